@@ -1,0 +1,51 @@
+# Everything is set up by make itself, in .venv. `make help` lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+KEEP   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench docs kcat clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## set up .venv with all that the other targets need
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Penstock needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing dependencies into $(VENV) (once; a few minutes on a slow line)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[spark,demo]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pipeline (KEEP=1 leaves the node running)
+	@$(BIN)/python -m examples.flights $(if $(KEEP),--keep,)
+
+test: check kcat ## all checks, then all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q --no-header --durations=0 tests/architecture
+
+format: $(STAMP) ## let ruff put the code in order
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
+	$(BIN)/python -m bench
+
+docs: $(STAMP) ## generate the pages that are derived from the code
+	$(BIN)/python tools/generate_docs.py
+
+kcat: # a client in C that some wire tests use; without it they are skipped and say so
+	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq kcat; } >/dev/null 2>&1; } || true
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build penstock-data

@@ -1,0 +1,3 @@
+"""Penstock: a distributed log and message queue that speaks the Kafka protocol."""
+
+__version__ = "0.1.0"

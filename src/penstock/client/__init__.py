@@ -1,0 +1,1 @@
+"""Connections to a cluster: admin, fetch, produce, group membership."""

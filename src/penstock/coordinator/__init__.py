@@ -1,0 +1,1 @@
+"""Replicated machines that live on a partition: groups and, later, transactions."""

@@ -1,0 +1,1 @@
+"""Segmented storage in Kafka's format; the only package that touches files."""

@@ -1,0 +1,1 @@
+"""Records and the image of the cluster that every node holds."""

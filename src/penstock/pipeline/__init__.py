@@ -1,0 +1,1 @@
+"""Spark pipelines and the data source `penstock`; the only package that imports pyspark."""

@@ -1,0 +1,1 @@
+"""The wire format: bytes in, objects out."""

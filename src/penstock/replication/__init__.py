@@ -1,0 +1,1 @@
+"""One partition, as its leader and as its followers see it."""

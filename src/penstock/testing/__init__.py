@@ -1,0 +1,1 @@
+"""For users too: an embedded cluster and a pytest plugin."""
