@@ -1,0 +1,70 @@
+"""What is known of each API: its key, its classes, its versions, and which headers go before its messages."""
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from penstock.protocol.messages.index import APIS, ApiKey
+from penstock.protocol.schema import Message
+
+__all__ = ["APIS_BY_KEY", "Api", "ApiKey", "api_of", "is_flexible"]
+
+NEVER: Final = 1 << 15
+_FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in APIS.items()}
+
+
+class Api:
+    """One API; `versions` runs from the oldest that Kafka 4 serves to the newest stable one. Classes load at first use."""
+
+    __slots__ = ("_module", "flexible_from", "key", "name", "versions")
+
+    def __init__(self, key: ApiKey) -> None:
+        module, name, oldest, newest, _ = APIS[key]
+        self.key: Final = key
+        self.name: Final = name
+        self.versions: Final = range(oldest, newest + 1)
+        self.flexible_from: Final = _FLEXIBLE_FROM[key]
+        self._module: Final = module
+
+    def __repr__(self) -> str:
+        return f"Api({self.name})"
+
+    def _load(self, suffix: str) -> type[Message]:
+        module = import_module(f"penstock.protocol.messages.{self._module}")
+        cls: type[Message] = getattr(module, self.name + suffix)
+        return cls
+
+    @property
+    def request_class(self) -> type[Message]:
+        """The class of its requests."""
+        return self._load("Request")
+
+    @property
+    def response_class(self) -> type[Message]:
+        """The class of its responses."""
+        return self._load("Response")
+
+    def request_header_version(self, version: int) -> int:
+        """Return the version of the header before a request."""
+        return 2 if version >= self.flexible_from else 1
+
+    def response_header_version(self, version: int) -> int:
+        """Return the version of the header before a response.
+
+        That of ApiVersions is always 0: a client reads it before it knows what the broker speaks (KIP-511).
+        """
+        return 1 if version >= self.flexible_from and self.key != ApiKey.API_VERSIONS else 0
+
+
+def is_flexible(key: int, version: int) -> bool:
+    """Whether a request is in flexible form; False for a key that nobody knows."""
+    return version >= _FLEXIBLE_FROM.get(key, NEVER)
+
+
+@cache
+def api_of(key: int) -> Api:
+    """Return what is known of an API; ValueError for a key that nobody knows."""
+    return Api(ApiKey(key))
+
+
+APIS_BY_KEY: Final = tuple(ApiKey)

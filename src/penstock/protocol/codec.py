@@ -1,0 +1,50 @@
+"""Messages to bytes and back, through readers and writers that are compiled at first use for each class and version.
+
+`decode` trusts nothing: each declared length is checked against the bytes that are left before anything is allocated,
+and what does not fit is a DecodeError. `encode` leaves out the fields that a version lacks; None in a version that
+cannot carry it is written as empty. Tagged fields that the declaration does not know are skipped.
+"""
+
+import struct
+from typing import TypeVar
+
+from penstock.protocol import compile_reader, compile_writer
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+_MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
+
+
+def encode(message: Message, version: int) -> bytes:
+    """Return the bytes of a message in one of its versions; ValueError for a version that it does not have."""
+    out = bytearray()
+    encode_into(out, message, version)
+    return bytes(out)
+
+
+def encode_into(out: bytearray, message: Message, version: int) -> None:
+    """Append the bytes of a message to a buffer."""
+    writer = message.__writers__.get(version)
+    if writer is None:
+        writer = compile_writer.compile_writer(type(message), version)
+        message.__writers__[version] = writer
+    writer(out, message)
+
+
+def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:
+    """Return the message that starts at a position and the position behind it.
+
+    DecodeError where the bytes are not such a message; ValueError for a version that the class does not have.
+    Nothing in the result refers to the buffer.
+    """
+    reader = cls.__readers__.get(version)
+    if reader is None:
+        reader = compile_reader.compile_reader(cls, version)
+        cls.__readers__[version] = reader
+    try:
+        message, end = reader(buffer, position, len(buffer))
+    except _MALFORMED as error:
+        raise DecodeError(f"{cls.__name__} version {version}: {error}") from error
+    return message, end

@@ -1,0 +1,105 @@
+"""Requests and responses as they travel: four bytes of length, a header, a message.
+
+The header of a response says which request it answers and nothing else, so a reader must remember what it asked.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from penstock.protocol.api import Api, ApiKey, api_of, is_flexible
+from penstock.protocol.codec import decode, encode_into
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.schema import Message
+from penstock.protocol.varint import Buffer, decode_uvarint
+
+_LENGTH: Final = struct.Struct(">i")
+_REQUEST_START: Final = struct.Struct(">hhih")
+_REQUEST_PREFIX: Final = struct.Struct(">ihhih")
+_RESPONSE_PREFIX: Final = struct.Struct(">ii")
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def parse_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
+    """Return the header of a request, whatever its key and version, and where its body starts; DecodeError."""
+    try:
+        api_key, version, correlation_id, length = _REQUEST_START.unpack_from(frame, position)
+        position += _REQUEST_START.size
+        client_id = None
+        if length >= 0:
+            end = position + length
+            if end > len(frame):
+                raise DecodeError(f"a client id of {length} bytes with {len(frame) - position} left")
+            client_id = str(frame[position:end], "utf-8")
+            position = end
+        if is_flexible(api_key, version):
+            position = _skip_tagged_fields(frame, position)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"request header: {error}") from error
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def _skip_tagged_fields(frame: Buffer, position: int) -> int:
+    count, position = decode_uvarint(frame, position)
+    for _ in range(count):
+        _, position = decode_uvarint(frame, position)
+        size, position = decode_uvarint(frame, position)
+        position += size
+        if position > len(frame):
+            raise DecodeError(f"a tagged field of {size} bytes passes the end")
+    return position
+
+
+def _api_of_request(message: Message) -> Api:
+    name = type(message).__name__.removesuffix("Request")
+    api = _APIS_BY_NAME.get(name)
+    assert api is not None, f"{type(message).__name__} is not a request"
+    return api
+
+
+_APIS_BY_NAME: Final = {api.name: api for api in map(api_of, ApiKey)}
+
+
+def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return a whole request, from its length on."""
+    api = _api_of_request(message)
+    client = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(client)
+    out = bytearray(_REQUEST_PREFIX.pack(0, api.key, version, correlation_id, length))
+    out += client
+    if version >= api.flexible_from:
+        out += b"\x00"
+    encode_into(out, message, version)
+    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+    return bytes(out)
+
+
+def encode_response(message: Message, api_key: int, version: int, correlation_id: int) -> bytes:
+    """Return a whole response, from its length on."""
+    out = bytearray(_RESPONSE_PREFIX.pack(0, correlation_id))
+    if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS:
+        out += b"\x00"
+    encode_into(out, message, version)
+    _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+    return bytes(out)
+
+
+def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
+    """Return the correlation id and the message of a response without its length; DecodeError."""
+    api = api_of(api_key)
+    try:
+        (correlation_id,) = _LENGTH.unpack_from(frame, 0)
+        position = _LENGTH.size
+        if api.response_header_version(version) == 1:
+            position = _skip_tagged_fields(frame, position)
+    except (struct.error, IndexError) as error:
+        raise DecodeError(f"response header: {error}") from error
+    message, _ = decode(api.response_class, version, frame, position)
+    return correlation_id, message

@@ -1,0 +1,205 @@
+"""How messages are declared: one class for all versions of a message, each field with the versions that have it.
+
+A declaration reads
+
+    class HeartbeatRequest(Message, versions="0-4", flexible="4+"):
+        group_id: str = field("string", "0+", default="")
+        group_instance_id: str | None = field("string", "3+", nullable="3+", default=None)
+        topics: list[Topic] = array(Topic, "0+", default_factory=list)
+
+Versions are written as Kafka writes them: "2+", "1-4", "3". Structures inside a message are messages too; they leave
+out `versions` and take those of the message that they stand in. Classes are cheap to create, because a broker imports
+hundreds at its start: what costs time (`__init__`, readers, writers) is compiled when it is first used.
+
+Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, records, uuid, or a message class.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+ALL_VERSIONS: Final = range(1 << 15)
+NO_VERSIONS: Final = range(0)
+
+
+def parse_versions(text: str) -> range:
+    """Return the versions that "2+", "1-4", "3" or "" (none) stand for."""
+    if not text:
+        return NO_VERSIONS
+    first, dash, last = text.rstrip("+").partition("-")
+    if text.endswith("+"):
+        return range(int(first), ALL_VERSIONS.stop)
+    return range(int(first), int(last if dash else first) + 1)
+
+
+class Field:
+    """One field of a message: its wire type, the versions that have it, its default.
+
+    `kind` is a name or a message class; `default_factory` is set where the default must not be shared; a field with a
+    `tag` travels as a tagged field in the versions `tagged`; `flexible=False` keeps the old form in flexible versions.
+    """
+
+    __slots__ = ("default", "default_factory", "flexible", "is_array", "kind", "nullable", "tag", "tagged", "versions")
+
+    def __init__(
+        self,
+        kind: "str | type[Message]",
+        versions: str,
+        nullable: str,
+        tag: int | None,
+        tagged: str,
+        default: object,
+        default_factory: Callable[[], object] | None,
+        is_array: bool,
+        flexible: bool,
+    ) -> None:
+        self.kind = kind
+        self.versions = versions
+        self.nullable = nullable
+        self.tag = tag
+        self.tagged = tagged or versions
+        self.default = default
+        self.default_factory = default_factory
+        self.is_array = is_array
+        self.flexible = flexible
+
+    def new_default(self) -> object:
+        """Return the value that the field has where nobody sets it."""
+        return self.default if self.default_factory is None else self.default_factory()
+
+    def is_in(self, version: int) -> bool:
+        """Whether the field travels in this version of its message."""
+        return version in parse_versions(self.versions)
+
+    def is_nullable_in(self, version: int) -> bool:
+        """Whether None may travel in this version."""
+        return version in parse_versions(self.nullable)
+
+    def is_tagged_in(self, version: int) -> bool:
+        """Whether the field travels as a tagged field in this version."""
+        return self.tag is not None and version in parse_versions(self.tagged)
+
+
+def field(
+    kind: "str | type[Message]",
+    versions: str,
+    *,
+    default: T,
+    nullable: str = "",
+    tag: int | None = None,
+    tagged: str = "",
+    flexible: bool = True,
+) -> T:
+    """Declare a field that holds one value, or a structure that may be None."""
+    return Field(kind, versions, nullable, tag, tagged, default, None, False, flexible)  # type: ignore[return-value]
+
+
+def struct(
+    kind: "type[Message]",
+    versions: str,
+    *,
+    default_factory: Callable[[], T],
+    nullable: str = "",
+    tag: int | None = None,
+    tagged: str = "",
+) -> T:
+    """Declare a field that holds a structure of its own."""
+    return Field(kind, versions, nullable, tag, tagged, None, default_factory, False, True)  # type: ignore[return-value]
+
+
+def array(
+    kind: "str | type[Message]",
+    versions: str,
+    *,
+    default_factory: Callable[[], T],
+    nullable: str = "",
+    tag: int | None = None,
+    tagged: str = "",
+) -> T:
+    """Declare a field that holds a list of values or structures."""
+    return Field(kind, versions, nullable, tag, tagged, None, default_factory, True, True)  # type: ignore[return-value]
+
+
+def none() -> None:
+    """Return None: the default factory of an array that is absent unless somebody sets it."""
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field, struct, array))
+class MessageMeta(type):
+    """Gathers the fields of a message class and gives it slots."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, versions: str = "", flexible: str = ""
+    ) -> "MessageMeta":
+        """Create a message class; `versions` and `flexible` belong to whole messages only."""
+        fields = {key: value for key, value in namespace.items() if type(value) is Field}
+        for key in fields:
+            del namespace[key]
+        namespace["__slots__"] = tuple(fields)
+        namespace["__fields__"] = fields
+        namespace["__versions__"] = versions
+        namespace["__flexible__"] = flexible
+        namespace["__readers__"] = {}
+        namespace["__writers__"] = {}
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class Message(metaclass=MessageMeta):
+    """What all messages have: keyword-only construction, equality, a readable form."""
+
+    __fields__: ClassVar[dict[str, Field]]
+    __versions__: ClassVar[str]
+    __flexible__: ClassVar[str]
+    __readers__: ClassVar[dict[int, Any]]
+    __writers__: ClassVar[dict[int, Any]]
+
+    def __init__(self, **values: object) -> None:
+        cls = type(self)
+        initialize = _compile_init(cls)
+        cls.__init__ = initialize  # type: ignore[method-assign]
+        initialize(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__fields__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__fields__)
+        return f"{type(self).__name__}({values})"
+
+    def replace(self, **changes: object) -> Self:
+        """Return a shallow copy in which the named fields have other values."""
+        return type(self)(**{name: getattr(self, name) for name in self.__fields__} | changes)
+
+    @classmethod
+    def version_range(cls) -> range:
+        """Return the versions of a whole message."""
+        return parse_versions(cls.__versions__)
+
+
+_UNSET: Final = object()
+
+
+def _compile_init(cls: type[Message]) -> Callable[..., None]:
+    if not cls.__fields__:
+        return lambda self: None
+    parameters: list[str] = []
+    body: list[str] = []
+    scope: dict[str, object] = {"_UNSET": _UNSET}
+    for name, item in cls.__fields__.items():
+        if item.default_factory is None:
+            scope[f"_d_{name}"] = item.default
+            parameters.append(f"{name}=_d_{name}")
+            body.append(f"    self.{name} = {name}")
+        else:
+            scope[f"_f_{name}"] = item.default_factory
+            parameters.append(f"{name}=_UNSET")
+            body.append(f"    self.{name} = _f_{name}() if {name} is _UNSET else {name}")
+    source = f"def __init__(self, *, {', '.join(parameters)}):\n" + "\n".join(body)
+    exec(source, scope)
+    initialize: Callable[..., None] = scope["__init__"]  # type: ignore[assignment]
+    return initialize

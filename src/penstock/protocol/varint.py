@@ -1,0 +1,69 @@
+"""Numbers of varying length: seven bits a byte, the lowest first, the top bit says that more follow."""
+
+from typing import Final
+
+from penstock.protocol.errors import DecodeError
+
+Buffer = bytes | bytearray | memoryview
+
+_MAX_BYTES_OF_UVARINT: Final = 5
+_MAX_BYTES_OF_VARLONG: Final = 10
+
+
+def encode_uvarint(value: int) -> bytes:
+    """Return a number of at least 0 in as few bytes as hold it."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return the number at a position and the position behind it; DecodeError if it has more than five bytes.
+
+    IndexError if the buffer ends within it.
+    """
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    return decode_long_uvarint(buffer, position + 1, first)
+
+
+def decode_long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Go on with a number whose first byte, which has its top bit set, was read before `position`."""
+    value = first & 0x7F
+    for shift in range(7, 7 * _MAX_BYTES_OF_UVARINT, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise DecodeError("an unsigned varint of more than five bytes")
+
+
+def encode_varint(value: int) -> bytes:
+    """Return a signed number in zigzag form: 0, -1, 1, -2, … become 0, 1, 2, 3, …"""
+    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return the signed number (zigzag) at a position and the position behind it; errors as in `decode_uvarint`.
+
+    Up to ten bytes are read, so that it serves for Kafka's varint and varlong alike.
+    """
+    byte = buffer[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte > 0x7F:
+        if shift == 7 * _MAX_BYTES_OF_VARLONG:
+            raise DecodeError("a varint of more than ten bytes")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position
