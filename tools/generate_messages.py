@@ -33,6 +33,17 @@ WITHOUT_UNIT = {
     ("DescribedDelegationToken", "expiry_timestamp"),
     ("DescribedDelegationToken", "max_timestamp"),
 }
+# Arrays of structures that are null unless set, which kio does not tell.
+NULL_BY_DEFAULT = {
+    ("ConsumerGroupHeartbeatRequest", "topic_partitions"),
+    ("ListPartitionReassignmentsRequest", "topics"),
+    *(("StreamsGroupHeartbeatRequest", name) for name in (
+        "active_tasks", "standby_tasks", "warmup_tasks", "client_tags", "task_offsets", "task_end_offsets",
+    )),
+    *(("StreamsGroupHeartbeatResponse", name) for name in (
+        "status", "active_tasks", "standby_tasks", "warmup_tasks", "partitions_by_user_endpoint",
+    )),
+}  # fmt: skip
 PYTHON_TYPES = {
     "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int", "int64": "int",
     "float64": "float", "string": "str", "bytes": "bytes", "records": "bytes", "uuid": "UUID",
@@ -105,7 +116,8 @@ def plain_default(item: dataclasses.Field[Any], kind: str) -> object:
 def kafka_name(owner: str, item: dataclasses.Field[Any]) -> str:
     """Return Kafka's name of a field: with its unit, which kio drops."""
     timed = item.metadata.get("kafka_type", "").startswith(("timedelta", "datetime"))
-    return item.name + "_ms" if timed and (owner, item.name) not in WITHOUT_UNIT else item.name
+    name = item.name.rstrip("_")
+    return name + "_ms" if timed and (owner, name) not in WITHOUT_UNIT else name
 
 
 def declared(cls: Any, item: dataclasses.Field[Any], version: int) -> Declared:
@@ -120,7 +132,8 @@ def declared(cls: Any, item: dataclasses.Field[Any], version: int) -> Declared:
         kind = KIO_KINDS.get(kind, kind)
         default = None if is_array else plain_default(item, kind)
     if is_array and nullable:
-        default = "null" if item.default is None else default
+        is_null = item.default is None or (cls.__name__, item.name) in NULL_BY_DEFAULT
+        default = "null" if is_null else default
     if inner is uuid.UUID or kind.startswith("int"):
         nullable = nullable and is_array
     result = Declared(kind, is_array, is_struct, default, item.metadata.get("tag"), [version])

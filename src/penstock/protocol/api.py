@@ -14,7 +14,7 @@ _FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in A
 
 
 class Api:
-    """One API; `versions` runs from the oldest that Kafka 4 serves to the newest stable one. Classes load at first use."""
+    """One API. `versions` runs from the oldest that Kafka 4 serves to the newest stable one."""
 
     __slots__ = ("_module", "flexible_from", "key", "name", "versions")
 

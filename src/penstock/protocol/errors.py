@@ -182,7 +182,7 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A refusal or failure that the peer learns of as an error code, with a message where a response has room for it."""
+    """A refusal or failure that the peer learns of as an error code, with a message where there is room for one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

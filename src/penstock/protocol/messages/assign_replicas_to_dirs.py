@@ -24,7 +24,7 @@ class AssignReplicasToDirsRequestTopicData(Message):
 class AssignReplicasToDirsRequestDirectoryData(Message):
     """Directory data, a part of `AssignReplicasToDirsRequest`."""
 
-    id_: UUID = field("uuid", "0+", default=ZERO_UUID)
+    id: UUID = field("uuid", "0+", default=ZERO_UUID)
     topics: list[AssignReplicasToDirsRequestTopicData] = array(
         AssignReplicasToDirsRequestTopicData, "0+", default_factory=list
     )
@@ -59,7 +59,7 @@ class AssignReplicasToDirsResponseTopicData(Message):
 class AssignReplicasToDirsResponseDirectoryData(Message):
     """Directory data, a part of `AssignReplicasToDirsResponse`."""
 
-    id_: UUID = field("uuid", "0+", default=ZERO_UUID)
+    id: UUID = field("uuid", "0+", default=ZERO_UUID)
     topics: list[AssignReplicasToDirsResponseTopicData] = array(
         AssignReplicasToDirsResponseTopicData, "0+", default_factory=list
     )

@@ -26,7 +26,7 @@ class ConsumerGroupHeartbeatRequest(Message, versions="0-1", flexible="0+"):
     subscribed_topic_regex: str | None = field("string", "1+", nullable="1+", default=None)
     server_assignor: str | None = field("string", "0+", nullable="0+", default=None)
     topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
-        ConsumerGroupHeartbeatRequestTopicPartitions, "0+", nullable="0+", default_factory=list
+        ConsumerGroupHeartbeatRequestTopicPartitions, "0+", nullable="0+", default_factory=none
     )
 
 

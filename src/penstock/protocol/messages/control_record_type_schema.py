@@ -6,4 +6,4 @@ from penstock.protocol.schema import Message, field
 class ControlRecordTypeSchema(Message, versions="0-0"):
     """The message `ControlRecordTypeSchema`, versions 0 to 0."""
 
-    type_: int = field("int16", "0+", default=0)
+    type: int = field("int16", "0+", default=0)

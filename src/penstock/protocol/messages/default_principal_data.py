@@ -6,6 +6,6 @@ from penstock.protocol.schema import Message, field
 class DefaultPrincipalData(Message, versions="0-0", flexible="0+"):
     """The message `DefaultPrincipalData`, versions 0 to 0."""
 
-    type_: str = field("string", "0+", default="")
+    type: str = field("string", "0+", default="")
     name: str = field("string", "0+", default="")
     token_authenticated: bool = field("bool", "0+", default=False)
