@@ -1,0 +1,156 @@
+"""Brokers and controllers as they registered themselves: immutable parts of the `ClusterImage`."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+FENCE = 1
+UNFENCE = -1
+"""What `BrokerRegistrationChangeRecord.fenced` can ask for; 0 leaves it as it is (KIP-841)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a listener can be reached, as its node advertises it."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The levels of a feature that a node can run at, both included."""
+
+    lowest: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """One broker's registration. Its epoch is the offset of the record that registered it, so it only grows.
+
+    A fenced broker is known and leads nothing; clients do not see it.
+    """
+
+    node_id: int
+    epoch: int
+    incarnation_id: UUID
+    endpoints: dict[str, Endpoint]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    features: dict[str, Feature]
+    directories: tuple[UUID, ...]
+
+    @property
+    def active(self) -> bool:
+        """Whether the broker may lead and be in sync: neither fenced nor on its way out."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where `listener` of this broker is; None if it has none of that name."""
+        return self.endpoints.get(listener)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """One controller's registration."""
+
+    node_id: int
+    incarnation_id: UUID
+    endpoints: dict[str, Endpoint]
+    features: dict[str, Feature]
+    zk_migration_ready: bool = False
+
+
+def broker_from(record: RegisterBrokerRecord) -> BrokerImage:
+    """The broker that `record` registers."""
+    return BrokerImage(
+        node_id=record.broker_id,
+        epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints_of(record),
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        features=_features_of(record),
+        directories=tuple(record.log_dirs),
+    )
+
+
+def broker_changed(broker: BrokerImage, record: BrokerRegistrationChangeRecord) -> BrokerImage:
+    """`broker` after `record`, which changes only what it names."""
+    return replace(
+        broker,
+        fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
+        in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
+        directories=tuple(record.log_dirs) or broker.directories,
+    )
+
+
+def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    """The record that registers `broker` as it is now."""
+    return RegisterBrokerRecord(
+        broker_id=broker.node_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            BrokerEndpoint(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in broker.endpoints.values()
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=f.lowest, max_supported_version=f.newest)
+            for name, f in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.directories),
+    )
+
+
+def controller_from(record: RegisterControllerRecord) -> ControllerImage:
+    """The controller that `record` registers."""
+    return ControllerImage(
+        node_id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints_of(record),
+        features=_features_of(record),
+        zk_migration_ready=record.zk_migration_ready,
+    )
+
+
+def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
+    """The record that registers `controller` as it is now."""
+    return RegisterControllerRecord(
+        controller_id=controller.node_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in controller.endpoints.values()
+        ],
+        features=[
+            ControllerFeature(name=name, min_supported_version=f.lowest, max_supported_version=f.newest)
+            for name, f in controller.features.items()
+        ],
+    )
+
+
+def _endpoints_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Endpoint]:
+    return {e.name: Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points}
+
+
+def _features_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Feature]:
+    return {f.name: Feature(f.min_supported_version, f.max_supported_version) for f in record.features}

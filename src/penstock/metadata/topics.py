@@ -1,0 +1,152 @@
+"""Topics and partitions of the `ClusterImage`.
+
+Partitions are what a cluster has most of, so they are small: an immutable tuple whose lists of replicas and directories
+are shared between all partitions that have the same ones (see `Sharing`).
+"""
+
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
+
+UNASSIGNED_DIRECTORY = UUID(int=0)
+"""The broker has not said yet in which of its directories the replica lies (KIP-858)."""
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+MAX_SHARED = 16_384
+"""Beyond this many different lists they are no longer shared: it bounds the table, not the cluster."""
+
+ItemT = TypeVar("ItemT", int, UUID)
+
+
+class PartitionImage(NamedTuple):
+    """One partition: `leader_epoch` grows with each leader, `partition_epoch` with each change."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    directories: tuple[UUID, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+
+class TopicImage:
+    """One topic; `partitions` is by index and without a gap."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, PartitionImage] = {}
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the cluster keeps its own state in this topic."""
+        return self.name in INTERNAL_TOPICS
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicImage):
+            return NotImplemented
+        return (self.name, self.topic_id, self.partitions) == (other.name, other.topic_id, other.partitions)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes as partitions come
+
+    def __repr__(self) -> str:
+        return f"TopicImage({self.name!r}, {self.topic_id}, {len(self.partitions)} partitions)"
+
+
+class Sharing:
+    """One tuple for all equal lists, as ten thousand partitions have few different ones."""
+
+    __slots__ = ("_directories", "_replicas")
+
+    def __init__(self) -> None:
+        self._replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
+
+    def replicas(self, items: list[int] | None) -> tuple[int, ...]:
+        """`items` as a shared tuple; None, an unset list of a record, is the empty one."""
+        return _shared(self._replicas, items)
+
+    def directories(self, items: list[UUID] | None) -> tuple[UUID, ...]:
+        """`items` as a shared tuple; None, an unset list of a record, is the empty one."""
+        return _shared(self._directories, items)
+
+
+def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:
+    """The partition that `record` makes."""
+    return PartitionImage(
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        sharing.replicas(record.replicas),
+        sharing.replicas(record.isr),
+        sharing.directories(record.directories),
+        sharing.replicas(record.removing_replicas),
+        sharing.replicas(record.adding_replicas),
+        record.leader_recovery_state,
+        sharing.replicas(record.eligible_leader_replicas),
+        sharing.replicas(record.last_known_elr),
+    )
+
+
+def partition_changed(partition: PartitionImage, record: PartitionChangeRecord, sharing: Sharing) -> PartitionImage:
+    """`partition` after `record`: what the record leaves unset stays, a named leader begins a new leader epoch."""
+    new_leader = record.leader != NO_LEADER_CHANGE
+
+    def replicas(changed: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+        return before if changed is None else sharing.replicas(changed)
+
+    recovery = record.leader_recovery_state
+    return PartitionImage(
+        record.leader if new_leader else partition.leader,
+        partition.leader_epoch + 1 if new_leader else partition.leader_epoch,
+        partition.partition_epoch + 1,
+        replicas(record.replicas, partition.replicas),
+        replicas(record.isr, partition.isr),
+        partition.directories if record.directories is None else sharing.directories(record.directories),
+        replicas(record.removing_replicas, partition.removing_replicas),
+        replicas(record.adding_replicas, partition.adding_replicas),
+        partition.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery,
+        replicas(record.eligible_leader_replicas, partition.eligible_leader_replicas),
+        replicas(record.last_known_elr, partition.last_known_elr),
+    )
+
+
+def partition_record(topic_id: UUID, index: int, partition: PartitionImage) -> PartitionRecord:
+    """The record that makes `partition` as it is now."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing_replicas),
+        adding_replicas=list(partition.adding_replicas),
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories),
+        eligible_leader_replicas=list(partition.eligible_leader_replicas) or None,
+        last_known_elr=list(partition.last_known_elr) or None,
+    )
+
+
+def _shared(table: dict[tuple[ItemT, ...], tuple[ItemT, ...]], items: list[ItemT] | None) -> tuple[ItemT, ...]:
+    if not items:
+        return ()
+    key = tuple(items)
+    if len(table) >= MAX_SHARED:
+        return table.get(key, key)
+    return table.setdefault(key, key)

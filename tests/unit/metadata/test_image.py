@@ -1,0 +1,169 @@
+from uuid import UUID
+
+import pytest
+
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from penstock.metadata.resources import ResourceType
+
+FLIGHTS = UUID(int=1)
+DELAYS = UUID(int=2)
+
+
+def image_of(*records: MetadataRecord) -> ClusterImage:
+    image = ClusterImage("cluster")
+    for record in records:
+        image.apply(record)
+    return image
+
+
+def partition(topic_id: UUID, index: int, *replicas: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=list(replicas),
+        leader=replicas[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[UUID(int=9)] * len(replicas),
+    )
+
+
+BROKER = RegisterBrokerRecord(
+    broker_id=1,
+    broker_epoch=4,
+    incarnation_id=UUID(int=5),
+    rack=None,
+    end_points=[BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+)
+
+LIFE: list[MetadataRecord] = [
+    FeatureLevelRecord(name="metadata.version", feature_level=25),
+    RegisterControllerRecord(controller_id=1, incarnation_id=UUID(int=5)),
+    BROKER,
+    BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=4, fenced=-1),
+    TopicRecord(name="flights", topic_id=FLIGHTS),
+    partition(FLIGHTS, 0, 1),
+    partition(FLIGHTS, 1, 1),
+    ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value="1000"),
+    ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="2000"),
+    TopicRecord(name="delays.by_hour", topic_id=DELAYS),
+    partition(DELAYS, 0, 1),
+    PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=-1, isr=[]),
+    ProducerIdsRecord(broker_id=1, broker_epoch=4, next_producer_id=2000),
+    NoOpRecord(),
+]
+
+
+def test_a_topic_is_found_by_name_and_by_id_and_goes_with_all_that_it_had() -> None:
+    image = image_of(*LIFE)
+    assert image.topics["flights"] is image.topics_by_id[FLIGHTS]
+    assert list(image.topics["flights"].partitions) == [0, 1]
+    assert image.config_of(ResourceType.TOPIC, "flights") == {"retention.ms": "1000"}
+    image.apply(RemoveTopicRecord(topic_id=FLIGHTS))
+    assert "flights" not in image.topics
+    assert FLIGHTS not in image.topics_by_id
+    assert image.config_of(ResourceType.TOPIC, "flights") == {}
+
+
+def test_a_change_leaves_what_it_does_not_name_and_counts_epochs() -> None:
+    image = image_of(*LIFE)
+    before = image.topics["delays.by_hour"].partitions[0]
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=DELAYS, isr=[1]))
+    after = image.topics["delays.by_hour"].partitions[0]
+    assert after == before._replace(partition_epoch=1)
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=DELAYS, leader=1))
+    assert image.topics["delays.by_hour"].partitions[0] == before._replace(partition_epoch=2, leader_epoch=1)
+    assert before.partition_epoch == 0, "what was handed out before does not change"
+
+
+def test_an_empty_isr_is_a_change_and_an_unset_one_is_none() -> None:
+    partition = image_of(*LIFE).topics["flights"].partitions[0]
+    assert (partition.leader, partition.isr, partition.replicas) == (-1, (), (1,))
+
+
+@pytest.mark.parametrize(
+    ("record", "fenced"),
+    [
+        (BrokerRegistrationChangeRecord(broker_id=1, fenced=-1), False),
+        (BrokerRegistrationChangeRecord(broker_id=1, fenced=1), True),
+        (BrokerRegistrationChangeRecord(broker_id=1, fenced=0), True),
+        (UnfenceBrokerRecord(id=1, epoch=4), False),
+        (FenceBrokerRecord(id=1, epoch=4), True),
+    ],
+)
+def test_fencing(record: MetadataRecord, fenced: bool) -> None:
+    broker = image_of(BROKER, record).brokers[1]
+    assert broker.fenced is fenced
+    assert broker.active is not fenced
+    assert broker.endpoint("PLAINTEXT") is not None
+    assert broker.endpoint("SSL") is None
+
+
+def test_a_broker_on_its_way_out_is_not_active_and_registering_anew_brings_it_back() -> None:
+    change = BrokerRegistrationChangeRecord(broker_id=1, fenced=-1, in_controlled_shutdown=1, log_dirs=[UUID(int=7)])
+    image = image_of(BROKER, change)
+    assert not image.brokers[1].active
+    assert image.brokers[1].directories == (UUID(int=7),)
+    image.apply(BROKER.replace(broker_epoch=8, fenced=False))
+    assert image.brokers[1].active
+    assert image.brokers[1].epoch == 8
+    image.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=8))
+    assert image.brokers == {}
+
+
+def test_configs_and_features_are_taken_back_by_an_empty_value() -> None:
+    image = image_of(*LIFE)
+    image.apply(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value=None))
+    image.apply(ConfigRecord(resource_type=2, resource_name="nothing", name="never.set", value=None))
+    image.apply(FeatureLevelRecord(name="metadata.version", feature_level=0))
+    assert [resource.name for resource in image.configs] == ["flights"]
+    assert image.features == {}
+
+
+def test_names_that_metrics_cannot_tell_apart_are_remembered_while_they_live() -> None:
+    image = image_of(*LIFE)
+    assert list(image.colliding_names) == ["delays_by_hour"]
+    image.apply(RemoveTopicRecord(topic_id=DELAYS))
+    assert image.colliding_names == {}
+
+
+def test_equal_lists_of_replicas_are_one_object() -> None:
+    one, two = image_of(*LIFE).topics["flights"].partitions.values()
+    assert one.replicas is two.replicas
+    assert two.replicas is two.isr
+    assert one.directories is two.directories
+
+
+def test_a_snapshot_makes_an_equal_image() -> None:
+    image = image_of(*LIFE)
+    assert image_of(*image.records()) == image
+    assert image != image_of(*LIFE[:-3])
+    assert (image == LIFE) is False
+    assert "2 partitions" in repr(image.topics["flights"])
+
+
+def test_who_leads_and_how_far_it_was_applied_is_no_state_of_the_records() -> None:
+    image = image_of(*LIFE)
+    image.elected(1, 7)
+    image.applied_to(13)
+    assert (image.controller_id, image.controller_epoch, image.offset) == (1, 7, 13)
+    assert image == image_of(*LIFE)
