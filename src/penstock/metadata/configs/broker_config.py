@@ -1,0 +1,132 @@
+"""The configuration of one node: every broker key with the value that holds, as typed attributes.
+
+Attributes are Kafka's keys in snake_case with Kafka's defaults (`num.partitions` is `num_partitions`). The addresses
+are parsed: `listeners`, `advertised_listeners`. Keys without an attribute are read with `value`.
+
+The object stays the same while a node runs: `apply_dynamic` changes those keys that may change, in place, and what was
+written in the file is remembered. So read an attribute when it is needed; do not copy it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
+from penstock.metadata.configs.broker_rules import Addresses, check_rules, read_addresses, single_node_warnings
+from penstock.metadata.configs.definitions import ConfigError, ConfigValue, parse_value
+from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
+from penstock.metadata.configs.listeners import Listener
+from penstock.metadata.configs.settings import BrokerSettings
+from penstock.metadata.configs.voters import Voter
+
+EMBEDDED_DEFAULTS: dict[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "log.dirs": "./penstock-data",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""What stands in for a file when there is none: one node, on this machine only."""
+
+
+class BrokerConfig(BrokerSettings):
+    """The values that hold on one node, checked.
+
+    Raises:
+        ConfigError: A value that its key does not allow, or that does not go with another one.
+    """
+
+    process_roles: tuple[str, ...]
+    listeners: tuple[Listener, ...]
+    broker_listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    voters: dict[int, Voter]
+    log_dirs: tuple[str, ...]
+    node_id: int
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        """Build the configuration from the text of its keys, as a file has them."""
+        self.static: dict[str, str] = dict(static)
+        self.dynamic: dict[str, str] = {}
+        self.dynamic_default: dict[str, str] = {}
+        for name, text in self.static.items():
+            if name in BROKER_CONFIGS:
+                parse_value(BROKER_CONFIGS[name], text)
+        self._load()
+        self._take(read_addresses(self.static, self.value))
+        check_rules(self)
+
+    @classmethod
+    def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":
+        """Build the configuration of a single node that needs no file; `overrides` go before what it brings."""
+        return cls(EMBEDDED_DEFAULTS | dict(overrides or {}))
+
+    @property
+    def layers(self) -> Layers:
+        """Where keys can be set, highest rank first."""
+        return (
+            (ConfigSource.DYNAMIC_BROKER, self.dynamic),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
+            (ConfigSource.STATIC_BROKER, self.static),
+        )
+
+    def text(self, name: str) -> str | None:
+        """Return the text that holds for any key; None if it has neither value nor default."""
+        return broker_text(self.layers, name)
+
+    def value(self, name: str) -> ConfigValue:
+        """Return the value that holds for any known key."""
+        return parse_value(BROKER_CONFIGS[name], self.text(name))
+
+    def apply_dynamic(self, *, broker: Mapping[str, str], default: Mapping[str, str]) -> None:
+        """Let other values hold for the keys that may change: those of this broker, and those of all brokers.
+
+        Raises:
+            ConfigError: A value is not allowed; nothing has changed then.
+        """
+        before = self.dynamic, self.dynamic_default
+        self.dynamic, self.dynamic_default = _changeable(broker), _changeable(default)
+        try:
+            self._load()
+        except ConfigError:
+            self.dynamic, self.dynamic_default = before
+            self._load()
+            raise
+
+    @property
+    def is_broker(self) -> bool:
+        """Tell whether this node serves clients."""
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Tell whether this node decides about metadata."""
+        return "controller" in self.process_roles
+
+    def warnings(self) -> Iterator[str]:
+        """Say, one line each, what a user should know about the keys that were set."""
+        for name, text in self.static.items():
+            warning = key_warning(name, text)
+            if warning is not None:
+                yield warning
+        yield from single_node_warnings(self)
+
+    def _load(self) -> None:
+        for attribute, name in BrokerSettings.attributes():
+            setattr(self, attribute, self.value(name))
+
+    def _take(self, addresses: Addresses) -> None:
+        taken: dict[str, Any] = {name: getattr(addresses, name) for name in addresses.__slots__}
+        for name, value in taken.items():
+            setattr(self, name, value)
+
+
+def _changeable(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: text for name, text in values.items() if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].read_only
+    }

@@ -1,0 +1,228 @@
+"""What broker keys must fulfil together: addresses, roles, identity and quorum, by Kafka's rules; and our own for now.
+
+For now: a cluster is one node, and listeners speak PLAINTEXT. Whatever asks for more is refused with an error that says
+so, because a node that starts and then misses its peers would be worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.metadata.configs.definitions import ConfigError, ConfigValue
+from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
+from penstock.metadata.configs.voters import VOTERS_KEY, Voter, parse_voters
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs.broker_config import BrokerConfig
+
+MAP_KEY = "listener.security.protocol.map"
+NOT_ROUTABLE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Who a node is and where it is found."""
+
+    process_roles: tuple[str, ...]
+    node_id: int
+    listeners: tuple[Listener, ...]
+    broker_listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    voters: dict[int, Voter]
+    log_dirs: tuple[str, ...]
+
+
+Value = Callable[[str], ConfigValue]
+
+
+def read_addresses(static: Mapping[str, str], value: Value) -> Addresses:
+    """Read the keys that say who a node is and where it is found.
+
+    Raises:
+        ConfigError: One of them is not well formed, or they do not go together.
+    """
+    roles = _roles(static, value)
+    controller_names = tuple(name.upper() for name in _texts(value("controller.listener.names")))
+    protocols = _protocols(static, value, controller_names)
+    listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
+    broker_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
+    if not broker_listeners:
+        raise ConfigError("listeners", static.get("listeners"), "at least one listener that is not the controller's")
+    return Addresses(
+        process_roles=roles,
+        node_id=_node_id(static, value),
+        listeners=listeners,
+        broker_listeners=broker_listeners,
+        controller_listeners=tuple(listener for listener in listeners if listener.name in controller_names),
+        advertised_listeners=_advertised(static, value, protocols, broker_listeners, listeners),
+        inter_broker_listener_name=_inter_broker_name(static, value, broker_listeners),
+        voters=parse_voters(_texts(value(VOTERS_KEY))),
+        log_dirs=_log_dirs(value),
+    )
+
+
+def _texts(value: ConfigValue) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _roles(static: Mapping[str, str], value: Value) -> tuple[str, ...]:
+    roles = _texts(value("process.roles"))
+    if not roles:
+        raise ConfigError(
+            "process.roles",
+            static.get("process.roles"),
+            "broker,controller (without it Kafka ran in ZooKeeper mode, and ZooKeeper mode does not exist here)",
+        )
+    if len(set(roles)) != len(roles):
+        raise ConfigError("process.roles", ",".join(roles), "each role once")
+    if len(roles) == 1:
+        other = "controller" if roles[0] == "broker" else "broker"
+        raise ConfigError(
+            "process.roles",
+            roles[0],
+            f"broker,controller for now: a {roles[0]} needs a {other} on another node, and clusters of several nodes"
+            " are not there yet",
+        )
+    return tuple(sorted(roles))
+
+
+def _node_id(static: Mapping[str, str], value: Value) -> int:
+    node_id, broker_id = static.get("node.id"), static.get("broker.id")
+    if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
+        raise ConfigError("broker.id", broker_id, f"the value of node.id, which is {node_id}")
+    number = value("node.id") if node_id is not None else value("broker.id")
+    if not isinstance(number, int) or number < 0:
+        raise ConfigError("node.id", node_id, "a whole number of at least 0")
+    return number
+
+
+def _protocols(static: Mapping[str, str], value: Value, controller_names: tuple[str, ...]) -> dict[str, str]:
+    text = value(MAP_KEY)
+    protocols = parse_protocol_map(MAP_KEY, tuple(str(text).split(",")) if text else ())
+    if MAP_KEY not in static:
+        protocols = dict.fromkeys(controller_names, "PLAINTEXT") | protocols
+    for name in controller_names:
+        if name not in protocols:
+            raise ConfigError("controller.listener.names", name, f"names that {MAP_KEY} knows")
+    return protocols
+
+
+def _advertised(
+    static: Mapping[str, str],
+    value: Value,
+    protocols: Mapping[str, str],
+    broker_listeners: tuple[Listener, ...],
+    listeners: tuple[Listener, ...],
+) -> tuple[Listener, ...]:
+    key = "advertised.listeners"
+    if not static.get(key, "").strip():
+        for listener in broker_listeners:
+            if listener.host in NOT_ROUTABLE:
+                raise ConfigError(key, None, f"an address for {listener}: no client can connect to {listener.host}")
+        return broker_listeners
+    advertised = parse_listeners(key, _texts(value(key)), protocols)
+    names = [listener.name for listener in listeners]
+    for listener in advertised:
+        if listener.host in NOT_ROUTABLE:
+            raise ConfigError(key, str(listener), f"a host that clients can connect to, and {listener.host} is none")
+        if listener.name not in names:
+            raise ConfigError(key, str(listener), f"names that listeners has: {', '.join(names)}")
+    own = {listener.name: listener for listener in advertised}
+    return tuple(own.get(listener.name, listener) for listener in broker_listeners)
+
+
+def _inter_broker_name(static: Mapping[str, str], value: Value, broker_listeners: tuple[Listener, ...]) -> str:
+    key = "inter.broker.listener.name"
+    names = [listener.name for listener in broker_listeners]
+    name = static.get(key, "").strip().upper()
+    if name:
+        if "security.inter.broker.protocol" in static:
+            raise ConfigError(key, name, "either this or security.inter.broker.protocol, not both")
+        if name not in names:
+            raise ConfigError(key, name, f"the name of a listener that is not the controller's: {', '.join(names)}")
+        return name
+    by_protocol = str(value("security.inter.broker.protocol"))
+    return by_protocol if by_protocol in names else names[0]
+
+
+def _log_dirs(value: Value) -> tuple[str, ...]:
+    directories = _texts(value("log.dirs")) or (str(value("log.dir")).strip(),)
+    if not all(directories) or len(set(directories)) != len(directories):
+        raise ConfigError("log.dirs", ",".join(directories), "at least one directory, none empty, each once")
+    return directories
+
+
+_AT_MOST = (
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+)
+
+
+def check_rules(config: BrokerConfig) -> None:
+    """Check what keys must fulfil together, and what a single node of PLAINTEXT cannot do yet."""
+    for listener in config.listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                "listeners",
+                str(listener),
+                f"PLAINTEXT for now: {listener.security_protocol} listeners are not there yet",
+            )
+    _check_quorum(config)
+    for smaller, larger in _AT_MOST:
+        low, high = config.value(smaller), config.value(larger)
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        if low > high:
+            raise ConfigError(smaller, str(low), f"at most the value of {larger}, which is {high}")
+
+
+def _check_quorum(config: BrokerConfig) -> None:
+    voters = config.voters
+    text = config.text(VOTERS_KEY)
+    if voters and config.node_id not in voters:
+        known = ", ".join(str(voter) for voter in voters)
+        raise ConfigError("node.id", str(config.node_id), f"one of the ids in {VOTERS_KEY}: {known}")
+    if len(voters) > 1:
+        raise ConfigError(
+            VOTERS_KEY,
+            text,
+            f"this node alone ({config.node_id}@host:port) for now: a quorum of several is not there yet",
+        )
+    bootstrap_key = "controller.quorum.bootstrap.servers"
+    bootstrap = _texts(config.value(bootstrap_key))
+    if len(bootstrap) > 1:
+        raise ConfigError(
+            bootstrap_key, ",".join(bootstrap), "one address for now: a quorum of several is not there yet"
+        )
+    if voters and not config.controller_listeners:
+        raise ConfigError(
+            "controller.listener.names",
+            config.text("controller.listener.names"),
+            f"the name of a listener in listeners, because {VOTERS_KEY} is set",
+        )
+
+
+_SINGLE_NODE_KEYS = (
+    "default.replication.factor",
+    "min.insync.replicas",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
+)
+
+
+def single_node_warnings(config: BrokerConfig) -> Iterator[str]:
+    """Name the keys that ask for more replicas than a single node has, unless their default does."""
+    for name in _SINGLE_NODE_KEYS:
+        value = config.value(name)
+        if name in config.static and isinstance(value, int) and value > 1:
+            yield f"{name}={value} asks for more replicas than this cluster of one node has"

@@ -1,0 +1,208 @@
+"""What a configuration key is: its type, default, what it allows, and how its text becomes a value.
+
+Contract: a definition never changes; `parse_value` is the only way from text to value, and whatever it refuses is a
+`ConfigError` that names the key, the value and what is allowed.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+ConfigValue = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigType(IntEnum):
+    """The types of values, numbered as the DescribeConfigs response numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(Enum):
+    """How likely it is that somebody has to care about a key."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class UpdateMode(Enum):
+    """Whether a broker key can be changed while the node runs, and for whom."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class ConfigError(ValueError):
+    """A value that its key does not allow. The text names the key, the value and what is allowed."""
+
+    def __init__(self, key: str, value: str | None, allowed: str) -> None:
+        """Keep the parts, so that a caller can tell which key is at fault."""
+        shown = "no value" if value is None else f"{value!r}"
+        super().__init__(f"{key}: {shown} is not allowed; allowed is {allowed}")
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from `lower` to `upper`, both included, and single values beside them."""
+
+    lower: int | None = None
+    upper: int | None = None
+    also: int | None = None
+
+    def allows(self, value: ConfigValue) -> bool:
+        """Tell whether a number lies within."""
+        if not isinstance(value, int | float):
+            return True
+        if self.also is not None and value == self.also:
+            return True
+        return (self.lower is None or value >= self.lower) and (self.upper is None or value <= self.upper)
+
+    def describe(self) -> str:
+        """Say what is allowed, to follow the name of the type."""
+        if self.upper is None:
+            text = f"of at least {self.lower}"
+        else:
+            text = f"from {self.lower} to {self.upper}"
+        return text if self.also is None else f"{text}, or {self.also}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some words; for a list, each of its items is."""
+
+    words: tuple[str, ...]
+
+    def allows(self, value: ConfigValue) -> bool:
+        """Tell whether the word, or every item of the list, is known."""
+        if value is None:
+            return True
+        items = value if isinstance(value, tuple) else (value,)
+        return all(item in self.words for item in items)
+
+    def describe(self) -> str:
+        """Say what is allowed, to follow the name of the type."""
+        return "of " + ", ".join(self.words)
+
+
+Validator = Range | OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDefinition:
+    """One key. `default` is text as it would stand in a file; None means that the key has no default."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    validator: Validator | None
+    documentation: str
+    importance: Importance = Importance.MEDIUM
+    mode: UpdateMode = UpdateMode.READ_ONLY
+
+    @property
+    def sensitive(self) -> bool:
+        """Tell whether the value is never shown."""
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def read_only(self) -> bool:
+        """Tell whether only a restart changes the value."""
+        return self.mode is UpdateMode.READ_ONLY
+
+    @property
+    def allowed(self) -> str:
+        """Say in words what the key allows."""
+        name = self.type.name.lower()
+        if self.validator is None:
+            return _TYPE_ALLOWED[self.type]
+        return f"{'an' if name == 'int' else 'a'} {name} {self.validator.describe()}"
+
+
+_TYPE_ALLOWED: dict[ConfigType, str] = {
+    ConfigType.BOOLEAN: "true or false",
+    ConfigType.STRING: "a text",
+    ConfigType.INT: "a whole number of 32 bits",
+    ConfigType.SHORT: "a whole number of 16 bits",
+    ConfigType.LONG: "a whole number of 64 bits",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.LIST: "a list of texts with commas between them",
+    ConfigType.CLASS: "the name of a class",
+    ConfigType.PASSWORD: "a text",
+}
+
+_INTEGER_BITS: dict[ConfigType, int] = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
+
+Definitions = Mapping[str, ConfigDefinition]
+
+
+def parse_value(definition: ConfigDefinition, text: str | None) -> ConfigValue:
+    """Turn the text of a value into the value; None stays None.
+
+    Raises:
+        ConfigError: The text is not of the key's type, or its validator does not allow it.
+    """
+    if text is None:
+        return None
+    try:
+        value = _convert(definition.type, text.strip())
+    except ValueError:
+        raise ConfigError(definition.name, _shown(definition, text), definition.allowed) from None
+    if definition.validator is not None and not definition.validator.allows(value):
+        raise ConfigError(definition.name, _shown(definition, text), definition.allowed)
+    return value
+
+
+def _shown(definition: ConfigDefinition, text: str) -> str:
+    return "[hidden]" if definition.sensitive else text
+
+
+def _convert(kind: ConfigType, text: str) -> ConfigValue:
+    if kind is ConfigType.BOOLEAN:
+        return _boolean(text)
+    if kind in _INTEGER_BITS:
+        return _integer(text, _INTEGER_BITS[kind])
+    if kind is ConfigType.DOUBLE:
+        number = float(text)
+        if math.isnan(number):
+            raise ValueError(text)
+        return number
+    if kind is ConfigType.LIST:
+        return tuple(item.strip() for item in text.split(",")) if text else ()
+    return text
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+def _integer(text: str, bits: int) -> int:
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    number = int(text)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(text)
+    return number
+
+
+def nearest_key(name: str, known: Definitions) -> str | None:
+    """Find the known key that looks most like `name`, if any looks like it at all."""
+    import difflib  # only a misspelt key needs it: the start of a node does not pay for it
+
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return matches[0] if matches else None

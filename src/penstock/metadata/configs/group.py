@@ -1,0 +1,29 @@
+"""The configuration keys of a group, and those of a client metrics subscription."""
+
+from penstock.metadata.configs.table import read_table
+
+GROUP_CONFIGS = read_table("""
+consumer.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a consumer group sends heartbeats.
+consumer.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a consumer group is out.
+share.auto.offset.reset string latest * cluster medium
+    | Where a share group begins: earliest, latest or by_duration:<ISO 8601 duration>.
+share.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a share group sends heartbeats.
+share.isolation.level string read_uncommitted read_committed/read_uncommitted cluster medium
+    | Whether a share group sees records of transactions that are open or aborted.
+share.record.lock.duration.ms int 30000 1000.. cluster medium | How long a record belongs to the member that took it.
+share.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a share group is out.
+streams.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a streams group sends heartbeats.
+streams.num.standby.replicas int 0 0.. cluster medium | Standby replicas of each task of a streams group.
+streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a streams group is out.
+""")
+
+_WITHOUT_BROKER_KEY = ("share.auto.offset.reset", "share.isolation.level")
+
+GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_CONFIGS if name not in _WITHOUT_BROKER_KEY}
+"""The broker key that gives a group key its default."""
+
+CLIENT_METRICS_CONFIGS = read_table("""
+interval.ms int 300000 100..3600000 cluster medium | How often clients push their metrics.
+match list "" * cluster medium | Which clients push: a list of selector=pattern pairs.
+metrics list "" * cluster medium | Which metrics are pushed: a list of prefixes of their names.
+""")

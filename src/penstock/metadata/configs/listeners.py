@@ -1,0 +1,72 @@
+"""Listeners as configuration files write them: `name://host:port` with commas between, and what Kafka asks of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.metadata.configs.definitions import ConfigError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+FORM = "name://host:port, with commas between several"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address. An empty host is every interface; port 0 is any free port; the protocol is named by the map."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        """Write the listener as configuration files do."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_protocol_map(key: str, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Read `name:protocol` pairs."""
+    protocols: dict[str, str] = {}
+    for pair in pairs:
+        name, _, protocol = (part.strip() for part in pair.partition(":"))
+        if not name or protocol.upper() not in PROTOCOLS:
+            raise ConfigError(
+                key, ",".join(pairs), f"name:protocol pairs, where a protocol is one of {_words(PROTOCOLS)}"
+            )
+        protocols[name.upper()] = protocol.upper()
+    return protocols
+
+
+def parse_listeners(key: str, items: tuple[str, ...], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """Read the listeners of `key`. Names and ports must differ, as Kafka has it."""
+    listeners = tuple(_parse_listener(key, item, protocols) for item in items)
+    text = ",".join(items)
+    names = [listener.name for listener in listeners]
+    if len(set(names)) != len(names):
+        raise ConfigError(key, text, "a name of its own for each listener")
+    addresses = [(listener.host, listener.port) for listener in listeners if listener.port]
+    if len(set(addresses)) != len(addresses):
+        raise ConfigError(key, text, "a port of its own for each listener")
+    return listeners
+
+
+def _parse_listener(key: str, item: str, protocols: Mapping[str, str]) -> Listener:
+    name, separator, address = item.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not (separator and colon and name.strip()) or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ConfigError(key, item, FORM)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    name = name.strip().upper()
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise ConfigError(
+            key,
+            item,
+            f"a listener whose name listener.security.protocol.map knows; it knows {_words(tuple(protocols))}",
+        )
+    return Listener(name, host, int(port), protocol)
+
+
+def _words(words: tuple[str, ...]) -> str:
+    return ", ".join(words)

@@ -1,0 +1,196 @@
+import pytest
+
+from penstock.metadata.configs.broker import BROKER_CONFIGS
+from penstock.metadata.configs.broker_config import EMBEDDED_DEFAULTS, BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.listeners import Listener
+from penstock.metadata.configs.settings import BrokerSettings
+from penstock.metadata.configs.voters import Voter
+
+COMBINED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.voters": "1@localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "log.dirs": "/tmp/kraft-combined-logs",
+    "num.partitions": "1",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.retention.hours": "168",
+    "log.segment.bytes": "1073741824",
+    "log.retention.check.interval.ms": "300000",
+}
+"""What Kafka's own file for a combined node sets."""
+
+PLAIN = {"process.roles": "broker,controller", "node.id": "1", "log.dirs": "/data"}
+
+
+def test_every_attribute_is_a_key_and_has_a_value_of_its_type() -> None:
+    config = BrokerConfig.embedded()
+    for attribute, key in BrokerSettings.attributes():
+        assert key in BROKER_CONFIGS
+        value = getattr(config, attribute)
+        kind = str(BrokerSettings.__annotations__[attribute])
+        assert value is not None or "None" in kind, key
+        if value is not None:
+            assert type(value).__name__ in kind, key
+
+
+def test_the_embedded_node_is_alone_and_on_this_machine() -> None:
+    config = BrokerConfig.embedded()
+    assert config.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.advertised_listeners == config.broker_listeners == config.listeners
+    assert (config.node_id, config.is_broker, config.is_controller) == (1, True, True)
+    assert config.offsets_topic_replication_factor == 1
+    assert config.group_initial_rebalance_delay_ms == 3000
+    assert list(config.warnings()) == []
+    assert config.static == EMBEDDED_DEFAULTS
+
+
+def test_a_combined_node_of_kafkas_own_file_is_accepted() -> None:
+    config = BrokerConfig(COMBINED)
+    assert config.broker_listeners == (Listener("PLAINTEXT", "", 9092),)
+    assert config.controller_listeners == (Listener("CONTROLLER", "", 9093),)
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092),)
+    assert config.voters == {1: Voter(1, "localhost", 9093)}
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    assert list(config.warnings()) == []
+
+
+def test_a_combined_node_of_kafka_4_is_accepted() -> None:
+    four = {key: value for key, value in COMBINED.items() if key != "controller.quorum.voters"}
+    four |= {
+        "controller.quorum.bootstrap.servers": "localhost:9093",
+        "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+    config = BrokerConfig(four)
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092),)
+    assert list(config.warnings()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "says"),
+    [
+        ({"process.roles": ""}, "process.roles", "ZooKeeper mode does not exist here"),
+        ({"process.roles": "broker"}, "process.roles", "clusters of several nodes are not there yet"),
+        ({"process.roles": "controller"}, "process.roles", "a controller needs a broker on another node"),
+        ({"process.roles": "broker,leader"}, "process.roles", "a list of broker, controller"),
+        ({"node.id": "-1"}, "node.id", "at least 0"),
+        ({"broker.id": "7"}, "broker.id", "the value of node.id, which is 1"),
+        ({"listeners": "PLAINTEXT//:9092"}, "listeners", "name://host:port"),
+        ({"listeners": "PLAINTEXT://h:port"}, "listeners", "name://host:port"),
+        ({"listeners": "PLAINTEXT://h:70000"}, "listeners", "name://host:port"),
+        ({"listeners": "INSIDE://h:1"}, "listeners", "listener.security.protocol.map knows"),
+        ({"listeners": "SSL://h:1"}, "listeners", "SSL listeners are not there yet"),
+        ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, "listeners", "a name of its own"),
+        ({"listener.security.protocol.map": "A:TLS"}, "listener.security.protocol.map", "name:protocol pairs"),
+        (
+            {"listeners": "A://h:1,B://h:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},
+            "listeners",
+            "a port of its own",
+        ),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners", "no client can connect to 0.0.0.0"),
+        (
+            {"advertised.listeners": "PLAINTEXT://0.0.0.0:1"},
+            "advertised.listeners",
+            "a host that clients can connect to",
+        ),
+        ({"advertised.listeners": "SSL://h:1"}, "advertised.listeners", "names that listeners has: PLAINTEXT"),
+        ({"inter.broker.listener.name": "INSIDE"}, "inter.broker.listener.name", "not the controller's: PLAINTEXT"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "inter.broker.listener.name",
+            "not both",
+        ),
+        ({"controller.listener.names": "PLAINTEXT"}, "listeners", "not the controller's"),
+        (
+            {"controller.listener.names": "C", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
+            "controller.listener.names",
+            "names that listener.security.protocol.map knows",
+        ),
+        ({"controller.quorum.voters": "1:h:9093"}, "controller.quorum.voters", "id@host:port"),
+        ({"controller.quorum.voters": "7@h:9093"}, "node.id", "one of the ids in controller.quorum.voters: 7"),
+        (
+            {"controller.quorum.voters": "1@h:1,2@i:1"},
+            "controller.quorum.voters",
+            "a quorum of several is not there yet",
+        ),
+        ({"controller.quorum.voters": "1@h:1"}, "controller.listener.names", "the name of a listener in listeners"),
+        (
+            {"controller.quorum.bootstrap.servers": "h:1,i:1"},
+            "controller.quorum.bootstrap.servers",
+            "a quorum of several is not there yet",
+        ),
+        ({"log.dirs": "/a,/a"}, "log.dirs", "each once"),
+        ({"log.dirs": "/a,,/b"}, "log.dirs", "none empty"),
+        (
+            {"group.min.session.timeout.ms": "9", "group.max.session.timeout.ms": "8"},
+            "group.min.session.timeout.ms",
+            "at most the value of group.max.session.timeout.ms, which is 8",
+        ),
+        ({"log.segment.bytes": "14"}, "log.segment.bytes", "an int of at least 1048576"),
+        ({"auto.create.topics.enable": "on"}, "auto.create.topics.enable", "true or false"),
+    ],
+)
+def test_what_does_not_go_is_refused_with_the_key_and_what_is_allowed(
+    changes: dict[str, str], key: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(PLAIN | changes)
+    assert caught.value.key == key
+    assert str(caught.value).startswith(f"{key}: ")
+    assert says in str(caught.value)
+
+
+def test_node_ids_need_not_start_at_one_and_the_old_name_counts() -> None:
+    assert BrokerConfig({"process.roles": "broker,controller", "broker.id": "42"}).node_id == 42
+
+
+def test_log_dirs_go_before_log_dir() -> None:
+    assert BrokerConfig(PLAIN | {"log.dir": "/other"}).log_dirs == ("/data",)
+    without = {key: value for key, value in PLAIN.items() if key != "log.dirs"}
+    assert BrokerConfig(without | {"log.dir": "/other"}).log_dirs == ("/other",)
+
+
+def test_more_replicas_than_nodes_are_a_warning() -> None:
+    config = BrokerConfig(PLAIN | {"default.replication.factor": "3", "num.partitons": "1"})
+    assert list(config.warnings()) == [
+        "unknown key num.partitons; did you mean num.partitions?",
+        "default.replication.factor=3 asks for more replicas than this cluster of one node has",
+    ]
+
+
+def test_values_change_while_the_node_runs_and_come_back() -> None:
+    config = BrokerConfig(PLAIN | {"message.max.bytes": "1000"})
+    config.apply_dynamic(broker={}, default={"message.max.bytes": "2000"})
+    assert config.message_max_bytes == 2000
+    config.apply_dynamic(broker={"message.max.bytes": "3000"}, default={"message.max.bytes": "2000"})
+    assert config.message_max_bytes == 3000
+    config.apply_dynamic(broker={}, default={})
+    assert config.message_max_bytes == 1000
+
+
+def test_a_key_that_only_a_restart_changes_stays() -> None:
+    config = BrokerConfig(PLAIN)
+    config.apply_dynamic(broker={"num.partitions": "9"}, default={})
+    assert config.num_partitions == 1
+
+
+def test_a_bad_dynamic_value_changes_nothing() -> None:
+    config = BrokerConfig(PLAIN)
+    with pytest.raises(ConfigError):
+        config.apply_dynamic(broker={"message.max.bytes": "many"}, default={"min.insync.replicas": "2"})
+    assert (config.message_max_bytes, config.min_insync_replicas) == (1048588, 1)
