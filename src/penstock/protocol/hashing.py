@@ -1,0 +1,45 @@
+"""The hashes by which Kafka's clients and brokers agree where a key or a group belongs."""
+
+from struct import iter_unpack
+from typing import Final
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+
+
+def murmur2(key: bytes) -> int:
+    """Return the 32-bit hash (unsigned) that Java clients take of a record's key."""
+    h = _SEED ^ len(key)
+    whole = len(key) & ~3
+    for (k,) in iter_unpack("<I", key[:whole]):
+        k = k * _MULTIPLIER & _MASK
+        k = (k ^ k >> 24) * _MULTIPLIER & _MASK
+        h = h * _MULTIPLIER & _MASK ^ k
+    rest = key[whole:]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * _MULTIPLIER & _MASK
+    h = (h ^ h >> 13) * _MULTIPLIER & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return the partition to which the default partitioner of Java clients sends a key."""
+    return (murmur2(key) & _POSITIVE) % partitions
+
+
+def java_string_hash(text: str) -> int:
+    """Return what Java's `String.hashCode` gives, a signed 32-bit number; it counts UTF-16 units, not characters."""
+    h = 0
+    for (unit,) in iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
+        h = h * 31 + unit & _MASK
+    return h - (1 << 32) if h > _POSITIVE else h
+
+
+def coordinator_partition(group_id: str, partitions: int) -> int:
+    """Return the partition of `__consumer_offsets` whose leader coordinates a group.
+
+    The same holds for a transactional id and `__transaction_state`.
+    """
+    return (java_string_hash(group_id) & _POSITIVE) % partitions

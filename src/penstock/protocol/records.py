@@ -1,0 +1,198 @@
+"""Records in and out of batches (format 2).
+
+The broker looks at records for compaction and look-ups by time only; clients, tools and tests build and read them here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from penstock.protocol.batch import (
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    check_crc,
+    read_header,
+    write_crc,
+)
+from penstock.protocol.compression import Compression, compress, decompress
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.varint import Buffer, decode_varint, encode_varint
+
+DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
+_SMALLEST_RECORD: Final = 7
+_VARINTS: Final = tuple(encode_varint(value) for value in range(1024))
+_NULL: Final = encode_varint(-1)
+
+
+@dataclass(slots=True)
+class Record:
+    """One record; headers are (name, value) in order, names may come twice."""
+
+    offset: int = 0
+    timestamp_ms: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < len(_VARINTS) else encode_varint(value)
+
+
+def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
+    parts = [b"\x00", _varint(timestamp_delta), _varint(offset_delta)]
+    for blob in (record.key, record.value):
+        parts += (_NULL,) if blob is None else (_varint(len(blob)), blob)
+    parts.append(_varint(len(record.headers)))
+    for name, value in record.headers:
+        raw = name.encode()
+        parts += (_varint(len(raw)), raw)
+        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+    body = b"".join(parts)
+    return _varint(len(body)) + body
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    partition_leader_epoch: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    log_append_time_ms: int | None = None,
+) -> bytearray:
+    """Return a batch of at least one record, numbered from `base_offset` whatever offsets the records say."""
+    assert records, "a batch of no records is never sent"
+    base_timestamp = records[0].timestamp_ms
+    max_timestamp = max(record.timestamp_ms for record in records)
+    attributes = compression | TRANSACTIONAL * is_transactional | CONTROL * is_control
+    if log_append_time_ms is not None:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms
+    encoded = b"".join(
+        [_encode_record(record, record.timestamp_ms - base_timestamp, delta) for delta, record in enumerate(records)]
+    )
+    payload = compress(compression, encoded, level)
+    size = HEADER_SIZE + len(payload)
+    batch = bytearray(
+        HEADER.pack(
+            base_offset,
+            size - LENGTH_END,
+            partition_leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            len(records) - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+    )
+    batch += payload
+    write_crc(batch, 0, size)
+    return batch
+
+
+def decode_batch(
+    buffer: Buffer, position: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES, verify: bool = True
+) -> list[Record]:
+    """Return the records of the batch at a position; DecodeError if anything about it is wrong.
+
+    `max_bytes` bounds what its records may decompress to.
+    """
+    header = read_header(buffer, position)
+    if position + header.size_in_bytes > len(buffer):
+        raise DecodeError(f"a record batch of {header.size_in_bytes} bytes with {len(buffer) - position} left")
+    if verify and not check_crc(buffer, position, header):
+        raise DecodeError(f"the checksum of the batch at offset {header.base_offset} is wrong")
+    return list(iterate_records(buffer, position, header, max_bytes=max_bytes))
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Give position and header of each whole batch in a buffer; a last one that was cut off is left out."""
+    position = 0
+    while len(buffer) - position >= HEADER_SIZE:
+        header = read_header(buffer, position)
+        if position + header.size_in_bytes > len(buffer):
+            return
+        yield position, header
+        position += header.size_in_bytes
+
+
+def iterate_records(
+    buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[Record]:
+    """Give the records of a batch one by one; the whole batch must be in the buffer. DecodeError as they come."""
+    payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size_in_bytes]
+    data = bytes(decompress(header.compression, payload, max_bytes))
+    if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
+        raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
+    at = 0
+    fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
+    try:
+        for _ in range(header.record_count):
+            record, at = _decode_record(data, at, header)
+            if fixed_timestamp is not None:
+                record.timestamp_ms = fixed_timestamp
+            yield record
+    except (IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"a record at byte {at} of its batch: {error}") from error
+    if at != len(data):
+        raise DecodeError(f"{len(data) - at} bytes are left behind the last record of a batch")
+
+
+def _refuse(length: int, left: int) -> NoReturn:
+    raise DecodeError(f"a record declares a length of {length} with {left} bytes left")
+
+
+def _decode_blob(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length = data[at]
+    if length < 0x80:
+        at += 1
+        length = (length >> 1) ^ -(length & 1)
+    else:
+        length, at = decode_varint(data, at)
+    if length < 0:
+        return None, at
+    stop = at + length
+    if stop > end:
+        _refuse(length, end - at)
+    return data[at:stop], stop
+
+
+def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
+    length, at = decode_varint(data, at)
+    end = at + length
+    if length < 0 or end > len(data):
+        _refuse(length, len(data) - at)
+    timestamp_delta, at = decode_varint(data, at + 1)  # the byte of attributes is unused
+    offset_delta, at = decode_varint(data, at)
+    key, at = _decode_blob(data, at, end)
+    value, at = _decode_blob(data, at, end)
+    count, at = decode_varint(data, at)
+    if not 0 <= count <= end - at:
+        _refuse(count, end - at)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _decode_blob(data, at, end)
+        if name is None:
+            raise DecodeError("a record has a header without a name")
+        header_value, at = _decode_blob(data, at, end)
+        headers.append((name.decode(), header_value))
+    if at != end:
+        raise DecodeError(f"a record of {length} bytes ends {end - at} bytes before it should")
+    return Record(header.base_offset + offset_delta, header.base_timestamp + timestamp_delta, key, value, headers), at
