@@ -108,8 +108,8 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Return the header of the batch at a position.
 
-    DecodeError if fewer than 61 bytes are left or the length cannot be, UnsupportedMagicError for another format. That the
-    whole batch is there is for the caller to check: `size_in_bytes`.
+    DecodeError if fewer than 61 bytes are left or the length cannot be, UnsupportedMagicError for another format. That
+    the whole batch is there is for the caller to check: `size_in_bytes`.
     """
     try:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
