@@ -6,8 +6,13 @@ import time
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any
+from uuid import UUID
 
+from penstock.node.handler import Handler
+from penstock.node.partition import Partition
 from penstock.node.partitions import PartitionTable
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.uuids import ZERO_UUID
 
 
 def wall_clock_ms() -> int:
@@ -30,9 +35,36 @@ class Broker:
     """ControllerDriver."""
     groups: Any = None
     """GroupDriver."""
+    handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
     broker_epoch: int = -1
 
     def now_ms(self) -> int:
         """The wall clock, in milliseconds since 1970."""
         return wall_clock_ms()
+
+    def partition(self, topic: str, index: int, topic_id: UUID = ZERO_UUID) -> Partition:
+        """The replica that this node holds, by id when there is one.
+
+        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or NOT_LEADER_OR_FOLLOWER.
+        """
+        if topic_id == ZERO_UUID:
+            partition = self.partitions.get(topic, index)
+        else:
+            partition = self.partitions.get_by_id(topic_id, index)
+        if partition is None:
+            raise KafkaError(self._why_missing(topic, index, topic_id))
+        return partition
+
+    def _why_missing(self, topic: str, index: int, topic_id: UUID) -> ErrorCode:
+        if topic_id == ZERO_UUID:
+            known = self.image.topics.get(topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            known = self.image.topics_by_id.get(topic_id)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if known is None:
+            return unknown
+        if index not in known.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER

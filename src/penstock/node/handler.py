@@ -6,6 +6,9 @@ itself and the position of the body, and returns the parts of the whole response
 
 Error codes belong in the response, in its own layout, so a handler puts them there itself. An exception that leaves a
 handler is the node's fault or the peer's garbage: it is logged once and the connection is closed.
+
+Requests of one connection are taken in order, and one that waits holds back those behind it, as Kafka's muted channels
+do; a `pipelined` handler does not (produce requests whose replicas are still to answer).
 """
 
 from __future__ import annotations
@@ -40,18 +43,25 @@ class Handler:
     lowest: int
     newest: int
     function: Callable[..., Any | Awaitable[Any]]
-    raw: bool
+    raw: bool = False
+    pipelined: bool = False
 
 
 _declared: dict[int, Handler] = {}
 
 
-def handles(api_key: int, versions: tuple[int, int], *, raw: bool = False) -> Callable[[FunctionT], FunctionT]:
+class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
+    """Raised by a handler to close the connection without an answer; the text says why, for the log."""
+
+
+def handles(
+    api_key: int, versions: tuple[int, int], *, raw: bool = False, pipelined: bool = False
+) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served)."""
 
     def declare(function: FunctionT) -> FunctionT:
         assert api_key not in _declared, f"two handlers for API key {api_key}"
-        _declared[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw)
+        _declared[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined)
         return function
 
     return declare

@@ -6,30 +6,54 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.partition_leader import PartitionLeader
+
+ALL_REPLICAS = -1
+"""acks=-1: the answer waits until every in-sync replica has the records."""
+
 
 class Partition:
-    """A replica of one partition on this node; the leader's when `leader_epoch` is the epoch this node leads in."""
+    """A replica of one partition on this node. `leader` is None where another node leads.
 
-    __slots__ = (
-        "_waiters",
-        "high_watermark",
-        "index",
-        "last_stable_offset",
-        "leader_epoch",
-        "log",
-        "topic",
-        "topic_id",
-    )
+    `last_stable_offset` is where a read_committed reader stops; `min_insync_replicas` is the topic's config.
+    """
 
-    def __init__(self, topic: str, index: int, topic_id: UUID, log: Any, leader_epoch: int) -> None:
+    __slots__ = ("_waiters", "index", "leader", "leader_epoch", "log", "min_insync_replicas", "topic", "topic_id")
+
+    def __init__(self, topic: str, index: int, topic_id: UUID, log: Any, leader_epoch: int = -1) -> None:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = leader_epoch
-        self.high_watermark: int = log.log_end_offset
-        self.last_stable_offset: int = self.high_watermark
+        self.leader: PartitionLeader | None = None
+        self.min_insync_replicas = 1
         self._waiters: dict[Callable[[], None], None] = {}
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset before which every in-sync replica has all records."""
+        leader = self.leader
+        return self.log.log_start_offset if leader is None else leader.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset before which no transaction is open; at most the high watermark."""
+        return self.high_watermark
+
+    def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
+        """The leader's state, or KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if self.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.leader
 
     def append(self, batches: memoryview, *, acks: int, now_ms: int) -> Any:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
@@ -37,12 +61,46 @@ class Partition:
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset
         (`on_high_watermark`); on a partition with one replica that is so when this returns.
         """
-        raise NotImplementedError
+        leader = self.leader
+        if leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks == ALL_REPLICAS and len(leader.isr) < self.min_insync_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {self.min_insync_replicas}",
+            )
+        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if leader.on_appended(self.log.log_end_offset) and self._waiters:
+            self.wake()
+        return result
+
+    def lead(self, node_id: int, leader_epoch: int, isr: tuple[int, ...], high_watermark: int | None = None) -> None:
+        """Lead from now on; `high_watermark` is the one known from before, if any."""
+        if self.leader is not None:
+            high_watermark = self.leader.high_watermark
+        elif high_watermark is None:
+            high_watermark = self.log.log_start_offset
+        self.leader_epoch = leader_epoch
+        log_end_offset = self.log.log_end_offset
+        high_watermark = min(max(high_watermark, self.log.log_start_offset), log_end_offset)
+        self.leader = PartitionLeader(node_id, leader_epoch, isr, log_end_offset, high_watermark)
+        self.wake()
+
+    def stop_leading(self, leader_epoch: int) -> None:
+        """Another node leads from now on: who waits here is told."""
+        self.leader_epoch = leader_epoch
+        self.leader = None
+        self.wake()
 
     def on_high_watermark(self, waiter: Callable[[], None]) -> None:
-        """Call `waiter` at each move of the high watermark until `forget` takes it back."""
+        """Call `waiter` at each move of the high watermark, and when leadership ends, until `forget` takes it back."""
         self._waiters[waiter] = None
 
     def forget(self, waiter: Callable[[], None]) -> None:
         """Take `waiter` back; one that is not there is fine."""
         self._waiters.pop(waiter, None)
+
+    def wake(self) -> None:
+        """Call everybody who waits."""
+        for waiter in list(self._waiters):
+            waiter()
