@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.node.broker import Broker
 from penstock.node.handler import CloseConnection, Handler, RequestContext
-from penstock.node.outgoing import ResponsePart
 from penstock.node.handlers.api_versions import unsupported_version
+from penstock.node.outgoing import ResponsePart
 from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import encode_response, parse_request_header
+from penstock.protocol.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,24 @@ class Waiting:
     answer: Awaitable[Any]
 
 
+class _Served:
+    """A handler with what is known of its API; the request's class is loaded when the first request comes."""
+
+    def __init__(self, handler: Handler, api: Api) -> None:
+        self.handler = handler
+        self.api = api
+
+    @cached_property
+    def request_class(self) -> type[Message]:
+        return self.api.request_class
+
+
 class Dispatcher:
     """Calls the handlers of one node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._handlers: dict[int, tuple[Handler, Api]] = {
-            key: (handler, api_of(ApiKey(key))) for key, handler in broker.handlers.items()
-        }
+        self._served = {key: _Served(handler, api_of(key)) for key, handler in broker.handlers.items()}
 
     def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
         """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
@@ -65,16 +77,16 @@ class Dispatcher:
             peer.listener,
             peer.connection_id,
         )
-        entry = self._handlers.get(header.api_key)
-        if entry is None:
+        served = self._served.get(header.api_key)
+        if served is None:
             raise CloseConnection(f"API key {header.api_key} is not served")
-        handler, api = entry
+        handler = served.handler
         if not handler.lowest <= header.api_version <= handler.newest:
-            return self._wrong_version(context, api)
+            return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._broker, context, frame, position)
         else:
-            request, _ = decode(api.request_class, header.api_version, frame, position)
+            request, _ = decode(served.request_class, header.api_version, frame, position)
             reply = handler.function(self._broker, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)

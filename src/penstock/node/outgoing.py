@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
-
 CHUNK_BYTES = 256 * 1024
 
 

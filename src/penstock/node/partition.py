@@ -46,7 +46,7 @@ class Partition:
         return self.high_watermark
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
-        """The leader's state, or KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
+        """The leader's state; KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)

@@ -23,3 +23,6 @@ class PartitionTable:
         """The partition, or None when this node does not hold it."""
         partitions = self._by_id.get(topic_id)
         return None if partitions is None else partitions.get(index)
+
+    def on_log_start_moved(self, partition: Partition) -> None:
+        """Remember to write the log start offset down."""

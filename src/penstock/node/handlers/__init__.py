@@ -4,7 +4,6 @@ MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
     "api_versions",
     "delete_records",
-    "describe_log_dirs",
     "describe_producers",
     "list_offsets",
     "offset_for_leader_epoch",

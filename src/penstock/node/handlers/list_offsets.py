@@ -77,7 +77,8 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
     """The end of what the asker may see."""
     if request.replica_id >= 0:
-        return partition.log.log_end_offset
+        end_offset: int = partition.log.log_end_offset
+        return end_offset
     if request.isolation_level == READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark

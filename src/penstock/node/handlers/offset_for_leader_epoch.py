@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch 2-4: where a leader's term ended in this log, so that a reader can find where it diverged (KIP-101)."""
+"""OffsetForLeaderEpoch 2-4: where a leader's term ended, so that a reader finds where its log diverged (KIP-101)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def offset_for_leader_epoch(
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end_of_epoch(broker, topic.topic, wanted) for wanted in topic.partitions]
+                topic=topic.topic,
+                partitions=[_end_of_epoch(broker, topic.topic, wanted) for wanted in topic.partitions],
             )
             for topic in request.topics
         ]
