@@ -1,0 +1,157 @@
+"""Everything that one does to a cluster from outside, in one place.
+
+    async with Admin("127.0.0.1:9092") as admin:
+        await admin.topics.create(NewTopic(name="flights", partitions=12))
+        print(await admin.groups.describe("reports"))
+
+Topics, configurations and groups each have a part of their own; the cluster itself and its disks are here.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
+from penstock.client.config_admin import ConfigAdmin
+from penstock.client.group_admin import GroupAdmin
+from penstock.client.log_offsets import READ_UNCOMMITTED, list_offsets
+from penstock.client.metadata import error_code
+from penstock.client.settings import ClientSettings
+from penstock.client.topic_admin import TopicAdmin
+from penstock.client.values import OffsetAndTimestamp, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from penstock.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+BROKERS_ENDPOINT = 1
+SIZE_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker of the cluster."""
+
+    node_id: int
+    address: Address
+    rack: str | None
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as one of its brokers sees it. `controller_id` is -1 while there is none."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: list[BrokerDescription]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """One partition on one disk: its bytes, how far it lags, whether it is a copy that is still to take over."""
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """One log directory of one node; the sizes of its file system are -1 where the broker cannot tell."""
+
+    node_id: int
+    path: str
+    error: ErrorCode
+    total_bytes: int
+    usable_bytes: int
+    partitions: dict[TopicPartition, ReplicaSize]
+
+
+class Admin:
+    """See the module."""
+
+    def __init__(self, bootstrap_servers: str | Sequence[Address], settings: ClientSettings | None = None) -> None:
+        self.cluster = ClusterClient(bootstrap_servers, settings)
+        self.topics = TopicAdmin(self.cluster)
+        self.configs = ConfigAdmin(self.cluster)
+        self.groups = GroupAdmin(self.cluster)
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cluster.close()
+
+    async def offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """See `log_offsets.list_offsets`."""
+        return await list_offsets(self.cluster, timestamps, isolation_level=isolation_level)
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """The cluster's id, its controller and its brokers."""
+        request = DescribeClusterRequest(endpoint_type=BROKERS_ENDPOINT, include_fenced_brokers=include_fenced)
+
+        async def attempt() -> ClusterDescription:
+            response = await self.cluster.to_any(request, DescribeClusterResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), response.error_message)
+            brokers = [
+                BrokerDescription(row.broker_id, Address(row.host, row.port), row.rack, row.is_fenced)
+                for row in sorted(response.brokers, key=lambda row: row.broker_id)
+            ]
+            return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+        return await self.cluster.retrying(attempt)
+
+    async def describe_log_dirs(
+        self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None
+    ) -> list[LogDirDescription]:
+        """The log directories of these nodes (all of them for None), with these partitions in them (all for None)."""
+        request = DescribeLogDirsRequest(
+            topics=None
+            if topics is None
+            else [DescribableLogDirTopic(topic=name, partitions=list(numbers)) for name, numbers in topics.items()]
+        )
+        asked = sorted(self.cluster.metadata.brokers if nodes is None else nodes)
+
+        async def attempt() -> list[LogDirDescription]:
+            answers = await asyncio.gather(
+                *(self.cluster.to_node(node_id, request, DescribeLogDirsResponse) for node_id in asked)
+            )
+            return [
+                description
+                for node_id, answer in zip(asked, answers, strict=True)
+                for description in _log_dirs(node_id, answer)
+            ]
+
+        return await self.cluster.retrying(attempt)
+
+
+def _log_dirs(node_id: int, response: DescribeLogDirsResponse) -> list[LogDirDescription]:
+    if response.error_code:
+        raise KafkaError(error_code(response.error_code), f"log directories of node {node_id}")
+    return [
+        LogDirDescription(
+            node_id=node_id,
+            path=row.log_dir,
+            error=error_code(row.error_code),
+            total_bytes=row.total_bytes,
+            usable_bytes=row.usable_bytes,
+            partitions={
+                TopicPartition(topic.name, partition.partition_index): ReplicaSize(
+                    partition.partition_size, partition.offset_lag, partition.is_future_key
+                )
+                for topic in sorted(row.topics, key=lambda topic: topic.name)
+                for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
+            },
+        )
+        for row in sorted(response.results, key=lambda row: row.log_dir)
+    ]

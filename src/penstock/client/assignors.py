@@ -1,0 +1,114 @@
+"""Who reads what: Kafka's three eager assignors as pure functions of the members and the numbers of partitions.
+
+An assignor is asked by the leader of a group, once in each generation. Its answer must not depend on the order in
+which members were named: all of them sort first. Static members (KIP-345) sort by their instance id, and before the
+dynamic ones.
+
+* `range`: topic by topic, each member takes a run of neighbouring partitions; the first members take one more.
+* `roundrobin`: all partitions of all topics are dealt like cards.
+* `sticky`: as even as can be, and of all the even ones that which moves the fewest partitions (`sticky.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.client.sticky import assign_sticky
+from penstock.client.values import TopicPartition
+
+Assignment = dict[str, list[TopicPartition]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member as its group's leader sees it.
+
+    `owned` and `generation` are what the member held when the group was last stable, as far as it says.
+    """
+
+    member_id: str
+    topics: frozenset[str]
+    instance_id: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = -1
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """What members are sorted by: static before dynamic, then by id."""
+        return (1, self.member_id) if self.instance_id is None else (0, self.instance_id)
+
+
+class Assignor(Protocol):
+    """A name that both sides know, and the decision."""
+
+    @property
+    def name(self) -> str:
+        """The name in JoinGroup: members of a group share at least one."""
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        """Give every partition of every subscribed topic that exists to exactly one member that subscribes to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAssignor:
+    """Topic by topic in runs: of three partitions two consumers get 0,1 and 2; with many topics the first get more."""
+
+    name: str = field(default="range", init=False)
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        """See the class."""
+        assignment: Assignment = {member.member_id: [] for member in members}
+        for topic in sorted(partition_counts):
+            consumers = sorted((member for member in members if topic in member.topics), key=lambda m: m.order)
+            if not consumers:
+                continue
+            share, one_more = divmod(partition_counts[topic], len(consumers))
+            start = 0
+            for position, consumer in enumerate(consumers):
+                end = start + share + (position < one_more)
+                assignment[consumer.member_id] += [TopicPartition(topic, number) for number in range(start, end)]
+                start = end
+        return assignment
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinAssignor:
+    """All partitions in order, dealt in turn; who does not subscribe to a partition's topic is passed over."""
+
+    name: str = field(default="roundrobin", init=False)
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        """See the class."""
+        assignment: Assignment = {member.member_id: [] for member in members}
+        circle = sorted(members, key=lambda member: member.order)
+        subscribed = {topic for member in members for topic in member.topics}
+        turn = 0
+        for topic in sorted(subscribed & partition_counts.keys()):
+            for number in range(partition_counts[topic]):
+                while topic not in circle[turn % len(circle)].topics:
+                    turn += 1
+                assignment[circle[turn % len(circle)].member_id].append(TopicPartition(topic, number))
+                turn += 1
+        return assignment
+
+
+@dataclass(frozen=True, slots=True)
+class StickyAssignor:
+    """As even as can be, then as few moves as can be (KIP-54)."""
+
+    name: str = field(default="sticky", init=False)
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        """See the class."""
+        ordered = sorted(members, key=lambda member: member.member_id)
+        subscriptions = {
+            member.member_id: sorted(topic for topic in member.topics if topic in partition_counts)
+            for member in ordered
+        }
+        claims = {member.member_id: (member.generation, member.owned) for member in ordered}
+        return assign_sticky(subscriptions, claims, partition_counts)
+
+
+ASSIGNORS: dict[str, Assignor] = {
+    assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor())
+}

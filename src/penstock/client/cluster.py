@@ -1,0 +1,253 @@
+"""Connections to all brokers of one cluster: who leads what is looked up, remembered and looked up again when it moved.
+
+`start` tries each bootstrap address once and fails at once if none answers. After that a request goes to a node, the
+controller, a group's coordinator or any broker; `retrying` repeats an attempt with jittered, doubling back-off as long
+as the failure is one that may pass (a lost connection, a moved leader) and the time given to it lasts.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Self, TypeVar
+
+from penstock.client.address import Address, parse_bootstrap_servers
+from penstock.client.connection import Answer, Connection, connect
+from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata, error_code
+from penstock.client.settings import ClientSettings
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.schema import Message
+
+Result = TypeVar("Result")
+GROUP_COORDINATOR = 0
+FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
+TOPICS_BY_ID = 10  # the first version of Metadata in which a topic may lack its name
+
+
+class ClusterClient:
+    """See the module. Use it as an async context manager, or call `start` and `close`."""
+
+    def __init__(self, bootstrap_servers: str | Sequence[Address], settings: ClientSettings | None = None) -> None:
+        self.settings = settings or ClientSettings()
+        self._bootstrap = (
+            parse_bootstrap_servers(bootstrap_servers)
+            if isinstance(bootstrap_servers, str)
+            else list(bootstrap_servers)
+        )
+        self.metadata = ClusterMetadata()
+        self._connections: dict[int, Connection] = {}
+        self._connecting: dict[int, asyncio.Lock] = {}
+        self._seed: Connection | None = None
+        self._coordinators: dict[str, int] = {}
+        self._refreshed_at = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Reach one broker and learn of the others; `ClusterUnreachableError` if no bootstrap address answers."""
+        await self._connect_seed()
+        await self.refresh([])
+
+    async def close(self) -> None:
+        """Close all connections."""
+        connections = [*self._connections.values(), *([self._seed] if self._seed else [])]
+        self._connections.clear()
+        self._seed = None
+        for connection in connections:
+            await connection.close()
+
+    # Metadata
+
+    async def refresh(self, topics: Collection[str] | None = None, *, create: bool = False) -> ClusterMetadata:
+        """Ask for all topics (None), for these, or only for the brokers (empty); `create` lets the broker create."""
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=create,
+        )
+        response = await (await self.any_connection()).request(request, MetadataResponse)
+        self.metadata = self.metadata.updated(response, all_topics=topics is None)
+        self._refreshed_at = asyncio.get_running_loop().time()
+        return self.metadata
+
+    @property
+    def metadata_is_old(self) -> bool:
+        """Whether metadata.max.age.ms has passed since the last look."""
+        age_s = asyncio.get_running_loop().time() - self._refreshed_at
+        return age_s * 1000 >= self.settings.metadata_max_age_ms
+
+    async def topic(self, name: str, *, create: bool = False, timeout_ms: int | None = None) -> TopicMetadata:
+        """The topic's metadata, from memory if it is there and all its partitions have a leader."""
+        known = self.metadata.topics.get(name)
+        if known is not None and _is_complete(known):
+            return known
+
+        async def look() -> TopicMetadata:
+            found = (await self.refresh([name], create=create)).topics.get(name)
+            if found is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+            if found.error:
+                raise KafkaError(found.error, _about_topic(name, found.error))
+            return found
+
+        return await self.retrying(look, timeout_ms=timeout_ms, passing=_topic_may_come if create else _is_passing)
+
+    # Connections
+
+    async def any_connection(self) -> Connection:
+        """An open connection, the least busy one; else a new one to any broker that answers."""
+        open_ones = [connection for connection in self._connections.values() if not connection.closed]
+        if open_ones:
+            return min(open_ones, key=lambda connection: connection.in_flight)
+        if self._seed is not None and not self._seed.closed:
+            return self._seed
+        for node_id in list(self.metadata.brokers):
+            try:
+                return await self.connection(node_id)
+            except ConnectionFailedError:
+                continue
+        return await self._connect_seed()
+
+    async def connection(self, node_id: int) -> Connection:
+        """The connection to this node, opened if need be."""
+        known = self._connections.get(node_id)
+        if known is not None and not known.closed:
+            return known
+        async with self._connecting.setdefault(node_id, asyncio.Lock()):
+            known = self._connections.get(node_id)
+            if known is not None and not known.closed:
+                return known
+            broker = self.metadata.brokers.get(node_id)
+            if broker is None:
+                raise ConnectionFailedError(f"node {node_id} is not in the cluster now")
+            try:
+                connection = await connect(broker.address, self.settings)
+            except ClusterUnreachableError as error:
+                raise ClusterUnreachableError(f"{error}, which node {node_id} advertises as its address") from None
+            self._connections[node_id] = connection
+            return connection
+
+    async def _connect_seed(self) -> Connection:
+        failures: list[str] = []
+        for address in self._bootstrap:
+            try:
+                self._seed = await connect(address, self.settings)
+                return self._seed
+            except ConnectionFailedError as error:
+                failures.append(str(error))
+        raise ClusterUnreachableError("; ".join(failures))
+
+    # Routing
+
+    async def to_node(self, node_id: int, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
+        """Ask this node."""
+        return await (await self.connection(node_id)).request(message, answer, newest=newest)
+
+    async def to_any(self, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
+        """Ask whichever broker is least busy."""
+        return await (await self.any_connection()).request(message, answer, newest=newest)
+
+    async def to_controller(self, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
+        """Ask the broker that Metadata names as the controller (in KRaft any broker hands on to it)."""
+        node_id = self.metadata.controller_id
+        if node_id == NO_NODE or node_id not in self.metadata.brokers:
+            return await self.to_any(message, answer, newest)
+        return await self.to_node(node_id, message, answer, newest)
+
+    async def coordinator(self, group_id: str) -> int:
+        """The node that coordinates the group, from memory or looked up; a KafkaError while there is none."""
+        known = self._coordinators.get(group_id)
+        if known is not None and known in self.metadata.brokers:
+            return known
+        connection = await self.any_connection()
+        if connection.version_for(ApiKey.FIND_COORDINATOR) >= FIND_COORDINATOR_BATCHED:
+            request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=[group_id])
+        else:
+            request = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
+        response = await connection.request(request, FindCoordinatorResponse)
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            raise KafkaError(error_code(found.error_code), found.error_message or f"coordinator of group {group_id!r}")
+        if found.node_id not in self.metadata.brokers:
+            await self.refresh([])
+        self._coordinators[group_id] = found.node_id
+        return found.node_id
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """Look it up again the next time: it has moved, or cannot be reached."""
+        self._coordinators.pop(group_id, None)
+
+    async def to_coordinator(
+        self, group_id: str, message: Message, answer: type[Answer], newest: int | None = None
+    ) -> Answer:
+        """Ask the group's coordinator; it is forgotten when it cannot be reached."""
+        node_id = await self.coordinator(group_id)
+        try:
+            return await self.to_node(node_id, message, answer, newest)
+        except ConnectionFailedError:
+            self.forget_coordinator(group_id)
+            raise
+
+    # Trying again
+
+    async def retrying(
+        self,
+        attempt: Callable[[], Awaitable[Result]],
+        *,
+        timeout_ms: int | None = None,
+        passing: "Callable[[Exception], bool] | None" = None,
+    ) -> Result:
+        """Repeat `attempt` while its failure may pass, at most for default.api.timeout.ms; raise the last failure."""
+        loop = asyncio.get_running_loop()
+        may_pass = passing or _is_passing
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = loop.time() + limit_ms / 1000
+        number = 0
+        while True:
+            try:
+                return await attempt()
+            except (ConnectionFailedError, KafkaError) as error:
+                pause = self.settings.backoff_ms(number) / 1000
+                if not may_pass(error) or loop.time() + pause >= deadline:
+                    raise
+                number += 1
+                await asyncio.sleep(pause)
+                await self._look_again(error)
+
+    async def _look_again(self, error: Exception) -> None:
+        """After a failure the brokers and the controller may be others."""
+        if isinstance(error, ConnectionFailedError) or (
+            isinstance(error, KafkaError) and error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
+        ):
+            try:
+                await self.refresh([])
+            except ConnectionFailedError:
+                pass  # the next attempt says so
+
+
+def _is_passing(error: Exception) -> bool:
+    if isinstance(error, KafkaError):
+        return error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return isinstance(error, ConnectionFailedError)
+
+
+def _topic_may_come(error: Exception) -> bool:
+    return _is_passing(error) or (isinstance(error, KafkaError) and error.retriable)
+
+
+def _is_complete(topic: TopicMetadata) -> bool:
+    return bool(topic.partitions) and not topic.error and all(row.leader >= 0 for row in topic.partitions.values())
+
+
+def _about_topic(name: str, code: ErrorCode) -> str:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"topic {name!r} does not exist"
+    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return f"{name!r} is no name for a topic: at most 249 of the characters a-z A-Z 0-9 . _ -"
+    return f"topic {name!r}"

@@ -1,0 +1,264 @@
+"""One TCP connection to one broker: requests go out at once, answers are matched to them in the order of the requests.
+
+`connect` opens the connection and asks the broker which versions it serves; from then on each request travels in the
+highest version that both sides know. Requests are pipelined: nothing waits for an earlier answer. A request that is not
+answered in time closes the connection, as its answer would stand before all later ones. When the connection ends, for
+whatever reason, all that wait are told with `ConnectionFailedError`; a connection is never reopened, make a new one.
+"""
+
+import asyncio
+import os
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from penstock.client.address import Address
+from penstock.client.errors import (
+    ClusterUnreachableError,
+    ConnectionFailedError,
+    ProtocolViolationError,
+    RequestTimedOutError,
+    UnsupportedByBrokerError,
+)
+from penstock.client.frames import FrameReader
+from penstock.client.settings import ClientSettings
+from penstock.protocol.api import Api, ApiKey, api_of
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.schema import Message
+
+Answer = TypeVar("Answer", bound=Message)
+APIS_BY_NAME: Final = {api.name: api for api in map(api_of, ApiKey)}
+SOFTWARE_NAME = "penstock"
+SOFTWARE_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """An answer that is still to come."""
+
+    correlation_id: int
+    api: Api
+    version: int
+    future: asyncio.Future[Message]
+
+
+class Connection(asyncio.Protocol):
+    """See the module. Make one with `connect`."""
+
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        self.address = address
+        self._settings = settings
+        self._frames = FrameReader()
+        self._expected: deque[_Expected] = deque()
+        self._next_correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._served: dict[int, tuple[int, int]] = {}
+        self._failure: ConnectionFailedError | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._lost = asyncio.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is of no more use."""
+        return self._failure is not None
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._expected)
+
+    def version_for(self, key: ApiKey, newest: int | None = None) -> int:
+        """The version in which requests of this API go to this broker; at most `newest`, if the caller sets a bound."""
+        ours = api_of(key).versions
+        lowest, highest = self._served.get(key, (0, -1))
+        version = min(highest, ours[-1] if newest is None else min(newest, ours[-1]))
+        if version < max(lowest, ours[0]):
+            theirs = f"{lowest} to {highest}" if highest >= 0 else "none"
+            raise UnsupportedByBrokerError(
+                f"{self.address} does not serve {key.name} as this client needs it: it serves {theirs}, "
+                f"needed is one of {ours[0]} to {ours[-1] if newest is None else newest}"
+            )
+        return version
+
+    def serves(self, key: ApiKey) -> bool:
+        """Whether the broker named this API at all."""
+        return key in self._served
+
+    async def request(
+        self, message: Message, answer: type[Answer], *, newest: int | None = None, timeout_ms: int | None = None
+    ) -> Answer:
+        """Send a request and wait for its answer, `request_timeout_ms` if the caller does not say otherwise."""
+        await self._writable.wait()
+        future = self.submit(message, answer, newest=newest)
+        return await self.answered(future, timeout_ms)
+
+    def submit(self, message: Message, answer: type[Answer], *, newest: int | None = None) -> asyncio.Future[Answer]:
+        """Send a request at once, so that the caller's order is the order on the wire; the future has no time-out."""
+        api = _api_of_request(message)
+        version = self.version_for(api.key, newest)
+        assert issubclass(answer, api.response_class)
+        return cast("asyncio.Future[Answer]", self._send(message, api, version))
+
+    def send_without_answer(self, message: Message, *, newest: int | None = None) -> None:
+        """Send a request that has no response at all: Produce with acks=0."""
+        api = _api_of_request(message)
+        self._write(message, self.version_for(api.key, newest))
+
+    async def answered(self, future: asyncio.Future[Answer], timeout_ms: int | None = None) -> Answer:
+        """Wait for what `submit` returned; a time-out closes the connection."""
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                return await future
+        except TimeoutError:
+            failure = RequestTimedOutError(f"{self.address} did not answer within {limit_ms} ms")
+            self._fail(failure)
+            raise failure from None
+
+    async def writable(self) -> None:
+        """Wait while the broker takes its requests slower than they are sent."""
+        await self._writable.wait()
+
+    async def negotiate(self) -> None:
+        """Learn what the broker serves. One that does not know our newest ApiVersions answers in version 0."""
+        api = api_of(ApiKey.API_VERSIONS)
+        version = api.versions[-1]
+        while True:
+            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            response = await self.answered(self._send(message, api, version))
+            assert isinstance(response, ApiVersionsResponse)
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                break
+            theirs = next((item.max_version for item in response.api_keys if item.api_key == ApiKey.API_VERSIONS), 0)
+            version = min(theirs, version - 1)
+        if response.error_code:
+            self._fail(ProtocolViolationError(f"{self.address} does not say what it serves: {response.error_code}"))
+            raise self._failed()
+        self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
+
+    async def close(self) -> None:
+        """End the connection; whoever still waits is told."""
+        self._fail(ConnectionFailedError(f"the connection to {self.address} was closed"))
+        await self._lost.wait()
+
+    def _send(self, message: Message, api: Api, version: int) -> asyncio.Future[Message]:
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        correlation_id = self._write(message, version)
+        self._expected.append(_Expected(correlation_id, api, version, future))
+        return future
+
+    def _write(self, message: Message, version: int) -> int:
+        if self._failure is not None:
+            raise self._failed()
+        assert self._transport is not None
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        self._transport.write(encode_request(message, version, correlation_id, self._settings.client_id))
+        return correlation_id
+
+    def _failed(self) -> ConnectionFailedError:
+        """A fresh exception: one that is raised at several places would gather all their tracebacks."""
+        assert self._failure is not None
+        return type(self._failure)(*self._failure.args)
+
+    def _fail(self, failure: ConnectionFailedError) -> None:
+        """The first cause counts."""
+        if self._failure is None:
+            self._failure = failure
+            while self._expected:
+                future = self._expected.popleft().future
+                if not future.done():
+                    future.set_exception(self._failed())
+            self._writable.set()
+        if self._transport is None:
+            self._lost.set()
+        else:
+            self._transport.abort()
+
+    # What the event loop calls:
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes have come."""
+        try:
+            for frame in self._frames.feed(data):
+                self._take(frame)
+        except (ProtocolViolationError, DecodeError) as error:
+            self._fail(
+                ProtocolViolationError(
+                    f"{self.address} does not answer as a Kafka broker does ({error}): is another service or a TLS "
+                    "listener behind this port?"
+                )
+            )
+
+    def _take(self, frame: bytes) -> None:
+        if not self._expected:
+            raise ProtocolViolationError("an answer to no question")
+        expected = self._expected.popleft()
+        try:
+            correlation_id, message = decode_response(expected.api.key, expected.version, frame)
+            if correlation_id != expected.correlation_id:
+                raise ProtocolViolationError(f"the answer to {correlation_id} where {expected.correlation_id} was due")
+        except (ProtocolViolationError, DecodeError):
+            self._expected.appendleft(expected)
+            raise
+        if not expected.future.done():
+            expected.future.set_result(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._lost.set()
+        waiting = self._expected[0].api.key.name if self._expected else None
+        detail = f" while {waiting} was under way" if waiting else ""
+        half = " in the middle of an answer" if self._frames.in_mid_frame else ""
+        cause = f" ({reason(exc)})" if exc else ""
+        self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}"))
+
+    def pause_writing(self) -> None:
+        """The broker takes less than we send."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._writable.set()
+
+
+def _api_of_request(message: Message) -> Api:
+    return APIS_BY_NAME[type(message).__name__.removesuffix("Request")]
+
+
+def reason(error: BaseException) -> str:
+    """An operating system's error as a short phrase."""
+    if isinstance(error, ConnectionRefusedError) or (not _number(error) and "Connect call failed" in str(error)):
+        return "connection refused"
+    text = os.strerror(_number(error)) if _number(error) > 0 else getattr(error, "strerror", None) or str(error)
+    return text[:1].lower() + text[1:] if text else type(error).__name__
+
+
+def _number(error: BaseException) -> int:
+    return error.errno or 0 if isinstance(error, OSError) else 0
+
+
+async def connect(address: Address, settings: ClientSettings) -> Connection:
+    """Open a connection and learn what the broker serves; `ConnectionFailedError` says why it could not be."""
+    connection = Connection(address, settings)
+    limit_ms = settings.socket_connection_setup_timeout_ms
+    try:
+        async with asyncio.timeout(limit_ms / 1000):
+            await asyncio.get_running_loop().create_connection(lambda: connection, address.host, address.port)
+    except TimeoutError:
+        raise ClusterUnreachableError(f"cannot reach {address} (no answer within {limit_ms} ms)") from None
+    except OSError as error:
+        raise ClusterUnreachableError(f"cannot reach {address} ({reason(error)})") from None
+    try:
+        await connection.negotiate()
+    except BaseException:
+        await connection.close()
+        raise
+    return connection

@@ -1,0 +1,122 @@
+"""What the members of a classic consumer group say to each other: subscriptions and assignments.
+
+Both begin with a version (int16) of their own. The coordinator hands them on and does not look inside; Kafka's tools
+and clients that others wrote do.
+"""
+
+import struct
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from penstock.client.assignors import GroupMember
+from penstock.client.values import TopicPartition
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
+from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+PROTOCOL_TYPE: Final = "consumer"
+SUBSCRIPTION_VERSION: Final = 3
+ASSIGNMENT_VERSION: Final = 3
+_VERSION = struct.Struct(">h")
+_COUNT = struct.Struct(">i")
+
+
+def encode_subscription(
+    topics: Collection[str],
+    owned: Collection[TopicPartition] = (),
+    generation: int = -1,
+    *,
+    user_data: bytes | None = None,
+    rack: str | None = None,
+) -> bytes:
+    """A member's subscription: its topics and what it owned in the last generation that it took part in."""
+    message = ConsumerProtocolSubscription(
+        topics=sorted(topics),
+        user_data=user_data,
+        owned_partitions=[
+            consumer_protocol_subscription.TopicPartition(topic=topic, partitions=numbers)
+            for topic, numbers in _by_topic(owned).items()
+        ],
+        generation_id=generation,
+        rack_id=rack,
+    )
+    return _VERSION.pack(SUBSCRIPTION_VERSION) + encode(message, SUBSCRIPTION_VERSION)
+
+
+def decode_subscription(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
+    """The member that wrote this; DecodeError. What it owned is in its user data if it is an older sticky client."""
+    version = min(_version_of(data), SUBSCRIPTION_VERSION)
+    message, _ = decode(ConsumerProtocolSubscription, version, data, _VERSION.size)
+    owned = tuple(TopicPartition(row.topic, number) for row in message.owned_partitions for number in row.partitions)
+    generation = message.generation_id
+    if not owned and message.user_data:
+        owned, generation = decode_sticky_user_data(message.user_data)
+    return GroupMember(member_id, frozenset(message.topics), instance_id, owned, generation)
+
+
+def encode_assignment(partitions: Collection[TopicPartition]) -> bytes:
+    """What one member is given."""
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            consumer_protocol_assignment.TopicPartition(topic=topic, partitions=numbers)
+            for topic, numbers in _by_topic(partitions).items()
+        ],
+        user_data=None,
+    )
+    return _VERSION.pack(ASSIGNMENT_VERSION) + encode(message, ASSIGNMENT_VERSION)
+
+
+def decode_assignment(data: bytes) -> list[TopicPartition]:
+    """What this member is given, sorted; no bytes at all mean nothing; DecodeError."""
+    if not data:
+        return []
+    version = min(_version_of(data), ASSIGNMENT_VERSION)
+    message, _ = decode(ConsumerProtocolAssignment, version, data, _VERSION.size)
+    return sorted(TopicPartition(row.topic, number) for row in message.assigned_partitions for number in row.partitions)
+
+
+def encode_sticky_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
+    """The sticky assignor's own layout (version 1), which carries what a member owned: array of topics, then int32."""
+    parts = [_COUNT.pack(len(_by_topic(owned)))]
+    for topic, numbers in _by_topic(owned).items():
+        name = topic.encode()
+        parts += [_VERSION.pack(len(name)), name, _COUNT.pack(len(numbers)), *map(_COUNT.pack, numbers)]
+    parts.append(_COUNT.pack(generation))
+    return b"".join(parts)
+
+
+def decode_sticky_user_data(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
+    """What a sticky member owned, and in which generation (-1 in version 0 of the layout, which does not say)."""
+    owned: list[TopicPartition] = []
+    try:
+        (topics,), position = _COUNT.unpack_from(data), _COUNT.size
+        for _ in range(topics):
+            (length,) = _VERSION.unpack_from(data, position)
+            name = data[position + _VERSION.size : position + _VERSION.size + length].decode()
+            position += _VERSION.size + length
+            (count,) = _COUNT.unpack_from(data, position)
+            numbers = struct.unpack_from(f">{count}i", data, position + _COUNT.size) if count > 0 else ()
+            position += _COUNT.size * (1 + len(numbers))
+            owned += [TopicPartition(name, number) for number in numbers]
+        generation = _COUNT.unpack_from(data, position)[0] if position + _COUNT.size <= len(data) else -1
+    except (struct.error, UnicodeDecodeError):
+        return (), -1  # another assignor's data: not ours to read
+    return tuple(owned), generation
+
+
+def _version_of(data: bytes) -> int:
+    if len(data) < _VERSION.size:
+        raise DecodeError(f"{len(data)} bytes where the version of a consumer's protocol was due")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise DecodeError(f"version {version} of a consumer's protocol")
+    return version
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return topics

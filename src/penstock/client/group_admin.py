@@ -1,0 +1,160 @@
+"""Groups from outside: list, describe, delete, put members out, and move their offsets."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import commit, delete_committed, fetch_committed, raise_for
+from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from penstock.client.metadata import error_code
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One group of the list. `state` and `type` are empty where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member and what it has been given."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: list[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members. `assignor` is the protocol that they agreed on."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: list[MemberDescription]
+
+
+class GroupAdmin:
+    """See the module."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def listings(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """All groups of all coordinators, sorted; only those in one of `states` and of one of `types`, if given."""
+        request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
+
+        async def attempt() -> dict[str, GroupListing]:
+            brokers = (await self._cluster.refresh([])).brokers
+            answers = await asyncio.gather(
+                *(self._cluster.to_node(node_id, request, ListGroupsResponse) for node_id in brokers)
+            )
+            found: dict[str, GroupListing] = {}
+            for answer in answers:
+                if answer.error_code:
+                    raise KafkaError(error_code(answer.error_code))
+                for row in answer.groups:
+                    listing = GroupListing(row.group_id, row.protocol_type, row.group_state, row.group_type)
+                    found[row.group_id] = listing
+            return found
+
+        return [listing for _, listing in sorted((await self._cluster.retrying(attempt)).items())]
+
+    async def describe(self, group_id: str) -> GroupDescription:
+        """One group; GROUP_ID_NOT_FOUND if there is none of this name."""
+
+        async def attempt() -> GroupDescription:
+            coordinator = await self._cluster.coordinator(group_id)
+            request = DescribeGroupsRequest(groups=[group_id])
+            response = await self._cluster.to_coordinator(group_id, request, DescribeGroupsResponse)
+            row = response.groups[0]
+            raise_for(self._cluster, group_id, row.error_code, row.error_message)
+            if row.group_state == DEAD:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+            return _description(row, coordinator)
+
+        return await self._cluster.retrying(attempt)
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group that has no members, with its offsets."""
+
+        async def attempt() -> None:
+            request = DeleteGroupsRequest(groups_names=[group_id])
+            response = await self._cluster.to_coordinator(group_id, request, DeleteGroupsResponse)
+            raise_for(self._cluster, group_id, response.results[0].error_code)
+
+        await self._cluster.retrying(attempt)
+
+    async def remove_members(self, group_id: str, members: Collection[MemberDescription], reason: str) -> None:
+        """Put members out; the others rebalance."""
+
+        async def attempt() -> None:
+            request = LeaveGroupRequest(
+                group_id=group_id,
+                members=[
+                    MemberIdentity(member_id=member.member_id, group_instance_id=member.instance_id, reason=reason)
+                    for member in members
+                ],
+            )
+            response = await self._cluster.to_coordinator(group_id, request, LeaveGroupResponse)
+            raise_for(self._cluster, group_id, response.error_code)
+            for row in response.members:
+                raise_for(self._cluster, group_id, row.error_code, f"member {row.member_id!r}")
+
+        await self._cluster.retrying(attempt)
+
+    async def offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed."""
+        return await fetch_committed(self._cluster, group_id, partitions)
+
+    async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Move the positions of a group that has no members."""
+        await self._cluster.retrying(lambda: commit(self._cluster, group_id, offsets))
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Forget positions; those of a topic that the group now reads are refused one by one."""
+        return await delete_committed(self._cluster, group_id, partitions)
+
+
+def _description(row: DescribedGroup, coordinator: int) -> GroupDescription:
+    members = [
+        MemberDescription(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_assignment(row.protocol_type, member.member_assignment),
+        )
+        for member in row.members
+    ]
+    return GroupDescription(row.group_id, row.group_state, row.protocol_type, row.protocol_data, coordinator, members)
+
+
+def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:
+    if protocol_type != PROTOCOL_TYPE:
+        return []
+    try:
+        return decode_assignment(data)
+    except DecodeError:
+        return []  # a client of its own kind wrote it

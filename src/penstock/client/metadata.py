@@ -1,0 +1,114 @@
+"""What a client knows of a cluster: brokers, topics, who leads which partition. Values, made of Metadata responses."""
+
+import uuid
+from dataclasses import dataclass, field
+
+from penstock.client.address import Address
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetadata:
+    """A broker and the address that it advertises."""
+
+    node_id: int
+    address: Address
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """Who holds a partition. `leader` is -1 while there is none."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline_replicas: list[int]
+    error: ErrorCode
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition's name."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic with its partitions by number, or the error that stands for it."""
+
+    name: str
+    topic_id: uuid.UUID
+    is_internal: bool
+    error: ErrorCode
+    partitions: dict[int, PartitionMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """What one Metadata response told, or several of them put together."""
+
+    cluster_id: str | None = None
+    controller_id: int = NO_NODE
+    brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
+    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+
+    def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
+        """The partition's row, if it is known and has a leader that is known."""
+        topic = self.topics.get(partition.topic)
+        row = topic.partitions.get(partition.partition) if topic else None
+        return row if row is not None and row.leader in self.brokers else None
+
+    def partition_counts(self) -> dict[str, int]:
+        """How many partitions each known topic has."""
+        return {name: len(topic.partitions) for name, topic in self.topics.items() if topic.partitions}
+
+    def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
+        """These facts and those of a newer response, which replaces all topics or only those that it names."""
+        topics = {} if all_topics else dict(self.topics)
+        for item in response.topics:
+            topic = _topic(item)
+            if topic is not None:
+                topics[topic.name] = topic
+        return ClusterMetadata(
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            brokers={
+                item.node_id: BrokerMetadata(item.node_id, Address(item.host, item.port), item.rack)
+                for item in response.brokers
+            },
+            topics=topics,
+        )
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code for a number; one that this client does not know counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _topic(item: MetadataResponseTopic) -> TopicMetadata | None:
+    if item.name is None:
+        return None
+    partitions = {
+        row.partition_index: PartitionMetadata(
+            topic=item.name,
+            partition=row.partition_index,
+            leader=row.leader_id,
+            leader_epoch=row.leader_epoch,
+            replicas=row.replica_nodes,
+            isr=row.isr_nodes,
+            offline_replicas=row.offline_replicas,
+            error=error_code(row.error_code),
+        )
+        for row in sorted(item.partitions, key=lambda row: row.partition_index)
+    }
+    return TopicMetadata(item.name, item.topic_id, item.is_internal, error_code(item.error_code), partitions)

@@ -1,0 +1,176 @@
+"""Topics from outside: create, list, describe, enlarge, delete, cut off their beginnings."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import ConnectionFailedError
+from penstock.client.log_offsets import by_leader
+from penstock.client.metadata import TopicMetadata, error_code
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from penstock.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+BROKER_DEFAULT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What to create. -1 is the broker's default; `assignments` (partition to nodes) stands instead of both numbers."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+class TopicAdmin:
+    """See the module. Refusals are KafkaErrors with the broker's own words."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def create(self, topic: NewTopic, *, validate_only: bool = False) -> None:
+        """Create a topic, or only ask whether it could be."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic.name,
+                    num_partitions=BROKER_DEFAULT if topic.assignments else topic.partitions,
+                    replication_factor=BROKER_DEFAULT if topic.assignments else topic.replication_factor,
+                    assignments=[
+                        CreatableReplicaAssignment(partition_index=number, broker_ids=list(nodes))
+                        for number, nodes in topic.assignments.items()
+                    ],
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+                )
+            ],
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> None:
+            response = await self._cluster.to_controller(request, CreateTopicsResponse)
+            result = response.topics[0]
+            _raise_for(result.error_code, result.error_message, f"topic {topic.name!r}")
+
+        await self._cluster.retrying(attempt)
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name)],
+            topic_names=[name],
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+        )
+
+        async def attempt() -> None:
+            response = await self._cluster.to_controller(request, DeleteTopicsResponse)
+            result = response.responses[0]
+            _raise_for(result.error_code, result.error_message, f"topic {name!r}")
+
+        await self._cluster.retrying(attempt)
+
+    async def create_partitions(
+        self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+    ) -> None:
+        """Enlarge a topic to `count` partitions; `assignments` names the nodes of each new one."""
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsTopic(
+                    name=name,
+                    count=count,
+                    assignments=assignments
+                    and [CreatePartitionsAssignment(broker_ids=list(nodes)) for nodes in assignments],
+                )
+            ],
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> None:
+            response = await self._cluster.to_controller(request, CreatePartitionsResponse)
+            result = response.results[0]
+            _raise_for(result.error_code, result.error_message, f"topic {name!r}")
+
+        await self._cluster.retrying(attempt)
+
+    async def names(self, *, include_internal: bool = True) -> list[str]:
+        """The names of all topics, sorted."""
+        topics = (await self._cluster.retrying(self._cluster.refresh)).topics.values()
+        return sorted(topic.name for topic in topics if include_internal or not topic.is_internal)
+
+    async def describe(self, names: Sequence[str] | None = None) -> list[TopicMetadata]:
+        """The topics with their partitions, in the order of their names; all of them for None."""
+        metadata = await self._cluster.retrying(lambda: self._cluster.refresh(names))
+        topics = [metadata.topics[name] for name in sorted(metadata.topics if names is None else names)]
+        for topic in topics:
+            if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaError(topic.error, f"topic {topic.name!r} does not exist")
+            _raise_for(topic.error, None, f"topic {topic.name!r}")
+        return topics
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Cut off what lies before these offsets (-1: everything); each partition's new first offset."""
+
+        async def attempt() -> dict[TopicPartition, int]:
+            await self._cluster.refresh(sorted({partition.topic for partition in offsets}))
+            nodes = by_leader(self._cluster, offsets)
+            answers = await asyncio.gather(*(self._delete_at(node_id, wanted) for node_id, wanted in nodes.items()))
+            return {partition: first for answer in answers for partition, first in answer.items()}
+
+        return await self._cluster.retrying(attempt)
+
+    async def _delete_at(self, node_id: int, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        topics: dict[str, DeleteRecordsTopic] = {}
+        for partition, offset in offsets.items():
+            topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic))
+            topic.partitions.append(DeleteRecordsPartition(partition_index=partition.partition, offset=offset))
+        request = DeleteRecordsRequest(
+            topics=list(topics.values()), timeout_ms=self._cluster.settings.request_timeout_ms
+        )
+        response = await self._cluster.to_node(node_id, request, DeleteRecordsResponse)
+        first_offsets: dict[TopicPartition, int] = {}
+        for answered in response.topics:
+            for row in answered.partitions:
+                partition = TopicPartition(answered.name, row.partition_index)
+                _raise_for(row.error_code, None, f"partition {partition}")
+                first_offsets[partition] = row.low_watermark
+        return first_offsets
+
+    async def wait_until_led(self, name: str) -> TopicMetadata:
+        """Wait until every partition of a topic that was just created has a leader."""
+
+        async def attempt() -> TopicMetadata:
+            topic = (await self._cluster.refresh([name])).topics.get(name)
+            if topic is None or topic.error or any(row.leader < 0 for row in topic.partitions.values()):
+                raise ConnectionFailedError(f"topic {name!r} has no leaders yet")
+            return topic
+
+        return await self._cluster.retrying(attempt)
+
+
+def _raise_for(code: int, message: str | None, subject: str) -> None:
+    if code:
+        raise KafkaError(error_code(code), message or subject)

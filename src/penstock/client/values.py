@@ -1,0 +1,64 @@
+"""The small values that every part of the client speaks in: partitions, offsets, records, what a send came to.
+
+All of them are immutable. Offsets count records from 0; times are milliseconds since 1970.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; sorts by topic, then by number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the offset of the next record to read, and what the application noted beside it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """What a look-up by time found: the record's offset and its own timestamp (-1 where the log has none)."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record went. With acks=0 nobody knows: the offset is -1."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord:
+    """One record as it was read, with where it lay."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    is_log_append_time: bool = False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition in which the record lies."""
+        return TopicPartition(self.topic, self.partition)
