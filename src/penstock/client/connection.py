@@ -30,6 +30,7 @@ from penstock.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
 APIS_BY_NAME: Final = {api.name: api for api in map(api_of, ApiKey)}
+_REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_NAME = "penstock"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -42,6 +43,11 @@ class _Expected:
     api: Api
     version: int
     future: asyncio.Future[Message]
+
+    def version_of(self, frame: bytes) -> int:
+        """The version of the answer: that of the request, but 0 where ApiVersions says that it does not know ours."""
+        refused = self.api.key == ApiKey.API_VERSIONS and frame[4:6] == _REFUSED
+        return 0 if refused else self.version
 
 
 class Connection(asyncio.Protocol):
@@ -202,7 +208,7 @@ class Connection(asyncio.Protocol):
             raise ProtocolViolationError("an answer to no question")
         expected = self._expected.popleft()
         try:
-            correlation_id, message = decode_response(expected.api.key, expected.version, frame)
+            correlation_id, message = decode_response(expected.api.key, expected.version_of(frame), frame)
             if correlation_id != expected.correlation_id:
                 raise ProtocolViolationError(f"the answer to {correlation_id} where {expected.correlation_id} was due")
         except (ProtocolViolationError, DecodeError):

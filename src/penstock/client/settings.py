@@ -1,9 +1,9 @@
 """How a client behaves: the names are those of Kafka's Java client in snake_case, and so are the defaults."""
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 
 def wall_clock_ms() -> int:
@@ -26,9 +26,9 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     now_ms: Callable[[], int] = wall_clock_ms
-    random: random.Random = field(default_factory=random.Random)
+    random: Random = field(default_factory=Random)
 
     def backoff_ms(self, attempt: int) -> float:
         """How long to wait after the failed attempt number `attempt` (from 0): doubling, bounded, 20 % of jitter."""
-        full = min(self.retry_backoff_ms * 2 ** min(attempt, 20), self.retry_backoff_max_ms)
+        full = min(self.retry_backoff_ms * (1 << min(attempt, 20)), self.retry_backoff_max_ms)
         return full * self.random.uniform(0.8, 1.2)

@@ -101,8 +101,9 @@ class TopicAdmin:
                 CreatePartitionsTopic(
                     name=name,
                     count=count,
-                    assignments=assignments
-                    and [CreatePartitionsAssignment(broker_ids=list(nodes)) for nodes in assignments],
+                    assignments=None
+                    if assignments is None
+                    else [CreatePartitionsAssignment(broker_ids=list(nodes)) for nodes in assignments],
                 )
             ],
             timeout_ms=self._cluster.settings.request_timeout_ms,
@@ -126,8 +127,6 @@ class TopicAdmin:
         metadata = await self._cluster.retrying(lambda: self._cluster.refresh(names))
         topics = [metadata.topics[name] for name in sorted(metadata.topics if names is None else names)]
         for topic in topics:
-            if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KafkaError(topic.error, f"topic {topic.name!r} does not exist")
             _raise_for(topic.error, None, f"topic {topic.name!r}")
         return topics
 
@@ -172,5 +171,7 @@ class TopicAdmin:
 
 
 def _raise_for(code: int, message: str | None, subject: str) -> None:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        message = f"{subject} does not exist"
     if code:
         raise KafkaError(error_code(code), message or subject)
