@@ -51,6 +51,11 @@ _FREE_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "confluent.")
 """Keys that belong to a listener or to a class of the user's: accepted as they are."""
 
 
+def is_free_key(name: str) -> bool:
+    """Tell whether a key is accepted although no definition has it."""
+    return name.startswith(_FREE_PREFIXES)
+
+
 def key_warning(name: str, value: str) -> str | None:
     """Say what a user who sets `name` to `value` should know, in one line; None if there is nothing to say."""
     definition = BROKER_CONFIGS.get(name)
@@ -61,7 +66,7 @@ def key_warning(name: str, value: str) -> str | None:
     for prefix, reason in _NOT_YET_PREFIXES.items():
         if name.startswith(prefix):
             return f"{name} has no effect: {reason}"
-    if name in BROKER_CONFIGS or name.startswith(_FREE_PREFIXES):
+    if name in BROKER_CONFIGS or is_free_key(name):
         return None
     nearest = nearest_key(name, BROKER_CONFIGS)
     return f"unknown key {name}" + (f"; did you mean {nearest}?" if nearest else "; it has no effect")

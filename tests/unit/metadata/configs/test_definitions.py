@@ -51,22 +51,22 @@ def test_text_becomes_a_value_of_the_type(kind: ConfigType, text: str | None, va
 @pytest.mark.parametrize(
     ("kind", "validator", "text", "message"),
     [
-        (ConfigType.BOOLEAN, None, "yes", "some.key: 'yes' is not allowed; allowed is true or false"),
+        (ConfigType.BOOLEAN, None, "yes", "some.key: 'yes' is not allowed; expected true or false"),
         (
             ConfigType.INT,
             None,
             "2147483648",
-            "some.key: '2147483648' is not allowed; allowed is a whole number of 32 bits",
+            "some.key: '2147483648' is not allowed; expected a whole number of 32 bits",
         ),
-        (ConfigType.INT, None, "1_000", "some.key: '1_000' is not allowed; allowed is a whole number of 32 bits"),
-        (ConfigType.SHORT, None, "40000", "some.key: '40000' is not allowed; allowed is a whole number of 16 bits"),
-        (ConfigType.LONG, None, "5 days", "some.key: '5 days' is not allowed; allowed is a whole number of 64 bits"),
-        (ConfigType.DOUBLE, None, "nan", "some.key: 'nan' is not allowed; allowed is a number"),
-        (ConfigType.INT, Range(1), "0", "some.key: '0' is not allowed; allowed is an int of at least 1"),
-        (ConfigType.INT, Range(1, 9, -1), "0", "some.key: '0' is not allowed; allowed is an int from 1 to 9, or -1"),
-        (ConfigType.LONG, Range(1), "x", "some.key: 'x' is not allowed; allowed is a long of at least 1"),
-        (ConfigType.STRING, OneOf(("a", "b")), "c", "some.key: 'c' is not allowed; allowed is a string of a, b"),
-        (ConfigType.LIST, OneOf(("a", "b")), "a,c", "some.key: 'a,c' is not allowed; allowed is a list of a, b"),
+        (ConfigType.INT, None, "1_000", "some.key: '1_000' is not allowed; expected a whole number of 32 bits"),
+        (ConfigType.SHORT, None, "40000", "some.key: '40000' is not allowed; expected a whole number of 16 bits"),
+        (ConfigType.LONG, None, "5 days", "some.key: '5 days' is not allowed; expected a whole number of 64 bits"),
+        (ConfigType.DOUBLE, None, "nan", "some.key: 'nan' is not allowed; expected a number"),
+        (ConfigType.INT, Range(1), "0", "some.key: '0' is not allowed; expected an int of at least 1"),
+        (ConfigType.INT, Range(1, 9, -1), "0", "some.key: '0' is not allowed; expected an int from 1 to 9, or -1"),
+        (ConfigType.LONG, Range(1), "x", "some.key: 'x' is not allowed; expected a long of at least 1"),
+        (ConfigType.STRING, OneOf(("a", "b")), "c", "some.key: 'c' is not allowed; expected a string of a, b"),
+        (ConfigType.LIST, OneOf(("a", "b")), "a,c", "some.key: 'a,c' is not allowed; expected a list of a, b"),
     ],
 )
 def test_an_error_names_the_key_the_value_and_what_is_allowed(

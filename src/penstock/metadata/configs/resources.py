@@ -1,0 +1,165 @@
+"""What may be set for a resource while the cluster runs: its keys, their values, and what they must fulfil together.
+
+A refusal is a `ConfigError`. Broker keys that only a restart changes cannot be set here, and those that belong to one
+broker cannot be set for all.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
+from penstock.metadata.configs.definitions import (
+    ConfigDefinition,
+    ConfigError,
+    ConfigType,
+    ConfigValue,
+    Definitions,
+    UpdateMode,
+    nearest_key,
+    parse_value,
+)
+from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
+from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from penstock.metadata.resources import ConfigResource, ResourceType
+
+Settings = Mapping[str, str]
+_THROTTLED = re.compile(r"\d+:\d+")
+
+
+def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
+    """Find the definition of a resource's key."""
+    return _KEYS[resource.resource_type].get(key)
+
+
+def is_list(resource: ConfigResource, key: str) -> bool:
+    """Tell whether a key holds a list, to which one can append."""
+    definition = definition_of(resource, key)
+    return definition is not None and definition.type is ConfigType.LIST
+
+
+def check_settings(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    """Check all that a resource is to have set; `layers` are the broker keys behind it.
+
+    Raises:
+        ConfigError: A key that is not known or cannot be set here, or a value that is not allowed.
+    """
+    for key, text in settings.items():
+        definition = definition_of(resource, key)
+        if definition is not None:
+            parse_value(definition, text)
+        elif not (resource.resource_type is ResourceType.BROKER and is_free_key(key)):
+            raise _unknown(resource, key, text)
+    _CHECKS[resource.resource_type](resource, settings, layers)
+
+
+def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
+    known = _KEYS[resource.resource_type]
+    nearest = nearest_key(key, known)
+    kind = _KINDS[resource.resource_type]
+    return ConfigError(key, text, f"a key that a {kind} has" + (f"; did you mean {nearest}?" if nearest else ""))
+
+
+def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    values = topic_values(settings, layers)
+    _at_most(settings, values, "min.compaction.lag.ms", "max.compaction.lag.ms")
+    if values["remote.storage.enable"] and broker_text(layers, "remote.log.storage.system.enable") != "true":
+        raise ConfigError("remote.storage.enable", "true", "false, because the brokers have no tiered storage")
+    for key in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
+        items = values[key]
+        assert isinstance(items, tuple)
+        if items not in ((), ("*",)) and not all(_THROTTLED.fullmatch(item) for item in items):
+            raise ConfigError(key, settings.get(key), "partition:broker pairs with commas between, or * for all")
+
+
+def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    for key, text in settings.items():
+        definition = BROKER_CONFIGS.get(key)
+        if definition is None:
+            continue
+        if definition.read_only:
+            raise ConfigError(
+                key, _hidden(definition, text), "a value in the node's file, as only a restart changes it"
+            )
+        if definition.mode is UpdateMode.PER_BROKER and not resource.name:
+            raise ConfigError(key, _hidden(definition, text), "a value for one broker, not for all")
+
+
+def _hidden(definition: ConfigDefinition, text: str) -> str:
+    return "[hidden]" if definition.sensitive else text
+
+
+_GROUP_BOUNDS = (
+    ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
+    ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms"),
+    ("share.heartbeat.interval.ms", "group.share.{}.heartbeat.interval.ms"),
+    ("share.record.lock.duration.ms", "group.share.{}.record.lock.duration.ms"),
+    ("share.session.timeout.ms", "group.share.{}.session.timeout.ms"),
+    ("streams.heartbeat.interval.ms", "group.streams.{}.heartbeat.interval.ms"),
+    ("streams.session.timeout.ms", "group.streams.{}.session.timeout.ms"),
+)
+
+
+def _check_group(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    for key, bounds in _GROUP_BOUNDS:
+        if key not in settings:
+            continue
+        lower, upper = (int(broker_text(layers, bounds.format(end)) or 0) for end in ("min", "max"))
+        if not lower <= int(settings[key]) <= upper:
+            allowed = f"{lower} to {upper}, by {bounds.format('min')} and {bounds.format('max')}"
+            raise ConfigError(key, settings[key], allowed)
+
+
+def _check_client_metrics(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    for pair in filter(None, settings.get("match", "").split(",")):
+        selector, separator, pattern = (part.strip() for part in pair.partition("="))
+        if not separator or selector not in _SELECTORS or not _is_pattern(pattern):
+            raise ConfigError("match", pair, f"selector=pattern pairs, a selector being one of {', '.join(_SELECTORS)}")
+
+
+_SELECTORS = (
+    "client_id",
+    "client_instance_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
+def _at_most(settings: Settings, values: Mapping[str, ConfigValue], smaller: str, larger: str) -> None:
+    low, high = values[smaller], values[larger]
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high:
+        key = smaller if smaller in settings else larger
+        raise ConfigError(key, settings.get(key), f"{smaller} of at most {larger}; they are {low} and {high}")
+
+
+_KEYS: dict[ResourceType, Definitions] = {
+    ResourceType.TOPIC: definitions_of_topic(),
+    ResourceType.BROKER: BROKER_CONFIGS,
+    ResourceType.GROUP: GROUP_CONFIGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
+}
+
+_KINDS: dict[ResourceType, str] = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.BROKER: "broker",
+    ResourceType.GROUP: "group",
+    ResourceType.CLIENT_METRICS: "client metrics subscription",
+}
+
+_CHECKS: dict[ResourceType, Callable[[ConfigResource, Settings, Layers], None]] = {
+    ResourceType.TOPIC: _check_topic,
+    ResourceType.BROKER: _check_broker,
+    ResourceType.GROUP: _check_group,
+    ResourceType.CLIENT_METRICS: _check_client_metrics,
+}
