@@ -1,0 +1,162 @@
+"""One socket to one broker, without an event loop: requests go out, responses come back in the same order.
+
+Made for Spark's executors, which run plain synchronous code. Not safe for threads: one user at a time.
+"""
+
+import socket
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.schema import Message
+
+MAX_RESPONSE_BYTES = 1 << 30
+RECEIVE_BUFFER_BYTES = 4 << 20
+LENGTH = struct.Struct(">i")
+
+NEWEST_VERSIONS = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 11,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.METADATA: 9,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 7,
+    ApiKey.FIND_COORDINATOR: 3,
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.API_VERSIONS: 0,
+}
+"""The newest versions in which topics go by name and one request is about one group: all that this client needs.
+Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does."""
+
+Response = TypeVar("Response", bound=Message)
+
+
+class ClusterUnreachable(ConnectionError):  # noqa: N818 - says what is the matter, as ConnectionRefusedError does
+    """No broker can be reached; the text names the address and what to check."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class BlockingConnection:
+    """A connection that has asked the broker which versions it serves."""
+
+    def __init__(self, address: Address, *, client_id: str, connect_timeout_ms: int, request_timeout_ms: int) -> None:
+        """Connect; OSError where nobody answers."""
+        self.address = address
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._expected: deque[tuple[int, ApiKey, int]] = deque()
+        self._socket = socket.create_connection((address.host, address.port), connect_timeout_ms / 1000)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self._socket.settimeout(request_timeout_ms / 1000)
+        self._served: dict[int, tuple[int, int]] = {int(ApiKey.API_VERSIONS): (0, 0)}
+        try:
+            self._learn_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def _learn_versions(self) -> None:
+        response = self.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), ApiVersionsResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refuses to say which versions it serves")
+        self._served |= {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every response that was asked for has been read: only then may another user take over."""
+        return not self._expected
+
+    def version_of(self, api_key: ApiKey) -> int:
+        """The newest version that both sides speak; KafkaError UNSUPPORTED_VERSION where there is none."""
+        lowest, highest = self._served.get(int(api_key), (0, -1))
+        version = min(highest, NEWEST_VERSIONS[api_key])
+        if version < max(lowest, api_of(api_key).versions.start if api_key != ApiKey.API_VERSIONS else 0):
+            name = api_of(api_key).name
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker {self.address} speaks no version of {name}")
+        return version
+
+    def send(self, api_key: ApiKey, message: Message) -> None:
+        """Send a request; its response must be read by `receive` or `receive_frame` in its turn."""
+        version = self.version_of(api_key)
+        self._correlation_id += 1
+        self._socket.sendall(encode_request(message, version, self._correlation_id, self._client_id))
+        self._expected.append((self._correlation_id, api_key, version))
+
+    def receive(self, response_class: type[Response]) -> Response:
+        """Read the next response."""
+        correlation_id, api_key, version = self._expected[0]
+        frame = self._read_frame()
+        answered, message = decode_response(api_key, version, frame)
+        if answered != correlation_id:
+            raise DecodeError(f"{self.address} answers request {answered} where {correlation_id} is due")
+        self._expected.popleft()
+        assert isinstance(message, response_class)
+        return message
+
+    def receive_frame(self) -> tuple[memoryview, int]:
+        """Read the next response without decoding it: (the frame behind its header, the version).
+
+        For versions whose response header is the correlation id alone.
+        """
+        correlation_id, api_key, version = self._expected[0]
+        assert api_of(api_key).response_header_version(version) == 0
+        frame = self._read_frame()
+        if len(frame) < LENGTH.size or LENGTH.unpack_from(frame)[0] != correlation_id:
+            raise DecodeError(f"{self.address} answers another request than the one that is due")
+        self._expected.popleft()
+        return frame[LENGTH.size :], version
+
+    def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:
+        """Send a request and wait for its response."""
+        assert self.is_idle
+        self.send(api_key, message)
+        return self.receive(response_class)
+
+    def _read_frame(self) -> memoryview:
+        (length,) = LENGTH.unpack(self._read(LENGTH.size))
+        if not 0 <= length <= MAX_RESPONSE_BYTES:
+            raise DecodeError(f"{self.address} announces a response of {length} bytes: is it a Kafka listener?")
+        return self._read(length)
+
+    def _read(self, length: int) -> memoryview:
+        frame = memoryview(bytearray(length))
+        position = 0
+        while position < length:
+            received = self._socket.recv_into(frame[position:])
+            if not received:
+                raise ConnectionResetError(f"{self.address} closed the connection")
+            position += received
+        return frame
+
+    def close(self) -> None:
+        """Close the socket; responses that were not read are lost."""
+        self._socket.close()
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """`host:port,host:port` as in `bootstrap.servers`; ValueError names the part that is wrong."""
+    addresses: list[Address] = []
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536 or not host:
+            raise ValueError(f"bootstrap.servers: {part!r} is not host:port, such as 127.0.0.1:9092")
+        addresses.append(Address(host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("bootstrap.servers names no broker; give at least one host:port, such as 127.0.0.1:9092")
+    return tuple(addresses)

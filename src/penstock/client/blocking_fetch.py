@@ -1,0 +1,120 @@
+"""Fetching one partition: the response's records stay where the socket put them, as a slice of the frame.
+
+The response is read by hand in versions 4 to 11, whose layout for one partition is a few fixed fields.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.client.blocking_connection import BlockingConnection
+from penstock.client.blocking_offsets import IsolationLevel
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+ANSWER_BYTES_LIMIT = 64 << 20
+"""What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
+LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE = 5, 7, 11
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRecords:
+    """One partition's part of a Fetch response. `aborted` holds (producer id, first offset) of aborted transactions."""
+
+    error_code: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[tuple[int, int]]
+    records: memoryview
+
+
+def send_fetch(
+    connection: BlockingConnection,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    max_bytes: int,
+    max_wait_ms: int,
+    isolation: IsolationLevel,
+) -> None:
+    """Ask for records from an offset on; read the answer with `receive_fetch`."""
+    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max(max_bytes, ANSWER_BYTES_LIMIT),
+        isolation_level=isolation,
+        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+    )
+    connection.send(ApiKey.FETCH, request)
+
+
+def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
+    """The answer to `send_fetch`; DecodeError if it is none."""
+    frame, version = connection.receive_frame()
+    try:
+        return _parse(frame, version)
+    except struct.error as error:
+        raise DecodeError(f"a Fetch response that ends too early: {error}") from error
+
+
+def _parse(frame: memoryview, version: int) -> FetchedRecords:
+    reader = _Reader(frame)
+    reader.skip(4)  # throttle time
+    if version >= SESSIONS_SINCE:
+        error_code = ErrorCode(reader.int16())
+        reader.skip(4)  # session id
+        if error_code:
+            return FetchedRecords(error_code, -1, -1, -1, (), frame[:0])
+    if reader.int32() != 1:
+        raise DecodeError("a Fetch response about another number of topics than one")
+    reader.skip(reader.int16())
+    if reader.int32() != 1:
+        raise DecodeError("a Fetch response about another number of partitions than one")
+    reader.skip(4)  # partition
+    error_code = ErrorCode(reader.int16())
+    high_watermark, last_stable_offset = reader.int64(), reader.int64()
+    log_start_offset = reader.int64() if version >= LOG_START_SINCE else -1
+    aborted = [(reader.int64(), reader.int64()) for _ in range(reader.int32())]
+    if version >= READ_REPLICA_SINCE:
+        reader.skip(4)
+    records = reader.slice(max(reader.int32(), 0))
+    return FetchedRecords(error_code, high_watermark, last_stable_offset, log_start_offset, aborted, records)
+
+
+class _Reader:
+    """Takes fields off the front of a frame; struct.error where it ends."""
+
+    def __init__(self, frame: memoryview) -> None:
+        self._frame, self._position = frame, 0
+
+    def _fixed(self, layout: struct.Struct) -> int:
+        (value,) = layout.unpack_from(self._frame, self._position)
+        self._position += layout.size
+        assert isinstance(value, int)
+        return value
+
+    def int16(self) -> int:
+        return self._fixed(_INT16)
+
+    def int32(self) -> int:
+        return self._fixed(_INT32)
+
+    def int64(self) -> int:
+        return self._fixed(_INT64)
+
+    def slice(self, length: int) -> memoryview:
+        begin = self._position
+        self.skip(length)
+        return self._frame[begin : self._position]
+
+    def skip(self, length: int) -> None:
+        if not 0 <= length <= len(self._frame) - self._position:
+            raise DecodeError(f"a Fetch response declares {length} bytes where fewer are left")
+        self._position += length
+
+
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")

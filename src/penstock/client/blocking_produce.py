@@ -1,0 +1,218 @@
+"""Producing without an event loop: at most one batch per partition on its way, so that order needs no bookkeeping.
+
+`send` returns when the requests are on the wire and collects the answers to the batches before: the caller makes the
+next batches while the brokers store these. With idempotence a batch keeps its sequence through all its retries, so that
+the broker stores it once (KIP-98).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
+from penstock.client.blocking_connection import Address, BlockingConnection
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+ALL_REPLICAS = -1
+NO_PRODUCER = -1
+NO_TIMEOUT_MS = 0
+MAX_REQUEST_BYTES = 32 << 20
+SEQUENCES = 1 << 31
+"""Sequences count up to here and start again from 0."""
+STORED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+
+@dataclass(slots=True)
+class ProducerIdentity:
+    """What makes an idempotent producer: its id, its epoch, and the next sequence of each partition."""
+
+    producer_id: int = NO_PRODUCER
+    epoch: int = -1
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def take_sequences(self, partition: TopicPartition, count: int) -> int:
+        """The sequence for a batch of so many records, -1 without idempotence."""
+        if self.producer_id == NO_PRODUCER:
+            return -1
+        sequence = self.sequences.get(partition, 0)
+        self.sequences[partition] = (sequence + count) % SEQUENCES
+        return sequence
+
+
+def new_identity(cluster: BlockingCluster) -> ProducerIdentity:
+    """Ask the cluster for a producer id."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
+
+    def ask() -> ProducerIdentity:
+        connection = cluster.any_broker()
+        response = connection.request(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), "asking for a producer id (idempotent producer)")
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    return cluster.retried(ask)
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One request on its way to a leader, or the reason why it could not be sent."""
+
+    address: Address
+    connection: BlockingConnection | OSError
+    batches: dict[TopicPartition, bytes | bytearray]
+
+
+class BlockingProducer:
+    """Sends batches that somebody else encoded. Not safe for threads."""
+
+    def __init__(
+        self, cluster: BlockingCluster, *, acks: int = ALL_REPLICAS, delivery_timeout_ms: int = 120_000
+    ) -> None:
+        assert acks != 0, "without an answer nothing could be tried again"
+        self._cluster = cluster
+        self._acks = acks
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._flights: list[_Flight] = []
+        self._connections: dict[Address, BlockingConnection] = {}
+
+    def send(self, batches: Mapping[TopicPartition, bytes | bytearray]) -> None:
+        """Send one encoded batch per partition, after all that was sent before has been stored.
+
+        Raises KafkaError for a batch that the cluster refuses, also for those of the call before.
+        """
+        self.flush()
+        for group in _requests(batches):
+            self._flights += self._take_off(group)
+
+    def flush(self) -> None:
+        """Return when all that was sent has been stored."""
+        begin_ms, pause_ms = _now_ms(), FIRST_PAUSE_MS
+        while self._flights:
+            failed, error = self._land()
+            if not failed:
+                return
+            if _now_ms() - begin_ms > self._delivery_timeout_ms:
+                raise error or KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            time.sleep(pause_ms / 1000)
+            pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
+            self._flights = self._take_off(failed)
+
+    def _take_off(self, batches: Mapping[TopicPartition, bytes | bytearray]) -> list[_Flight]:
+        by_leader = self._cluster.retried(lambda: self._cluster.leaders_of(batches))
+        return [
+            self._send_to(address, {partition: batches[partition] for partition in partitions})
+            for address, partitions in by_leader.items()
+        ]
+
+    def _send_to(self, address: Address, batches: dict[TopicPartition, bytes | bytearray]) -> _Flight:
+        topics = [
+            TopicProduceData(
+                name=topic,
+                partition_data=[
+                    PartitionProduceData(index=index, records=cast("bytes", records))
+                    for index, records in indexes.items()
+                ],
+            )
+            for topic, indexes in by_topic(batches).items()
+        ]
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        request = ProduceRequest(acks=self._acks, timeout_ms=timeout_ms, topic_data=topics)
+        try:
+            if address not in self._connections:
+                self._connections[address] = self._cluster.new_connection(address)
+            connection = self._connections[address]
+            connection.send(ApiKey.PRODUCE, request)
+        except OSError as error:
+            self._drop(address)
+            return _Flight(address, error, batches)
+        return _Flight(address, connection, batches)
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close its connections; what is on its way may be stored or not."""
+        for address in list(self._connections):
+            self._drop(address)
+
+    def _land(self) -> tuple[dict[TopicPartition, bytes | bytearray], Exception | None]:
+        """Read all answers; returns the batches to send again, and why."""
+        failed: dict[TopicPartition, bytes | bytearray] = {}
+        reason: Exception | None = None
+        flights, self._flights = self._flights, []
+        for flight in flights:
+            try:
+                if isinstance(flight.connection, OSError):
+                    raise flight.connection
+                response = flight.connection.receive(ProduceResponse)
+            except OSError as error:
+                self._drop(flight.address)
+                again, reason = list(flight.batches), error
+            else:
+                again, refusal = _not_stored(response)
+                reason = refusal or reason
+            for partition in again:
+                self._cluster.forget_leader(*partition)
+                failed[partition] = flight.batches[partition]
+        return failed, reason
+
+
+def _not_stored(response: ProduceResponse) -> tuple[list[TopicPartition], KafkaError | None]:
+    again: list[TopicPartition] = []
+    reason: KafkaError | None = None
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            error = _error_of(topic.name, partition)
+            if error is not None:
+                again.append((topic.name, partition.index))
+                reason = error
+    return again, reason
+
+
+def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | None:
+    """What may be tried again; raises what may not."""
+    code = ErrorCode(partition.error_code)
+    if code in STORED:
+        return None
+    error = KafkaError(code, f"writing to partition {partition.index} of topic {topic!r}{_details(partition)}")
+    if not error.retriable:
+        raise error
+    return error
+
+
+def _details(partition: PartitionProduceResponse) -> str:
+    texts = [partition.error_message or ""]
+    texts += [f"record {item.batch_index}: {item.batch_index_error_message}" for item in partition.record_errors[:3]]
+    joined = "; ".join(filter(None, texts))
+    return f": {joined}" if joined else ""
+
+
+def _requests(
+    batches: Mapping[TopicPartition, bytes | bytearray],
+) -> Sequence[dict[TopicPartition, bytes | bytearray]]:
+    """Cut into requests that a broker accepts; each holds one batch per partition."""
+    requests: list[dict[TopicPartition, bytes | bytearray]] = [{}]
+    size = 0
+    for partition, batch in batches.items():
+        if requests[-1] and size + len(batch) > MAX_REQUEST_BYTES:
+            requests.append({})
+            size = 0
+        requests[-1][partition] = batch
+        size += len(batch)
+    return requests
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

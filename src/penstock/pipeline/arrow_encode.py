@@ -1,0 +1,89 @@
+"""From Arrow columns to record batches as they go over the wire, one list of batches per partition.
+
+The encoder is the compiled one where numba is installed, else the plain one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.client.blocking_produce import ProducerIdentity
+from penstock.pipeline.record_spans import Integers
+from penstock.pipeline.write_columns import EncodedRecords, partition_numbers, write_columns
+from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, write_crc
+from penstock.protocol.compression import Compression, compress
+
+try:
+    from penstock.pipeline.encode_compiled import encode_records, partitions_of_keys
+except ImportError:  # no numba: quicker to start, much slower on every record
+    from penstock.pipeline.encode_plain import encode_records, partitions_of_keys
+
+UNKNOWN_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSettings:
+    """How batches are made. `max_bytes` bounds the records of one batch before compression."""
+
+    compression: Compression
+    max_bytes: int
+
+
+def batches_by_partition(
+    batch: pa.RecordBatch, partition_count: int, without_key: int, settings: EncodeSettings
+) -> dict[int, list[EncodedRecords]]:
+    """The rows of one topic, encoded for each partition in the order of the rows.
+
+    A row goes to the partition that it names, else to that of its key (murmur2, as Java clients choose), else to
+    `without_key`. ValueError for a partition that the topic does not have.
+    """
+    columns = write_columns(batch)
+    partitions = partition_numbers(batch)
+    if len(partitions) and int(partitions.max()) >= partition_count:
+        raise ValueError(f"column partition: {partitions.max()}, but the topic has {partition_count} partitions")
+    partitions_of_keys(columns.key, partition_count, without_key, partitions)
+    return {
+        partition: list(encode_records(columns, rows, settings.max_bytes))
+        for partition, rows in _rows_by_partition(partitions).items()
+    }
+
+
+def _rows_by_partition(partitions: Integers) -> dict[int, Integers]:
+    order = np.argsort(partitions, kind="stable")
+    numbers, begins = np.unique(partitions[order], return_index=True)
+    ends = [*begins[1:].tolist(), len(order)]
+    return {
+        int(number): order[begin:end]
+        for number, begin, end in zip(numbers.tolist(), begins.tolist(), ends, strict=True)
+    }
+
+
+def seal(
+    encoded: EncodedRecords, settings: EncodeSettings, *, now_ms: int, identity: ProducerIdentity, sequence: int
+) -> bytearray:
+    """A whole batch, ready to be sent: header, records (compressed if so set), checksum."""
+    records = encoded.records
+    if settings.compression != Compression.NONE:
+        records = memoryview(compress(settings.compression, records))
+    size = HEADER_SIZE + records.nbytes
+    batch = bytearray(
+        HEADER.pack(
+            0,
+            size - LENGTH_END,
+            UNKNOWN_EPOCH,
+            MAGIC,
+            0,
+            settings.compression,
+            encoded.count - 1,
+            now_ms,
+            now_ms,
+            identity.producer_id,
+            identity.epoch,
+            sequence,
+            encoded.count,
+        )
+    )
+    batch += records
+    write_crc(batch, 0, size)
+    return batch

@@ -1,0 +1,77 @@
+"""What a DataFrame must look like to be written, and its columns in the form that an encoder takes.
+
+Columns by name, as the JVM connector has them: `value` (needed), `key`, `headers`, `topic`, `partition`. Others are
+ignored. `key` and `value` are strings or binary.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipeline.record_spans import Integers
+
+BYTES_LIKE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class WriteColumns:
+    """Key, value and headers of some rows. `header_lists` are Arrow offsets into the two header columns."""
+
+    key: pa.Array
+    value: pa.Array
+    header_lists: pa.Array
+    header_keys: pa.Array
+    header_values: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecords:
+    """The records of one batch, uncompressed and without its header."""
+
+    records: memoryview
+    count: int
+
+
+def write_columns(batch: pa.RecordBatch) -> WriteColumns:
+    """Pick the columns of a record; what is missing is null in every row."""
+    names = set(batch.schema.names)
+    count = batch.num_rows
+    lists, keys, values = _headers(batch.column("headers") if "headers" in names else None, count)
+    return WriteColumns(
+        key=as_binary(batch.column("key")) if "key" in names else pa.nulls(count, pa.binary()),
+        value=as_binary(batch.column("value")),
+        header_lists=lists,
+        header_keys=keys,
+        header_values=values,
+    )
+
+
+def as_binary(array: pa.Array) -> pa.Array:
+    """Strings as the bytes that they are; binary as it is."""
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.binary())
+    return array if array.type == pa.binary() else array.cast(pa.binary())
+
+
+def partition_numbers(batch: pa.RecordBatch) -> Integers:
+    """The `partition` column, -1 where it leaves the choice to us."""
+    if "partition" not in batch.schema.names:
+        return np.full(batch.num_rows, -1, np.int64)
+    numbers = pc.fill_null(batch.column("partition").cast(pa.int64()), -1)
+    return np.array(numbers, np.int64)
+
+
+def _headers(column: pa.Array | None, count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    if column is None:
+        empty = pa.array([], pa.binary())
+        return pa.array(np.zeros(count + 1, np.int32)), empty, empty
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int32)
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    structs = column.flatten()  # leaves out what lies behind null lists
+    keys, values = structs.flatten()
+    if keys.null_count:
+        raise ValueError("headers: a header without a key cannot be written")
+    return pa.array(offsets), as_binary(keys), as_binary(values)

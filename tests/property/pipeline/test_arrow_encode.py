@@ -1,0 +1,62 @@
+"""The compiled encoder and the plain one write the same bytes, and everybody's reader reads them."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.property.pipeline.record_strategies import blobs, headers
+
+from penstock.client.blocking_produce import ProducerIdentity
+from penstock.pipeline import encode_compiled, encode_plain
+from penstock.pipeline.arrow_columns import HEADERS_TYPE
+from penstock.pipeline.arrow_encode import EncodeSettings, batches_by_partition, seal
+from penstock.pipeline.write_columns import write_columns
+from penstock.protocol.compression import Compression
+from penstock.protocol.hashing import partition_for_key
+from penstock.protocol.records import decode_batch
+
+Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
+rows_of_a_frame = st.lists(st.tuples(blobs, blobs, st.none() | headers), min_size=1, max_size=30)
+
+
+def frame(rows: list[Row], begin: int = 0) -> pa.RecordBatch:
+    """A batch as Spark hands it over; a slice when `begin` is set."""
+    lists = [None if row[2] is None else [{"key": key, "value": value} for key, value in row[2]] for row in rows]
+    columns = [
+        pa.array([row[0] for row in rows], pa.binary()),
+        pa.array([row[1] for row in rows], pa.binary()),
+        pa.array(lists, HEADERS_TYPE),
+    ]
+    return pa.RecordBatch.from_arrays(columns, ["key", "value", "headers"]).slice(begin)
+
+
+@settings(deadline=None)
+@given(rows_of_a_frame, st.integers(0, 10), st.integers(50, 2000))
+def test_both_encoders_write_the_same(rows: list[Row], begin: int, max_bytes: int) -> None:
+    columns = write_columns(frame(rows, min(begin, len(rows) - 1)))
+    order = np.arange(len(columns.value), dtype=np.int64)[::-1].copy()
+    compiled = list(encode_compiled.encode_records(columns, order, max_bytes))
+    plain = list(encode_plain.encode_records(columns, order, max_bytes))
+    assert [(bytes(part.records), part.count) for part in compiled] == [
+        (bytes(part.records), part.count) for part in plain
+    ]
+
+
+@settings(deadline=None)
+@given(rows_of_a_frame, st.integers(1, 7), st.sampled_from(list(Compression)))
+def test_every_row_arrives_once_in_its_partition(rows: list[Row], partitions: int, compression: Compression) -> None:
+    how = EncodeSettings(compression, max_bytes=500)
+    without_key = partitions - 1
+    encoded = batches_by_partition(frame(rows), partitions, without_key, how)
+    arrived: dict[int, list[Row]] = {}
+    for partition, parts in encoded.items():
+        for part in parts:
+            batch = seal(part, how, now_ms=5, identity=ProducerIdentity(7, 1), sequence=3)
+            arrived.setdefault(partition, []).extend(
+                (record.key, record.value, record.headers) for record in decode_batch(batch)
+            )
+    expected: dict[int, list[Row]] = {}
+    for key, value, row_headers in rows:
+        partition = without_key if key is None else partition_for_key(key, partitions)
+        expected.setdefault(partition, []).append((key, value, row_headers or []))
+    assert arrived == expected
