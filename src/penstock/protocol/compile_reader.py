@@ -4,10 +4,8 @@ Consecutive fields of fixed size, together with the length of what follows them,
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from struct import Struct, unpack_from
 from typing import Any, NoReturn
-from uuid import UUID
 
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Field, Message
@@ -21,17 +19,10 @@ from penstock.protocol.source import (
     min_size,
     min_size_of,
 )
+from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer, decode_long_uvarint, decode_uvarint
 
-_KEPT_UUIDS = 4096
-
 Reader = Callable[[Buffer, int, int], tuple[Any, int]]
-
-
-@lru_cache(_KEPT_UUIDS)
-def uuid_of(raw: bytes) -> UUID:
-    """Return the uuid of 16 bytes; the ids of topics come again and again, and UUID() is slow."""
-    return UUID(bytes=raw)
 
 
 def _refuse(what: str, length: int, left: int) -> NoReturn:

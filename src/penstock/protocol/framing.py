@@ -40,13 +40,14 @@ def parse_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeade
             client_id = str(frame[position:end], "utf-8")
             position = end
         if is_flexible(api_key, version):
-            position = _skip_tagged_fields(frame, position)
+            position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(api_key, version, correlation_id, client_id), position
 
 
-def _skip_tagged_fields(frame: Buffer, position: int) -> int:
+def skip_tagged_fields(frame: Buffer, position: int) -> int:
+    """Return the position behind tagged fields that nobody here knows; DecodeError, or IndexError at the end."""
     count, position = decode_uvarint(frame, position)
     for _ in range(count):
         _, position = decode_uvarint(frame, position)
@@ -98,7 +99,7 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
         (correlation_id,) = _LENGTH.unpack_from(frame, 0)
         position = _LENGTH.size
         if api.response_header_version(version) == 1:
-            position = _skip_tagged_fields(frame, position)
+            position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise DecodeError(f"response header: {error}") from error
     message, _ = decode(api.response_class, version, frame, position)

@@ -1,11 +1,26 @@
 """Uuids as Kafka writes them in text, and uuids from a given source of chance."""
 
-import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
+from typing import Final, Protocol
 from uuid import UUID
 
-ZERO_UUID = UUID(int=0)
-_TEXT_LENGTH = 22
+ZERO_UUID: Final = UUID(int=0)
+_TEXT_LENGTH: Final = 22
+_KEPT: Final = 4096
+
+
+class RandomBits(Protocol):
+    """The part of `random.Random` from which uuids are drawn."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return a number of k random bits."""
+
+
+@lru_cache(_KEPT)
+def uuid_of(raw: bytes) -> UUID:
+    """Return the uuid of 16 bytes; the ids of topics come again and again, and UUID() is slow."""
+    return UUID(bytes=raw)
 
 
 def uuid_to_text(uuid: UUID) -> str:
@@ -23,7 +38,7 @@ def uuid_from_text(text: str) -> UUID:
     return uuid
 
 
-def random_uuid(source: random.Random) -> UUID:
+def random_uuid(source: RandomBits) -> UUID:
     """Draw a uuid whose text does not start with a dash, which command lines would take for an option."""
     while True:
         uuid = UUID(int=source.getrandbits(128), version=4)
