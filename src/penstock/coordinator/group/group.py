@@ -1,0 +1,264 @@
+"""One classic group: its members, and the rules that need nothing else.
+
+| state | what it means | may come from |
+| --- | --- | --- |
+| Empty | no members; offsets may be there | PreparingRebalance |
+| PreparingRebalance | members are called back: JoinGroup requests are parked | Empty, CompletingRebalance, Stable |
+| CompletingRebalance | a generation has formed; SyncGroups are parked till it is assigned | PreparingRebalance |
+| Stable | every member can have its assignment | CompletingRebalance |
+| Dead | deleted, expired or moved away | each of the others |
+
+`rebalance.py` says when it goes from one to the next.
+"""
+
+from collections import deque
+from enum import Enum
+from typing import Final
+
+from penstock.coordinator.group.effects import Token
+from penstock.coordinator.group.history import Rebalance
+from penstock.coordinator.group.member import Member
+from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
+from penstock.coordinator.group.timers import Timer
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.join_group import JoinGroupResponseMember
+
+
+class GroupState(Enum):
+    """The state of a group, by the name that clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+MAY_COME_FROM: Final[dict[GroupState, frozenset[GroupState]]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
+    GroupState.DEAD: frozenset(GroupState) - {GroupState.DEAD},
+}
+
+
+class ClassicGroup:
+    """A group of the classic protocol. Members keep the order in which they joined."""
+
+    __slots__ = (
+        "generation",
+        "group_id",
+        "history",
+        "initial_delay",
+        "join_timer",
+        "joined",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending",
+        "protocol_name",
+        "protocol_type",
+        "rebalance",
+        "state",
+        "state_since_ms",
+        "static_ids",
+        "support",
+        "sync_timer",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str, now_ms: int, history_length: int = 10) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        """None for a group that only ever committed offsets."""
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.pending: dict[str, Timer] = {}
+        """Ids that were handed out with MEMBER_ID_REQUIRED and not yet used."""
+        self.static_ids: dict[str, str] = {}
+        """Group instance id to member id."""
+        self.support: dict[str, int] = {}
+        """Protocol name to the number of members that support it."""
+        self.joined = 0
+        """The number of members whose JoinGroup is parked."""
+        self.initial_delay = False
+        """Whether the rebalance under way is the first of an empty group, which waits for others to arrive."""
+        self.new_member_added = False
+        self.unsynced: dict[str, None] = {}
+        """Who has not asked for its assignment in this generation."""
+        self.join_timer: Timer | None = None
+        self.sync_timer: Timer | None = None
+        self.rebalance: Rebalance | None = None
+        self.history: deque[Rebalance] = deque(maxlen=history_length)
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Change the state; anything else than the table allows is a defect of ours."""
+        assert self.state in MAY_COME_FROM[state], f"{self.group_id}: {self.state} -> {state}"
+        self.state = state
+        self.state_since_ms = now_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance may begin now."""
+        return self.state in MAY_COME_FROM[GroupState.PREPARING_REBALANCE]
+
+    # -- members ------------------------------------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Add a member. The first brings the group's protocol type and leads."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+        self._count_support(member.protocols, 1)
+
+    def remove(self, member: Member) -> None:
+        """Take a member out. When it led, the one that joined first of the rest leads."""
+        assert member.join_token is None
+        assert member.sync_token is None
+        del self.members[member.member_id]
+        if member.instance_id is not None:
+            del self.static_ids[member.instance_id]
+        self._count_support(member.protocols, -1)
+        self.unsynced.pop(member.member_id, None)
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def rename_static_member(self, member: Member, member_id: str) -> None:
+        """A static member came back under a new id: it takes the old one's place, its lead as well (KIP-345)."""
+        assert member.instance_id is not None
+        old_id = member.member_id
+        self.members = {member_id if key == old_id else key: value for key, value in self.members.items()}
+        member.member_id = member_id
+        self.static_ids[member.instance_id] = member_id
+        self.unsynced.pop(old_id, None)
+        if self.leader_id == old_id:
+            self.leader_id = member_id
+
+    def set_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
+        """Replace what a member supports."""
+        self._count_support(member.protocols, -1)
+        member.protocols = protocols
+        self._count_support(protocols, 1)
+
+    def park_join(self, member: Member, token: Token) -> None:
+        """Let a JoinGroup wait. The caller has seen to one that waited before."""
+        assert member.join_token is None
+        member.join_token = token
+        self.joined += 1
+
+    def take_join(self, member: Member) -> Token | None:
+        """Give back the JoinGroup that waits, if one does."""
+        token, member.join_token = member.join_token, None
+        if token is not None:
+            self.joined -= 1
+        return token
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every known member has rejoined and nobody holds an unused id."""
+        return self.joined == len(self.members) and not self.pending
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for an instance that has a newer member id (KIP-345)."""
+        if instance_id is not None:
+            current = self.static_ids.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that a member which has rejoined leads: the leader itself, or the first. False if nobody has."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.join_token is not None:
+            return True
+        for member in self.members.values():
+            if member.join_token is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # -- protocols ----------------------------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: list[tuple[str, bytes]]) -> bool:
+        """Whether a joiner fits: the group's type, and a protocol that all members share."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        size = len(self.members)
+        return self.protocol_type == protocol_type and any(self.support.get(name, 0) == size for name, _ in protocols)
+
+    def select_protocol(self) -> str | None:
+        """The vote: of the protocols that all support, the one that most members name first; None without members."""
+        size = len(self.members)
+        candidates = dict.fromkeys(name for name, count in self.support.items() if count == size)
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__, default=None)
+
+    def next_generation(self, now_ms: int) -> None:
+        """Form the next generation out of those who are here; Empty if nobody is."""
+        self.generation += 1
+        self.unsynced = {}
+        self.protocol_name = self.select_protocol()
+        self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
+
+    # -- views --------------------------------------------------------------------------------------------------------
+
+    def member_list(self) -> list[JoinGroupResponseMember]:
+        """What the leader is told about all members, metadata untouched."""
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(self.protocol_name),
+            )
+            for member in self.members.values()
+        ]
+
+    def to_value(self, assignments: dict[str, bytes] | None = None) -> GroupMetadataValue:
+        """The form that is persisted, with the members' present assignments or the given ones."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol_name,
+            leader=self.leader_id,
+            current_state_timestamp=self.state_since_ms,
+            members=[
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(self.protocol_name),
+                    assignment=member.assignment if assignments is None else assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    def _count_support(self, protocols: list[tuple[str, bytes]], change: int) -> None:
+        for name in dict.fromkeys(name for name, _ in protocols):
+            count = self.support.get(name, 0) + change
+            if count:
+                self.support[name] = count
+            else:
+                del self.support[name]

@@ -1,0 +1,37 @@
+"""Why a group rebalanced: a short memory of its last rebalances, for people."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One rebalance: who caused it, why, what came of it and how long it took."""
+
+    started_ms: int
+    cause: str
+    """A sentence without a full stop that names the member."""
+    from_generation: int
+    ended_ms: int = -1
+    generation: int = -1
+    """The generation that it led to; -1 while none has formed, and for good when another rebalance came first."""
+    outcome: str = "under way"
+    """`under way`, `stable`, `empty`, or `interrupted` by another rebalance."""
+    members: int = 0
+    removed: list[str] = field(default_factory=list)
+    """Who had not rejoined, or not fetched its assignment, within the rebalance timeout."""
+
+    @property
+    def length_ms(self) -> int:
+        """From its cause to its end; -1 while it is under way."""
+        return -1 if self.ended_ms < 0 else self.ended_ms - self.started_ms
+
+    def describe(self) -> str:
+        """One line: what happened, how long it took, and why."""
+        if self.outcome == "stable":
+            result = f"generation {self.generation} with {self.members} members after {self.length_ms} ms"
+        elif self.outcome == "empty":
+            result = f"empty after {self.length_ms} ms"
+        else:
+            result = f"{self.outcome} after {self.length_ms} ms"
+        removed = f"; removed as too late: {', '.join(self.removed)}" if self.removed else ""
+        return f"{result}: {self.cause}{removed}"

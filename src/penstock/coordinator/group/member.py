@@ -1,0 +1,85 @@
+"""One member of a group, as its coordinator sees it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.coordinator.group.effects import Token
+from penstock.coordinator.group.timers import Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request, and in which version of its API."""
+
+    client_id: str
+    client_host: str
+    api_version: int
+
+
+class Member:
+    """A member: what it told us of itself, what was assigned to it, and its requests that wait for an answer.
+
+    At most one JoinGroup and one SyncGroup of a member wait at a time. `is_new` holds until the first answer to its
+    JoinGroup: it cannot heartbeat before.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "join_token",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        caller: Caller,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: list[tuple[str, bytes]],
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = caller.client_id
+        self.client_host = caller.client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = b""
+        self.join_token: Token | None = None
+        self.sync_token: Token | None = None
+        self.is_new = True
+        self.session = Timer(_never)
+
+    def on_session_expired(self, fire: Callable[[int], None]) -> None:
+        """Say what happens when no heartbeat came within the session timeout."""
+        self.session.fire = fire
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request of this member is parked: then it is alive without heartbeats."""
+        return self.join_token is not None or self.sync_token is not None
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What the member said for that protocol; empty where it said nothing."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+    def vote(self, candidates: dict[str, None]) -> str:
+        """The first of its protocols that is a candidate."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+
+def _never(now_ms: int) -> None:
+    """A member's session ends only once it belongs to a group."""

@@ -1,0 +1,171 @@
+"""The records of `__consumer_offsets` in Kafka's layouts: committed offsets and the persisted form of a group.
+
+A key starts with its version, which says what the record is about: 0 and 1 a committed offset, 2 a group. Keys that we
+do not know (newer kinds of groups) are left alone. A value starts with its own version; none at all is a tombstone.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.schema import Message, array, field
+from penstock.protocol.uuids import ZERO_UUID
+
+OFFSET_KEY_VERSION: Final = 1
+GROUP_KEY_VERSION: Final = 2
+GROUP_VALUE_VERSION: Final = 3
+"""The newest that is not flexible, as Kafka writes it: older tools read it too."""
+
+_VERSION: Final = struct.Struct(">h")
+
+
+class OffsetCommitKey(Message, versions="0-1"):
+    """Whose offset, and of which partition."""
+
+    group: str = field("string", "0+", default="")
+    topic: str = field("string", "0+", default="")
+    partition: int = field("int32", "0+", default=0)
+
+
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
+    """A committed offset."""
+
+    offset: int = field("int64", "0+", default=0)
+    leader_epoch: int = field("int32", "3+", default=-1)
+    metadata: str = field("string", "0+", default="")
+    commit_timestamp: int = field("int64", "0+", default=0)
+    expire_timestamp: int = field("int64", "1", default=-1)
+    topic_id: UUID = field("uuid", "4+", default=ZERO_UUID, tag=0, tagged="4+")
+
+
+class GroupMetadataKey(Message, versions="2"):
+    """Which group."""
+
+    group: str = field("string", "2+", default="")
+
+
+class MemberMetadata(Message):
+    """One member of a persisted group."""
+
+    member_id: str = field("string", "0+", default="")
+    group_instance_id: str | None = field("string", "3+", nullable="3+", default=None)
+    client_id: str = field("string", "0+", default="")
+    client_host: str = field("string", "0+", default="")
+    rebalance_timeout: int = field("int32", "1+", default=0)
+    session_timeout: int = field("int32", "0+", default=0)
+    subscription: bytes = field("bytes", "0+", default=b"")
+    assignment: bytes = field("bytes", "0+", default=b"")
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    """A group as it last became stable or empty."""
+
+    protocol_type: str = field("string", "0+", default="")
+    generation: int = field("int32", "0+", default=0)
+    protocol: str | None = field("string", "0+", nullable="0+", default=None)
+    leader: str | None = field("string", "0+", nullable="0+", default=None)
+    current_state_timestamp: int = field("int64", "2+", default=-1)
+    members: list[MemberMetadata] = array(MemberMetadata, "0+", default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """One committed offset as a shard holds it. `expire_timestamp_ms` and `leader_epoch` are -1 where there is none."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    topic_id: UUID = ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A record about one offset; `value` None takes it away."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A record about one group; `value` None takes it away."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+def encode_offset_record(record: OffsetRecord) -> tuple[bytes, bytes | None]:
+    """The record's key and value. The value's version is the oldest that holds what is there: 3, 1 or 4."""
+    key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
+    key_bytes = _VERSION.pack(OFFSET_KEY_VERSION) + encode(key, OFFSET_KEY_VERSION)
+    committed = record.value
+    if committed is None:
+        return key_bytes, None
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    if committed.expire_timestamp_ms != -1:
+        version = 1
+    else:
+        version = 3 if committed.topic_id == ZERO_UUID else 4
+    return key_bytes, _VERSION.pack(version) + encode(value, version)
+
+
+def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """The record's key and value."""
+    key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=record.group_id), GROUP_KEY_VERSION)
+    if record.value is None:
+        return key, None
+    return key, _VERSION.pack(GROUP_VALUE_VERSION) + encode(record.value, GROUP_VALUE_VERSION)
+
+
+def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+    """What a record says, or None for a kind of key that we do not know. DecodeError if it is not what it claims."""
+    key_version = _version(key)
+    if key_version in (0, 1):
+        offset_key, _ = decode(OffsetCommitKey, key_version, key, _VERSION.size)
+        committed = None if value is None else _decode_offset_value(value)
+        return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
+    if key_version == GROUP_KEY_VERSION:
+        group_key, _ = decode(GroupMetadataKey, key_version, key, _VERSION.size)
+        if value is None:
+            return GroupRecord(group_key.group, None)
+        version = _version(value)
+        if version not in GroupMetadataValue.version_range():
+            raise DecodeError(f"group {group_key.group} was written in version {version}, which we do not know")
+        return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
+    return None
+
+
+def _decode_offset_value(buffer: bytes) -> CommittedOffset:
+    version = _version(buffer)
+    if version not in OffsetCommitValue.version_range():
+        raise DecodeError(f"an offset was written in version {version}, which we do not know")
+    value, _ = decode(OffsetCommitValue, version, buffer, _VERSION.size)
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+    )
+
+
+def _version(buffer: bytes) -> int:
+    if len(buffer) < _VERSION.size:
+        raise DecodeError("a record of __consumer_offsets ends before its version")
+    version: int = _VERSION.unpack_from(buffer)[0]
+    return version

@@ -1,0 +1,43 @@
+"""What the consumer protocol says of a group's members: the one place where the coordinator looks into metadata.
+
+It does so only to protect offsets that are in use. Assignments it never reads.
+"""
+
+import struct
+from typing import Final
+
+from penstock.coordinator.group.group import ClassicGroup, GroupState
+from penstock.protocol.codec import decode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+NEWEST_VERSION: Final = 3
+"""Later versions only add fields at the end, so what is newer reads as this one."""
+
+_VERSION: Final = struct.Struct(">h")
+
+
+def is_subscribed(group: ClassicGroup, topic: str) -> bool:
+    """Whether a member of a consumer group reads `topic`, or may do so as far as we can tell."""
+    if group.state is GroupState.EMPTY:
+        return False
+    if group.protocol_name is None:
+        return True
+    return any(
+        topics is None or topic in topics
+        for topics in (subscribed_topics(member.metadata(group.protocol_name)) for member in group.members.values())
+    )
+
+
+def subscribed_topics(metadata: bytes) -> list[str] | None:
+    """The topics that a subscription names, or None if these bytes are no subscription."""
+    if len(metadata) < _VERSION.size:
+        return None
+    version = _VERSION.unpack_from(metadata)[0]
+    if version < 0:
+        return None
+    try:
+        return decode(ConsumerProtocolSubscription, min(version, NEWEST_VERSION), metadata, _VERSION.size)[0].topics
+    except DecodeError:
+        return None

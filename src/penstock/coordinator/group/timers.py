@@ -1,0 +1,68 @@
+"""Many deadlines, of which the earliest is known: a heap whose outdated entries are dropped when they come up.
+
+Putting a deadline off, as each heartbeat does, is one assignment: the heap keeps the earlier time and looks again then.
+"""
+
+import heapq
+from collections.abc import Callable
+
+
+class Timer:
+    """A deadline and what happens then: `fire(now_ms)`. `deadline_ms` is None while it is off.
+
+    Whoever holds a running timer may put `deadline_ms` off by assigning a later time, or None.
+    """
+
+    __slots__ = ("deadline_ms", "fire", "queued_ms")
+
+    def __init__(self, fire: Callable[[int], None]) -> None:
+        self.fire = fire
+        self.deadline_ms: int | None = None
+        self.queued_ms: int | None = None
+
+
+class Timers:
+    """The timers of one shard."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+
+    def set(self, timer: Timer, deadline_ms: int) -> None:
+        """Let `timer` fire at `deadline_ms`, whatever it was set to before."""
+        timer.deadline_ms = deadline_ms
+        if timer.queued_ms is None or deadline_ms < timer.queued_ms:
+            self._push(timer, deadline_ms)
+
+    def next_ms(self) -> int | None:
+        """The earliest deadline, or None."""
+        while self._heap:
+            timer = self._heap[0][2]
+            if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
+                return timer.queued_ms
+            self._settle_top()
+        return None
+
+    def fire_due(self, now_ms: int) -> None:
+        """Fire each timer whose deadline has come, earliest first; those that this sets for now as well."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            timer = self._heap[0][2]
+            if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
+                heapq.heappop(self._heap)
+                timer.deadline_ms = timer.queued_ms = None
+                timer.fire(now_ms)
+            else:
+                self._settle_top()
+
+    def _settle_top(self) -> None:
+        """Drop the first entry of the heap, which is not what its timer wants, and queue the timer at its deadline."""
+        queued_ms, _, timer = heapq.heappop(self._heap)
+        if queued_ms == timer.queued_ms:
+            timer.queued_ms = None
+            if timer.deadline_ms is not None:
+                self._push(timer, timer.deadline_ms)
+
+    def _push(self, timer: Timer, deadline_ms: int) -> None:
+        self._sequence += 1
+        timer.queued_ms = deadline_ms
+        heapq.heappush(self._heap, (deadline_ms, self._sequence, timer))
