@@ -1,0 +1,56 @@
+"""What a partition's log is told to do: the topic configs that the log obeys, with Kafka's names and defaults."""
+
+from dataclasses import dataclass, field
+
+INT64_MAX = (1 << 63) - 1
+DAY_MS = 24 * 60 * 60 * 1000
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
+PRODUCER = "producer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """One topic's settings; one object serves all partitions that share them.
+
+    Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `preallocate` is accepted
+    and has no effect: an append extends the file.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_bytes: int = -1
+    retention_ms: int = 7 * DAY_MS
+    delete_retention_ms: int = DAY_MS
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1_048_588
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    message_timestamp_type: str = CREATE_TIME
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = PRODUCER
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
+    producer_id_expiration_ms: int = DAY_MS
+    preallocate: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether every record needs a key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether old segments are deleted by size and time."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def uses_log_append_time(self) -> bool:
+        """Whether the broker stamps batches with its own time."""
+        return self.message_timestamp_type == LOG_APPEND_TIME

@@ -1,0 +1,131 @@
+"""A file of fixed-size entries that only grows at its end: what `.index` and `.timeindex` have in common.
+
+New entries gather in memory (`_tail`) and go to the file in one write when there are many, when the segment is flushed,
+and when it closes; no descriptor is kept. So the file may lack the newest entries after a crash: it is derived from
+the log and is rebuilt then. Entries are sorted by their first field.
+"""
+
+from struct import Struct
+
+from penstock.log.disk import Disk
+
+SPILL_BYTES = 32 << 10
+"""A tail of this many bytes goes to the file."""
+
+
+class CorruptIndexError(ValueError):
+    """An index file that does not fit its segment; it has to be rebuilt."""
+
+
+class EntryFile:
+    """Entries of one layout: `saved` of them in the file, the rest in memory."""
+
+    __slots__ = ("_disk", "_layout", "_tail", "path", "saved")
+
+    def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._tail = bytearray()
+        self.path = path
+        self.saved = 0
+
+    def __len__(self) -> int:
+        return self.saved + len(self._tail) // self._layout.size
+
+    def load(self) -> None:
+        """Take what the file holds; CorruptIndexError if that is no whole number of entries."""
+        count, rest = divmod(self._disk.file_size(self.path), self._layout.size)
+        if rest:
+            raise CorruptIndexError(f"{self.path} does not end with a whole entry")
+        self._tail.clear()
+        self.saved = count
+
+    def append(self, first: int, second: int) -> None:
+        """Add an entry behind the last one."""
+        self._tail += self._layout.pack(first, second)
+        if len(self._tail) >= SPILL_BYTES:
+            try:
+                self.save()
+            except OSError:
+                pass  # a full disk: the entries stay in memory, the next append or flush tries again
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """The entry of this number, from 0."""
+        size = self._layout.size
+        if number >= self.saved:
+            first, second = self._layout.unpack_from(self._tail, (number - self.saved) * size)
+            return first, second
+        first, second = self._layout.unpack(self._disk.open(self.path).read_at(size, number * size))
+        return first, second
+
+    def last(self) -> tuple[int, int] | None:
+        """The last entry, or None if there is none."""
+        count = len(self)
+        return self.entry(count - 1) if count else None
+
+    def floor(self, key: int) -> int:
+        """The number of the last entry whose first field is at most `key`, or -1."""
+        layout = self._layout
+        if self._tail and layout.unpack_from(self._tail)[0] <= key:
+            return self.saved + _floor_in(self._tail, layout, key)
+        if not self.saved:
+            return -1
+        return self._floor_in_file(key)
+
+    def _floor_in_file(self, key: int) -> int:
+        file = self._disk.open(self.path)
+        size, unpack = self._layout.size, self._layout.unpack
+        low, high = 0, self.saved
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(file.read_at(size, middle * size))[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        if count >= len(self):
+            return
+        if count >= self.saved:
+            del self._tail[(count - self.saved) * self._layout.size :]
+            return
+        self._tail.clear()
+        self._disk.open(self.path).truncate(count * self._layout.size)
+        self.saved = count
+
+    def save(self, *, durable: bool = False, create: bool = False) -> None:
+        """Bring the entries in memory to the file, and with `durable` the file to the disk. OSError leaves them in
+        memory.
+
+        `create` makes the file even if there are no entries.
+        """
+        if not (self._tail or durable or create):
+            return
+        file = self._disk.open(self.path, create=True)
+        if self._tail:
+            file.write_at(self._tail, self.saved * self._layout.size)
+            self.saved = len(self)
+            self._tail.clear()
+        if durable:
+            file.sync()
+
+    def reset(self) -> None:
+        """Forget all entries, in the file as well."""
+        self._tail.clear()
+        self.saved = 0
+        if self._disk.file_size(self.path):
+            self._disk.open(self.path).truncate(0)
+
+
+def _floor_in(tail: bytearray, layout: Struct, key: int) -> int:
+    low, high = 0, len(tail) // layout.size
+    size, unpack_from = layout.size, layout.unpack_from
+    while low < high:
+        middle = (low + high) // 2
+        if unpack_from(tail, middle * size)[0] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1

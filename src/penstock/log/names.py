@@ -1,0 +1,51 @@
+"""The names of files and directories in a log directory, as Kafka writes them."""
+
+import uuid
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
+DELETED_DIRECTORY_SUFFIX = "-delete"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+MAX_NAME_BYTES = 255
+
+
+def offset_prefix(offset: int) -> str:
+    """An offset as the 20 digits that a segment's files begin with."""
+    return f"{offset:020d}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that a file name begins with, or None if it is not a segment's file."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdecimal() and digits.isascii() else None
+
+
+def partition_directory(topic: str, partition: int) -> str:
+    """`<topic>-<partition>`."""
+    return f"{topic}-{partition}"
+
+
+def deleted_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
+    """`<topic>-<partition>.<32 hex digits>-delete`, the topic cut so that a file system can take the name."""
+    suffix = f"-{partition}.{unique_id.hex}{DELETED_DIRECTORY_SUFFIX}"
+    return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def parse_partition_directory(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a partition's directory, or None if the name is of another kind."""
+    topic, dash, digits = name.rpartition("-")
+    if not (topic and dash and digits.isdecimal() and digits.isascii()):
+        return None
+    return topic, int(digits)

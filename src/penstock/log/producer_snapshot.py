@@ -1,0 +1,80 @@
+"""`<offset>.snapshot`: the idempotent producers of a partition as they were before the batch at that offset.
+
+Kafka's layout, big-endian: version 1 (2 bytes), CRC-32C of all that follows (4), number of entries (4), entries of
+46 bytes: producer id (8), epoch (2), last sequence (4), last offset (8), offset delta (4), timestamp (8),
+coordinator epoch (4), first offset of the open transaction or -1 (8).
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from crc32c import crc32c
+
+VERSION = 1
+_HEAD = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+
+
+class CorruptSnapshotError(ValueError):
+    """A producer snapshot that cannot be used; the message says why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerSnapshotEntry:
+    """One producer; sequences and offsets are -1 if it has written nothing since its epoch began."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int
+
+
+def encode_snapshot(entries: list[ProducerSnapshotEntry]) -> bytes:
+    """The content of a snapshot file."""
+    body = _COUNT.pack(len(entries)) + b"".join(
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp_ms,
+            entry.coordinator_epoch,
+            entry.current_transaction_first_offset,
+        )
+        for entry in entries
+    )
+    return _HEAD.pack(VERSION, crc32c(body)) + body
+
+
+def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
+    """The entries of a snapshot file; raises CorruptSnapshotError."""
+    if len(content) < _HEAD.size + _COUNT.size:
+        raise CorruptSnapshotError(f"a snapshot has at least {_HEAD.size + _COUNT.size} bytes, this one {len(content)}")
+    version, crc = _HEAD.unpack_from(content)
+    if version != VERSION:
+        raise CorruptSnapshotError(f"snapshot version {version} is unknown, only {VERSION} is known")
+    if crc32c(content[_HEAD.size :]) != crc:
+        raise CorruptSnapshotError("the snapshot's checksum is wrong")
+    (count,) = _COUNT.unpack_from(content, _HEAD.size)
+    start = _HEAD.size + _COUNT.size
+    if count < 0 or start + count * _ENTRY.size != len(content):
+        raise CorruptSnapshotError(f"{count} entries do not make a snapshot of {len(content)} bytes")
+    return [
+        ProducerSnapshotEntry(
+            producer_id=fields[0],
+            producer_epoch=fields[1],
+            last_sequence=fields[2],
+            last_offset=fields[3],
+            offset_delta=fields[4],
+            timestamp_ms=fields[5],
+            coordinator_epoch=fields[6],
+            current_transaction_first_offset=fields[7],
+        )
+        for fields in _ENTRY.iter_unpack(content[start:])
+    ]

@@ -1,0 +1,93 @@
+"""The `.snapshot` files of one partition: written when a segment is rolled and at a clean close, read when the log
+opens.
+
+A snapshot at offset X holds what the batches below X say; batches from X on are replayed by their headers. Kafka
+keeps one per segment and so do we. A partition that never had an idempotent producer has none.
+"""
+
+from struct import Struct
+
+from penstock.log.disk import Disk
+from penstock.log.names import SNAPSHOT_SUFFIX, offset_prefix
+from penstock.log.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
+from penstock.log.producer_state import NO_PRODUCER_ID, Producers
+from penstock.log.segment import Segment
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.records import decode_batch
+
+_TRANSACTION_END = Struct(">hi")  # the value of an end-transaction marker: version, coordinator epoch
+MAX_CONTROL_BATCH_BYTES = 1 << 20
+
+
+class ProducerSnapshots:
+    """Which snapshots there are, by offset."""
+
+    __slots__ = ("_directory", "_disk", "offsets")
+
+    def __init__(self, disk: Disk, directory: str, offsets: list[int]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.offsets = sorted(offsets)
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{offset_prefix(offset)}{SNAPSHOT_SUFFIX}"
+
+    def take(self, producers: Producers, offset: int, *, durable: bool) -> None:
+        """Keep what is known at this offset; nothing if there never was anything to keep. Raises OSError."""
+        if (not len(producers) and not self.offsets) or (self.offsets and self.offsets[-1] >= offset):
+            return
+        self._disk.replace_file(self._path(offset), encode_snapshot(producers.to_snapshot()), durable=durable)
+        self.offsets.append(offset)
+
+    def keep(self, base_offsets: list[int], end_offset: int) -> None:
+        """Remove the snapshots that belong to no segment, but for the newest one, and those beyond the log's end."""
+        valid = [offset for offset in self.offsets if offset <= end_offset]
+        wanted = {*base_offsets, *valid[-1:]}
+        self._remove([offset for offset in self.offsets if offset not in wanted or offset > end_offset])
+
+    def forget_below(self, start_offset: int) -> None:
+        """The segments below this offset went and took their snapshots along."""
+        self.offsets = [offset for offset in self.offsets if offset >= start_offset]
+
+    def remove_all(self) -> None:
+        """Remove all snapshots."""
+        self._remove(self.offsets)
+
+    def _remove(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self._disk.remove(self._path(offset))
+        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+
+    def restore(self, producers: Producers) -> int | None:
+        """Take over the newest snapshot that can be read; its offset, None if there is none."""
+        while self.offsets:
+            offset = self.offsets[-1]
+            try:
+                producers.restore(decode_snapshot(self._disk.read_file(self._path(offset)) or b""))
+            except CorruptSnapshotError:
+                self._remove([offset])
+                continue
+            return offset
+        producers.clear()
+        return None
+
+
+def replay(producers: Producers, segments: list[Segment], offset: int) -> None:
+    """Let the producers know of all batches from `offset` on."""
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
+            continue
+        for position, header in segment.headers_from(offset):
+            if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
+                continue
+            if header.is_control:
+                note_control_batch(producers, header, segment.opened().read_at(header.size_in_bytes, position))
+            else:
+                producers.note_batch(header, header.base_offset, header.last_offset, header.max_timestamp)
+
+
+def note_control_batch(producers: Producers, header: BatchHeader, batch: bytes | memoryview) -> None:
+    """A control batch with a producer id was written: the marker that ends a transaction."""
+    for record in decode_batch(batch, 0, max_bytes=MAX_CONTROL_BATCH_BYTES):
+        if record.value is not None and len(record.value) >= _TRANSACTION_END.size:
+            producers.note_transaction_end(header, _TRANSACTION_END.unpack_from(record.value)[1])

@@ -1,0 +1,216 @@
+"""The idempotent producers of one partition: is this batch the next one, a repetition, or wrong (KIP-98, KIP-360)?
+
+For each producer id the last five batches of its present epoch are known, so that a producer may have five requests
+in flight. What a batch means for its producer (`S` is the last sequence that was written; sequences wrap after 2^31
+- 1):
+
+| producer id     | epoch of the batch | sequence            | verdict                               |
+| ---             | ---                | ---                 | ---                                   |
+| unknown         | any                | any                 | accepted: its history may have expired|
+| known           | older              | any                 | INVALID_PRODUCER_EPOCH                |
+| known           | newer              | 0                   | accepted, history begins anew         |
+| known           | newer              | other               | OUT_OF_ORDER_SEQUENCE_NUMBER          |
+| known           | same               | S + 1               | accepted                              |
+| known           | same               | one of the last five| repetition: the old offsets again     |
+| known           | same               | other               | OUT_OF_ORDER_SEQUENCE_NUMBER          |
+
+Memory grows with the producers seen within `producer.id.expiration.ms`; `expire` removes the others.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.log.producer_snapshot import ProducerSnapshotEntry
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+BATCHES_REMEMBERED = 5
+MAX_SEQUENCE = (1 << 31) - 1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+NO_PRODUCER_ID = -1
+
+
+class WrittenBatch(NamedTuple):
+    """What is remembered of a batch that was written."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class Producer:
+    """One producer id on one partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "producer_id", "timestamp_ms", "transaction_first_offset")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[WrittenBatch] = []
+        self.coordinator_epoch = -1
+        self.timestamp_ms = -1
+        self.transaction_first_offset = NO_OFFSET
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence of the present epoch, or -1."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset written in the present epoch, or -1."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+
+def sequence_after(sequence: int, count: int = 1) -> int:
+    """The sequence `count` later; 0 follows 2^31 - 1."""
+    return (sequence + count) & MAX_SEQUENCE
+
+
+class Producers:
+    """All producers of one partition, in the order of their first batch."""
+
+    __slots__ = ("_open_transactions", "_producers")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._open_transactions: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        """What is known of a producer."""
+        return self._producers.get(producer_id)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest open transaction, or None."""
+        return min(self._open_transactions.values()) if self._open_transactions else None
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """The batch that this one repeats, None if it is to be written; raises KafkaError as the table above says."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        epoch = header.producer_epoch
+        first = header.base_sequence
+        if epoch == producer.epoch:
+            expected = sequence_after(producer.last_sequence) if producer.batches else 0
+            if first == expected:
+                return None
+            return self._find_repeated(producer, header, expected)
+        if epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer.producer_id} writes with epoch {epoch}, {producer.epoch} has begun",
+            )
+        if first != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer.producer_id} begins epoch {epoch} with sequence {first} instead of 0",
+            )
+        return None
+
+    def _find_repeated(self, producer: Producer, header: BatchHeader, expected: int) -> WrittenBatch:
+        first = header.base_sequence
+        last = sequence_after(first, header.last_offset_delta)
+        for batch in producer.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {producer.producer_id} sent sequence {first} in epoch {producer.epoch}, expected was {expected}",
+        )
+
+    def note_batch(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int) -> None:
+        """A data batch with a producer id was written at these offsets."""
+        producer = self._begin(header.producer_id, header.producer_epoch)
+        first = header.base_sequence
+        last = (first + header.last_offset_delta) & MAX_SEQUENCE
+        producer.batches.append(WrittenBatch(first, last, first_offset, last_offset, timestamp_ms))
+        if len(producer.batches) > BATCHES_REMEMBERED:
+            del producer.batches[0]
+        producer.timestamp_ms = timestamp_ms
+        if header.is_transactional and producer.transaction_first_offset == NO_OFFSET:
+            producer.transaction_first_offset = first_offset
+            self._open_transactions[producer.producer_id] = first_offset
+
+    def note_transaction_end(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """A marker that ends the producer's transaction was written."""
+        producer = self._begin(header.producer_id, header.producer_epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.timestamp_ms = header.max_timestamp
+        producer.transaction_first_offset = NO_OFFSET
+        self._open_transactions.pop(producer.producer_id, None)
+
+    def _begin(self, producer_id: int, epoch: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have written nothing for so long and have no open transaction; how many."""
+        expired = [
+            producer.producer_id
+            for producer in self._producers.values()
+            if now_ms - producer.timestamp_ms >= expiration_ms and producer.transaction_first_offset == NO_OFFSET
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def clear(self) -> None:
+        """Forget all producers."""
+        self._producers.clear()
+        self._open_transactions.clear()
+
+    def to_snapshot(self) -> list[ProducerSnapshotEntry]:
+        """What a snapshot file keeps: of each producer its last batch."""
+        return [
+            ProducerSnapshotEntry(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_offset=producer.last_offset,
+                offset_delta=producer.batches[-1].last_offset - producer.batches[-1].first_offset
+                if producer.batches
+                else 0,
+                timestamp_ms=producer.timestamp_ms,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_transaction_first_offset=producer.transaction_first_offset,
+            )
+            for producer in self._producers.values()
+        ]
+
+    def restore(self, entries: list[ProducerSnapshotEntry]) -> None:
+        """Become what a snapshot says."""
+        self.clear()
+        for entry in entries:
+            producer = Producer(entry.producer_id, entry.producer_epoch)
+            producer.coordinator_epoch = entry.coordinator_epoch
+            producer.timestamp_ms = entry.timestamp_ms
+            producer.transaction_first_offset = entry.current_transaction_first_offset
+            if entry.last_sequence != NO_SEQUENCE:
+                producer.batches.append(
+                    WrittenBatch(
+                        (entry.last_sequence - entry.offset_delta) & MAX_SEQUENCE,
+                        entry.last_sequence,
+                        entry.last_offset - entry.offset_delta,
+                        entry.last_offset,
+                        entry.timestamp_ms,
+                    )
+                )
+            if producer.transaction_first_offset != NO_OFFSET:
+                self._open_transactions[entry.producer_id] = producer.transaction_first_offset
+            self._producers[entry.producer_id] = producer

@@ -1,0 +1,284 @@
+"""One segment: a `.log` file of whole batches with its two indexes.
+
+The segment knows positions, sizes and timestamps; it does not check batches. `append` writes first and remembers
+then, so that a failed write leaves the segment as it was; `note_batch` is called once for each batch that was
+written.
+"""
+
+from collections.abc import Iterator
+
+from penstock.log.disk import OpenFile
+from penstock.log.entry_file import CorruptIndexError
+from penstock.log.names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, offset_prefix
+from penstock.log.offset_index import OffsetIndex
+from penstock.log.open_files import OpenFiles
+from penstock.log.scan import batch_headers, batch_spans
+from penstock.log.time_index import NO_TIMESTAMP, TimeIndex
+from penstock.protocol.batch import BatchHeader
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+REBUILT_INDEX_INTERVAL_BYTES = 4096
+"""How dense an index is that had to be rebuilt outside recovery: Kafka's default, whatever the topic says."""
+
+
+class Segment:
+    """A segment of one partition; `file` is None while its descriptor is closed (see `open_files`)."""
+
+    __slots__ = (
+        "_indexes",
+        "_open_files",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "file",
+        "first_timestamp",
+        "has_torn_tail",
+        "lacks_index",
+        "last_batch_offset",
+        "last_batch_position",
+        "last_offset",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "recently_used",
+        "size",
+    )
+
+    def __init__(self, open_files: OpenFiles, directory: str, base_offset: int, size: int = 0) -> None:
+        self._open_files = open_files
+        self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.file: OpenFile | None = None
+        self.recently_used = False
+        self.has_torn_tail = False
+        self.lacks_index = False
+        self.bytes_since_index_entry = 0
+        self.created_ms: int | None = None
+        self.first_timestamp: int | None = None
+        self.max_timestamp: int = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.last_batch_offset = base_offset
+        self.last_batch_position = 0
+        self.last_offset = base_offset - 1
+
+    # names
+
+    @property
+    def path(self) -> str:
+        """The segment's `.log` file."""
+        return self.path_of(LOG_SUFFIX)
+
+    def path_of(self, suffix: str) -> str:
+        """One of the segment's files."""
+        return f"{self.directory}/{offset_prefix(self.base_offset)}{suffix}"
+
+    def paths(self) -> list[str]:
+        """All files that go when the segment goes."""
+        return [self.path_of(suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)]
+
+    # files
+
+    def opened(self) -> OpenFile:
+        """The open file; whoever keeps it can read on even when the segment is deleted meanwhile."""
+        self.recently_used = True
+        return self.file or self._open_files.open(self)
+
+    def create(self) -> None:
+        """Make an empty file; no old index may stay beside it."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._open_files.disk.remove(self.path_of(suffix))
+        self._open_files.open(self, create=True).truncate(0)
+        disk = self._open_files.disk
+        self._indexes = (
+            OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset),
+            TimeIndex(disk, self.path_of(TIME_INDEX_SUFFIX), self.base_offset),
+        )
+
+    def indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """The two indexes, read or rebuilt at first use."""
+        if self._indexes is None:
+            disk = self._open_files.disk
+            offsets = OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset)
+            times = TimeIndex(disk, self.path_of(TIME_INDEX_SUFFIX), self.base_offset)
+            self._indexes = offsets, times
+            try:
+                if self.lacks_index:
+                    raise CorruptIndexError(f"{self.path} has no index")
+                offsets.load(self.size)
+                times.load()
+            except CorruptIndexError:
+                self.rebuild_indexes(REBUILT_INDEX_INTERVAL_BYTES)
+            self.max_timestamp = max(self.max_timestamp, times.last_timestamp)
+            if self.max_timestamp == times.last_timestamp:
+                self.max_timestamp_offset = times.last_offset
+        return self._indexes
+
+    def rebuild_indexes(self, index_interval_bytes: int) -> None:
+        """Derive both indexes from the batches, whatever the files held."""
+        headers = list(self.headers())
+        self.restart_indexes()
+        size, self.size = self.size, 0
+        for _, header in headers:
+            self.note_batch(
+                header.base_offset, header.last_offset, header.size_in_bytes, header.max_timestamp, index_interval_bytes
+            )
+        assert self.size == size
+        self.save_indexes(is_final=True)
+
+    def restart_indexes(self) -> None:
+        """Make both indexes empty, as for a segment without batches."""
+        disk = self._open_files.disk
+        offsets = OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset)
+        times = TimeIndex(disk, self.path_of(TIME_INDEX_SUFFIX), self.base_offset)
+        for entries in (offsets.entries, times.entries):
+            entries.reset()
+        self._indexes = offsets, times
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        self.first_timestamp = None
+        self.bytes_since_index_entry = 0
+        self._forget_last_batch()
+
+    def save_indexes(self, *, is_final: bool = False, durable: bool = False) -> None:
+        """Bring index entries to their files; `is_final` adds the time entry that a closed segment ends with."""
+        if self._indexes is None or not self.size:
+            return
+        offsets, times = self._indexes
+        if is_final and self.max_timestamp > NO_TIMESTAMP:
+            times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        for entries in (offsets.entries, times.entries):
+            entries.save(durable=durable, create=is_final)
+
+    def flush(self) -> None:
+        """Return when the batches outlive a power cut."""
+        if self.size:
+            self.opened().sync()
+
+    def close(self) -> None:
+        """Save the indexes and let go of the file."""
+        self.save_indexes(is_final=True)
+        self._open_files.close(self)
+
+    def forget_file(self) -> None:
+        """Let go of the file without saving anything."""
+        self._open_files.close(self)
+
+    # writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Put whole batches behind the last one, in one write. After an OSError the segment is as it was."""
+        self.recently_used = True
+        file = self.file or self._open_files.open(self)
+        if self.has_torn_tail:
+            file.truncate(self.size)
+            self.has_torn_tail = False
+        try:
+            file.write_at(data, self.size)
+        except OSError:
+            self.has_torn_tail = True
+            file.truncate(self.size)
+            self.has_torn_tail = False
+            raise
+
+    def note_batch(
+        self, base_offset: int, last_offset: int, size: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """A batch now lies at the end of the file: extend the indexes and the sums."""
+        position = self.size
+        if not position:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_index_entry > index_interval_bytes:
+            offsets, times = self.indexes()
+            offsets.append(last_offset, position)
+            times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size
+        self.last_batch_offset = base_offset
+        self.last_batch_position = position
+        self.last_offset = last_offset
+        self.size = position + size
+
+    # reading
+
+    def locate(self, offset: int) -> tuple[int, int, int, int] | None:
+        """(position, size, base offset, last offset) of the first batch that ends at `offset` or behind it."""
+        if self.last_batch_offset <= offset <= self.last_offset:
+            position = self.last_batch_position
+            return position, self.size - position, self.last_batch_offset, self.last_offset
+        position = self.indexes()[0].position_before(offset)
+        for span in batch_spans(self.opened(), position, self.size):
+            if span[3] >= offset:
+                return span
+        return None
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from a position on, which must be a batch's."""
+        return batch_headers(self.opened(), position, self.size)
+
+    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch that ends at `offset` or behind it."""
+        found = self.locate(offset)
+        return self.headers(found[0]) if found else iter(())
+
+    def largest_timestamp(self) -> int:
+        """The latest timestamp of any batch, -1 if none has one."""
+        self.indexes()
+        return self.max_timestamp
+
+    def retention_timestamp(self) -> int:
+        """What retention by time goes by: the latest timestamp or, where no batch has one, when the file was last
+        written.
+        """
+        latest = self.largest_timestamp()
+        return latest if latest > NO_TIMESTAMP else self._open_files.disk.modified_ms(self.path)
+
+    def rolling_timestamp(self) -> int:
+        """The first batch's timestamp, from which the age of a segment counts; -1 if it has none."""
+        if self.first_timestamp is None and self.size:
+            self.first_timestamp = next(self.headers())[1].max_timestamp
+        return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
+
+    # cutting
+
+    def truncate_to(self, offset: int) -> int | None:
+        """Keep the batches that end before `offset`; the end offset of what is left, None if nothing was cut."""
+        found = self.locate(offset)
+        if found is None:
+            return None
+        position = found[0]
+        offsets, times = self.indexes()
+        self.opened().truncate(position)
+        offsets.truncate_to(position)
+        times.truncate_to(offset)
+        self.size = position
+        self.max_timestamp = times.last_timestamp
+        self.max_timestamp_offset = times.last_offset
+        self._forget_last_batch()
+        if position == 0:
+            self.first_timestamp = None
+            self.bytes_since_index_entry = 0
+            return self.base_offset
+        return self.adopt_tail()
+
+    def adopt_tail(self) -> int:
+        """Remember what lies behind the last index entry of a closed segment; returns the segment's end offset."""
+        last = self.indexes()[0].entries.last()
+        self.bytes_since_index_entry = 0
+        for position, header in self.headers(last[1] if last else 0):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.max_timestamp_offset = header.last_offset
+            self.bytes_since_index_entry += header.size_in_bytes
+            self.last_batch_offset, self.last_batch_position = header.base_offset, position
+            self.last_offset = header.last_offset
+        return self.last_offset + 1
+
+    def _forget_last_batch(self) -> None:
+        self.last_batch_offset = self.base_offset
+        self.last_batch_position = 0
+        self.last_offset = self.base_offset - 1

@@ -1,0 +1,299 @@
+"""What lies in a partition's directory: segments, leader epochs, producers; how it is opened, made durable and closed.
+
+The log is lazy: until something asks for its content it is only a name, so that a node with 10,000 partitions
+starts quickly. All methods belong to one thread (the event loop's), but for `flush`, which may run in another one.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from penstock.log.config import LogConfig
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.loading import LoadedLog, load_log
+from penstock.log.names import DELETED_SUFFIX
+from penstock.log.open_files import OpenFiles
+from penstock.log.producer_snapshots import ProducerSnapshots
+from penstock.log.producer_state import Producers
+from penstock.log.removals import Removals
+from penstock.log.segment import Segment
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+SEALED_FLUSH_DELAY_MS = 60_000
+"""How long after a roll `maybe_flush` syncs the sealed segment: by then the system has written most of it by itself."""
+UNKNOWN = -1
+
+
+class StoredLog:
+    """One partition's files; `config` may be replaced at any time."""
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_dirty_since_ms",
+        "_end_offset",
+        "_epochs",
+        "_has_new_names",
+        "_is_clean",
+        "_open_files",
+        "_producers",
+        "_removals",
+        "_segments",
+        "_size_bytes",
+        "_snapshots",
+        "_start_offset",
+        "config",
+        "directory",
+        "is_deleted",
+        "partition",
+        "recovery_point",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        open_files: OpenFiles,
+        removals: Removals,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        is_clean: bool = False,
+    ) -> None:
+        """`is_clean`: the directory was closed cleanly, `recovery_point` is its log end offset (or unknown, -1)."""
+        self._open_files = open_files
+        self._removals = removals
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.recovery_point = recovery_point
+        self.is_deleted = False
+        self._is_clean = is_clean
+        self._start_offset = log_start_offset
+        self._end_offset = recovery_point if is_clean else UNKNOWN
+        self._dirty_since_ms: int | None = None
+        self._has_new_names = False
+        self._active: Segment | None = None
+        self._segments: list[Segment]
+        self._bases: list[int]
+        self._epochs: LeaderEpochs
+        self._producers: Producers
+        self._snapshots: ProducerSnapshots
+        self._size_bytes: int
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.topic}-{self.partition})"
+
+    # what it is
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the directory was read."""
+        return self._active is not None
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        if self._active is None:
+            self.load()
+        return self._start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        if self._end_offset < 0:
+            self.load()
+        return self._end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all segments, without their indexes."""
+        if self._active is None:
+            self.load()
+        return self._size_bytes
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """The terms of the partition's leaders."""
+        if self._active is None:
+            self.load()
+        return self._epochs
+
+    @property
+    def producers(self) -> Producers:
+        """The idempotent producers that wrote here."""
+        if self._active is None:
+            self.load()
+        return self._producers
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments, oldest first; not to be changed."""
+        if self._active is None:
+            self.load()
+        return self._segments
+
+    def load(self) -> Segment:
+        """Read the directory now; returns the active segment. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        if self.is_deleted:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
+        if self._active is not None:
+            return self._active
+        try:
+            loaded = load_log(
+                self._open_files,
+                self.directory,
+                self.config,
+                recovery_point=max(self.recovery_point, 0),
+                start_offset=self._start_offset,
+                is_clean=self._is_clean,
+            )
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self._adopt(loaded)
+        return self._segments[-1]
+
+    def _adopt(self, loaded: LoadedLog) -> None:
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._epochs = loaded.epochs
+        self._producers = loaded.producers
+        self._snapshots = loaded.snapshots
+        self._size_bytes = sum(segment.size for segment in loaded.segments)
+        self._start_offset = loaded.start_offset
+        self._end_offset = loaded.end_offset
+        self.recovery_point = min(self.recovery_point, loaded.end_offset) if self.recovery_point >= 0 else 0
+        self._is_clean = True
+        self._active = loaded.segments[-1]
+
+    def _storage_error(self, error: OSError) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} in {self.directory}: {error}")
+
+    # segments
+
+    def _segment_number(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a new segment; after an OSError the old one is still the active one."""
+        active = self._segments[-1]
+        if active.size == 0:
+            if active.base_offset == base_offset:
+                return active
+            self._drop_segments(len(self._segments) - 1, len(self._segments))
+        else:
+            active.save_indexes(is_final=True)
+        self._snapshots.take(self._producers, self._end_offset, durable=False)
+        return self._add_segment(base_offset, now_ms)
+
+    def _add_segment(self, base_offset: int, now_ms: int | None) -> Segment:
+        segment = Segment(self._open_files, self.directory, base_offset)
+        segment.create()
+        segment.created_ms = now_ms
+        self._has_new_names = True
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self._active = segment
+        return segment
+
+    def _drop_segments(self, first: int, end: int) -> None:
+        """Remove segments at once; whoever still reads them holds their files open."""
+        disk = self._open_files.disk
+        for segment in self._segments[first:end]:
+            segment.forget_file()
+            for path in segment.paths():
+                disk.remove(path)
+            self._size_bytes -= segment.size
+        del self._segments[first:end]
+        del self._bases[first:end]
+
+    def _retire_segments(self, count: int, now_ms: int) -> None:
+        if not count:
+            return
+        disk = self._open_files.disk
+        for segment in self._segments[:count]:
+            segment.forget_file()
+            for path in segment.paths():
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED_SUFFIX)
+                    self._removals.schedule(path + DELETED_SUFFIX, now_ms + self.config.file_delete_delay_ms)
+            self._size_bytes -= segment.size
+        del self._segments[:count]
+        del self._bases[:count]
+        self._snapshots.forget_below(self._bases[0])
+        if self._start_offset < self._bases[0]:
+            self._start_at(self._bases[0])
+
+    def _start_at(self, offset: int) -> None:
+        self._start_offset = offset
+        self._epochs.truncate_from_start(offset)
+
+    # durability
+
+    def flush(self) -> None:
+        """Return when all that was appended before outlives a power cut. May run in a thread beside appends."""
+        end_offset = self._end_offset
+        if self._active is None or end_offset <= self.recovery_point:
+            return
+        self._flush_up_to(end_offset, self._segments[self._segment_number(self.recovery_point) :])
+        if self._end_offset == end_offset:
+            self._dirty_since_ms = None
+
+    def _flush_up_to(self, end_offset: int, segments: list[Segment]) -> None:
+        try:
+            for segment in segments:
+                segment.flush()
+                if segment is not self._active:
+                    segment.save_indexes(durable=True)
+            self._epochs.save()
+            if self._has_new_names:
+                self._has_new_names = False
+                self._open_files.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self.recovery_point = max(self.recovery_point, end_offset)
+
+    def maybe_flush(self, now_ms: int) -> bool:
+        """Flush if `flush_ms` says so; sealed segments are flushed a while after their roll in any case."""
+        since = self._dirty_since_ms
+        if since is None or self._active is None:
+            return False
+        if now_ms - since >= self.config.flush_ms:
+            self.flush()
+            return True
+        sealed_end = self._active.base_offset
+        if self.recovery_point < sealed_end and now_ms - (self._active.created_ms or now_ms) >= SEALED_FLUSH_DELAY_MS:
+            self._flush_up_to(sealed_end, self._segments[self._segment_number(self.recovery_point) : -1])
+            return True
+        return False
+
+    def close(self) -> None:
+        """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be
+        loaded again.
+        """
+        if self._active is None:
+            return
+        self.flush()
+        try:
+            self._active.save_indexes(is_final=True, durable=True)
+            self._snapshots.take(self._producers, self._end_offset, durable=True)
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files without saving anything, as a crash would."""
+        if self._active is not None:
+            for segment in self._segments:
+                segment.forget_file()
+            self._active = None
+
+    def mark_deleted(self, directory: str) -> None:
+        """The directory was renamed away: whoever still asks gets UNKNOWN_TOPIC_OR_PARTITION."""
+        self.abandon()
+        self.is_deleted = True
+        self._end_offset = UNKNOWN
+        self.directory = directory

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, all_batches, append, batch, batches_of, open_log
+
+from penstock.log.config import LogConfig
+from penstock.protocol.batch import read_header
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+
+def test_append_assigns_offsets_and_epoch_in_place(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert append(log, batch(3), epoch=7) == 0
+    sent = batch(2)
+    assert append(log, sent, epoch=7) == 3
+    header = read_header(sent, 0)
+    assert (header.base_offset, header.partition_leader_epoch) == (3, 7)
+    assert log.log_end_offset == 5
+    assert bytes(sent) == log.read(4, 1 << 20).read()
+
+
+def test_read_from_the_middle_of_a_batch_returns_the_whole_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(10))
+    append(log, batch(10))
+    assert batches_of(log.read(13, 1 << 20).read()) == [(10, 19)]
+    assert batches_of(log.read(5, 1 << 20).read()) == [(0, 9), (10, 19)]
+
+
+def test_max_bytes_never_stops_the_first_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(10))
+    append(log, batch(10))
+    assert batches_of(log.read(0, 1).read()) == [(0, 9)]
+    assert log.read(0, 1, at_least_one_batch=False).length == 0
+    size = log.read(0, 1).length
+    assert log.read(0, size + 5).length == size + 5
+
+
+def test_nothing_beyond_the_upper_offset_is_served(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(4):
+        append(log, batch(10))
+    assert batches_of(log.read(0, 1 << 20, upper_offset=20).read()) == [(0, 9), (10, 19)]
+    assert batches_of(log.read(0, 1 << 20, upper_offset=25).read()) == [(0, 9), (10, 19)]
+    assert log.read(20, 1 << 20, upper_offset=25).length == 0
+    assert log.read(20, 1 << 20, upper_offset=20).length == 0
+    assert batches_of(log.read(30, 1 << 20, upper_offset=99).read()) == [(30, 39)]
+
+
+def test_read_outside_the_log_is_out_of_range(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(2))
+    assert log.read(2, 100).length == 0
+    log.advance_log_start(1)
+    for offset in (0, 3, -1):
+        with pytest.raises(KafkaError) as refusal:
+            log.read(offset, 100)
+        assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_log_reopens_as_it_was(tmp_path: Path, is_clean: bool) -> None:
+    config = LogConfig(segment_bytes=400, index_interval_bytes=100)
+    log = open_log(tmp_path, config)
+    for count in range(1, 20):
+        append(log, batch(count), epoch=count // 5)
+    expected = all_batches(log)
+    epochs = log.leader_epochs.entries
+    assert len(log.segments) > 3
+    if is_clean:
+        log.close()
+    else:
+        log.abandon()
+    again = open_log(tmp_path, config, is_clean=is_clean, recovery_point=log.log_end_offset if is_clean else 0)
+    assert all_batches(again) == expected
+    assert again.leader_epochs.entries == epochs
+    assert append(again, batch(1)) == log.log_end_offset
+
+
+def test_a_slice_outlives_its_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=400, retention_bytes=0))
+    for _ in range(12):
+        append(log, batch(1))
+    kept = log.read(0, 1 << 20)
+    before = kept.read()
+    assert log.apply_retention(NOW) > 1
+    assert log.log_start_offset > 0
+    assert kept.read() == before
+    assert batches_of(before)[0] == (0, 0)
+
+
+def test_segments_share_a_bounded_number_of_descriptors(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=200), max_open=3)
+    for _ in range(40):
+        append(log, batch(1))
+    assert len(log.segments) == 20
+    assert len(all_batches(log)) == 40
+    assert sum(segment.file is not None for segment in log.segments) <= 3
