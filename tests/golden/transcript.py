@@ -23,7 +23,7 @@ def play(path: Path, handle: Callable[[str], Iterable[object]], *, rewrite: bool
     blocks = []
     steps = 0
     for block in path.read_text(encoding="utf-8").strip("\n").split("\n\n"):
-        commands, separator, expected = block.partition(f"\n{SEPARATOR}\n")
+        commands, separator, expected = f"{block}\n".partition(f"\n{SEPARATOR}\n")
         if not separator:
             blocks.append(block)
             continue

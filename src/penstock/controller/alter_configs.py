@@ -1,0 +1,193 @@
+"""AlterConfigs and IncrementalAlterConfigs: each resource of a request is changed as a whole or refused by itself.
+
+The older AlterConfigs replaces all that a resource has: what it does not name goes back to its default. The newer one
+(KIP-339) sets, deletes, appends to and takes from single configs. Only what really changes becomes a record.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.metadata.image import ConfigResource, ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.metadata.topic_names import topic_name_error
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+Settings = dict[str, str]
+
+
+class Operation(IntEnum):
+    """What an incremental change does to a config."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def decide_alter_configs(
+    state: ControllerState, request: AlterConfigsRequest, now_ms: int
+) -> Decision[AlterConfigsResponse]:
+    """Decides on each resource of `request`; with `validate_only` the reply is the same, but nothing changes."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    records: list[MetadataRecord] = []
+    responses = []
+    for asked in request.resources:
+        answer = alter_configs.AlterConfigsResourceResponse(
+            error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name
+        )
+        try:
+            _check_once(times[asked.resource_type, asked.resource_name])
+            resource = _resource(state, asked.resource_type, asked.resource_name)
+            records += _changes(state, resource, _replacement(asked.configs))
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        responses.append(answer)
+    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+
+def decide_incremental_alter_configs(
+    state: ControllerState, request: IncrementalAlterConfigsRequest, now_ms: int
+) -> Decision[IncrementalAlterConfigsResponse]:
+    """Decides on each resource of `request`; with `validate_only` the reply is the same, but nothing changes."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    records: list[MetadataRecord] = []
+    responses = []
+    for asked in request.resources:
+        answer = incremental_alter_configs.AlterConfigsResourceResponse(
+            error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name
+        )
+        try:
+            _check_once(times[asked.resource_type, asked.resource_name])
+            resource = _resource(state, asked.resource_type, asked.resource_name)
+            records += _changes(state, resource, _amended(state, resource, asked.configs))
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        responses.append(answer)
+    return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses))
+
+
+def _check_once(times: int) -> None:
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A request names each resource once")
+
+
+def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings) -> Sequence[MetadataRecord]:
+    """The records that take a resource from what is set to what is wanted, once that is allowed."""
+    present = state.image.configs.get(resource, {})
+    state.settings.rules.check(resource, wanted)
+    changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
+    changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
+    return [
+        ConfigRecord(resource_type=resource.resource_type, resource_name=resource.name, name=key, value=value)
+        for key, value in changed
+    ]
+
+
+def _replacement(configs: Sequence[alter_configs.AlterableConfig]) -> Settings:
+    wanted: Settings = {}
+    for config in configs:
+        _check_key(config.name, wanted)
+        wanted[config.name] = _text(config.name, config.value)
+    return wanted
+
+
+def _amended(
+    state: ControllerState, resource: ConfigResource, changes: Sequence[incremental_alter_configs.AlterableConfig]
+) -> Settings:
+    wanted = dict(state.image.configs.get(resource, {}))
+    seen: Settings = {}
+    for change in changes:
+        _check_key(change.name, seen)
+        seen[change.name] = ""
+        if change.config_operation == Operation.DELETE:
+            wanted.pop(change.name, None)
+            continue
+        value = _text(change.name, change.value)
+        if change.config_operation == Operation.SET:
+            wanted[change.name] = value
+        elif change.config_operation in _LIST_OPERATIONS:
+            wanted[change.name] = _list_changed(state, resource, change.name, value, change.config_operation)
+        else:
+            message = f"{change.name}: {change.config_operation} is no operation on a config"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return wanted
+
+
+def _check_key(name: str, seen: Settings) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A config needs a name, this one is empty")
+    if name in seen:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names the config {name} twice")
+
+
+def _text(name: str, value: str | None) -> str:
+    if value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name}: a value is missing")
+    return value
+
+
+def _list_changed(state: ControllerState, resource: ConfigResource, key: str, value: str, operation: int) -> str:
+    rules = state.settings.rules
+    if not rules.is_list(resource, key):
+        message = f"{key}: it holds no list, so {Operation(operation).name} does not apply to it"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    present = _items(rules.value_of(state.image, resource, key) or "")
+    return ",".join(_LIST_OPERATIONS[Operation(operation)](present, _items(value)))
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+_LIST_OPERATIONS: dict[Operation, Callable[[list[str], list[str]], list[str]]] = {
+    Operation.APPEND: lambda present, items: present + [item for item in items if item not in present],
+    Operation.SUBTRACT: lambda present, items: [item for item in present if item not in items],
+}
+
+
+def _resource(state: ControllerState, resource_type: int, name: str) -> ConfigResource:
+    """The resource that a request means, if it is there and the controller keeps its configs."""
+    checks = _RESOURCE_CHECKS.get(resource_type)
+    if checks is None:
+        message = f"The controller keeps no configs of resources of type {resource_type}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    checks(state, name)
+    return ConfigResource(ResourceType(resource_type), name)
+
+
+def _check_topic(state: ControllerState, name: str) -> None:
+    problem = topic_name_error(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name not in state.image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
+
+
+def _check_broker(state: ControllerState, name: str) -> None:
+    if not name:
+        return  # the default of all brokers
+    if not name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"'{name}' is no broker's id")
+    if int(name) not in state.image.brokers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {name}")
+
+
+def _check_named(state: ControllerState, name: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A group or a subscription of client metrics needs a name")
+
+
+_RESOURCE_CHECKS: dict[int, Callable[[ControllerState, str], None]] = {
+    ResourceType.TOPIC: _check_topic,
+    ResourceType.BROKER: _check_broker,
+    ResourceType.GROUP: _check_named,
+    ResourceType.CLIENT_METRICS: _check_named,
+}

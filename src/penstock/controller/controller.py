@@ -1,0 +1,68 @@
+"""What the active controller decides: a command in, metadata records and a reply out.
+
+Commands are the request messages of Kafka's own protocol. `decide` changes nothing; the caller appends the records as
+one and applies them here, so that the next decision sees them, and sends the reply once they are committed. A command
+that cannot be carried out yields no records and a reply with Kafka's error code.
+
+So this image runs ahead of what is committed. A controller that is no longer active forgets it, and the next one starts
+from what was committed.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.controller.alter_configs import decide_alter_configs, decide_incremental_alter_configs
+from penstock.controller.brokers import decide_broker_heartbeat, decide_broker_registration
+from penstock.controller.create_partitions import decide_create_partitions
+from penstock.controller.create_topics import decide_create_topics
+from penstock.controller.decision import Chance, ControllerSettings, ControllerState, Decision
+from penstock.controller.delete_topics import decide_delete_topics
+from penstock.controller.producer_ids import decide_allocate_producer_ids
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
+from penstock.protocol.messages.create_topics import CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.protocol.schema import Message
+
+DECISIONS: dict[type[Message], Callable[[ControllerState, Any, int], Decision[Any]]] = {
+    CreateTopicsRequest: decide_create_topics,
+    DeleteTopicsRequest: decide_delete_topics,
+    CreatePartitionsRequest: decide_create_partitions,
+    AlterConfigsRequest: decide_alter_configs,
+    IncrementalAlterConfigsRequest: decide_incremental_alter_configs,
+    AllocateProducerIdsRequest: decide_allocate_producer_ids,
+    BrokerRegistrationRequest: decide_broker_registration,
+    BrokerHeartbeatRequest: decide_broker_heartbeat,
+}
+"""Every command, with what decides on it."""
+
+
+class Controller:
+    """The replicated machine of the cluster's metadata."""
+
+    def __init__(
+        self, image: ClusterImage, settings: ControllerSettings, chance: Chance, *, next_offset: int = 0
+    ) -> None:
+        """Starts from `image`, which becomes the controller's own; its next record will have `next_offset`."""
+        self.state = ControllerState(image, settings, chance, next_offset)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The state after all records decided so far, committed or not."""
+        return self.state.image
+
+    def decide(self, command: Message, now_ms: int) -> Decision[Any]:
+        """Decides on any command of `DECISIONS`; the reply is the response message of the command's API."""
+        return DECISIONS[type(command)](self.state, command, now_ms)
+
+    def apply(self, records: Iterable[MetadataRecord]) -> None:
+        """Takes records that were appended into the state."""
+        for record in records:
+            self.state.image.apply(record)
+            self.state.next_offset += 1

@@ -1,0 +1,162 @@
+"""CreateTopics: each topic of a request is created or refused by itself."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from penstock.controller.assignments import check_replicas, new_partition
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.placement import place
+from penstock.metadata.image import ConfigResource, ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
+from penstock.metadata.topic_names import metric_name, topic_name_error
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DEFAULT = -1
+"""Stands for the default number of partitions or replicas, and must stand there when replicas are named by hand."""
+
+
+@dataclass(slots=True)
+class _Creation:
+    """One request on its way: what it yields so far, and the names it has claimed already."""
+
+    state: ControllerState
+    asked: Counter[str]
+    records: list[MetadataRecord] = field(default_factory=list)
+    claimed: dict[str, str] = field(default_factory=dict)
+
+
+def decide_create_topics(
+    state: ControllerState, request: CreateTopicsRequest, now_ms: int
+) -> Decision[CreateTopicsResponse]:
+    """Decides on each topic of `request`; with `validate_only` the reply is the same, but nothing is created."""
+    creation = _Creation(state, Counter(topic.name for topic in request.topics))
+    results = [_result(creation, topic) for topic in request.topics]
+    records = [] if request.validate_only else creation.records
+    return Decision(records, CreateTopicsResponse(topics=results))
+
+
+def _result(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
+    try:
+        return _create(creation, topic)
+    except KafkaError as error:
+        return CreatableTopicResult(
+            name=topic.name,
+            error_code=error.code,
+            error_message=error.message,
+            num_partitions=-1,
+            replication_factor=-1,
+        )
+
+
+def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
+    state = creation.state
+    _check_name(creation, topic.name)
+    settings = _settings_of(state, topic)
+    assignments = _assignments_of(state, topic)
+    topic_id = state.new_topic_id()
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=key, value=value)
+        for key, value in settings.items()
+    ]
+    records += [new_partition(state.image, topic_id, index, replicas) for index, replicas in enumerate(assignments)]
+    if len(creation.records) + len(records) > MAX_RECORDS_PER_DECISION:
+        message = f"one request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+    creation.records += records
+    creation.claimed[metric_name(topic.name)] = topic.name
+    return _created(state, topic.name, topic_id, assignments, settings)
+
+
+def _created(
+    state: ControllerState, name: str, topic_id: UUID, assignments: list[list[int]], settings: dict[str, str]
+) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.sensitive else entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in state.settings.rules.topic_entries(state.image, settings)
+        ],
+    )
+
+
+def _check_name(creation: _Creation, name: str) -> None:
+    image = creation.state.image
+    if creation.asked[name] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{name}' more than once")
+    problem = topic_name_error(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already")
+    like = metric_name(name)
+    others = list(image.colliding_names.get(like, ()))
+    other = others[0] if others else creation.claimed.get(like)
+    if other is not None:
+        message = f"Metrics could not tell '{name}' from the topic '{other}': they differ only in '.' and '_'"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+
+
+def _settings_of(state: ControllerState, topic: CreatableTopic) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for config in topic.configs:
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"The config {config.name} of a new topic has no value")
+        settings[config.name] = config.value
+    state.settings.rules.check(ConfigResource(ResourceType.TOPIC, topic.name), settings)
+    return settings
+
+
+def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+    """The replicas of each partition: as named by hand, or placed."""
+    if topic.assignments:
+        return _named_by_hand(state, topic)
+    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+        message = f"The replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}"
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+        message = f"The number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}"
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+    settings = state.settings
+    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    replicas = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    if partitions > MAX_RECORDS_PER_DECISION:
+        message = f"One request may create at most {MAX_RECORDS_PER_DECISION} partitions, not {partitions}"
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+    return place(state.image.brokers.values(), partitions, replicas, state.chance)
+
+
+def _named_by_hand(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+    if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
+        message = "Where replicas are named, the number of partitions and the replication factor must both be -1"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    named: dict[int, list[int]] = {}
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in named:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The replicas of partition {index} are named twice")
+        factor = len(next(iter(named.values()))) if named else None
+        check_replicas(state.image, assignment.broker_ids, factor)
+        named[index] = list(assignment.broker_ids)
+    if sorted(named) != list(range(len(named))):
+        message = f"Partitions are numbered from 0 without a gap, not {sorted(named)}"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return [named[index] for index in range(len(named))]

@@ -1,0 +1,91 @@
+"""What the areas of the controller share: what they decide from, and the form of a decision."""
+
+from collections.abc import Mapping, MutableSequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
+
+from penstock.metadata.image import ClusterImage, ConfigResource
+from penstock.metadata.records import MetadataRecord
+from penstock.protocol.uuids import uuid_to_text
+
+MAX_RECORDS_PER_DECISION = 20_000
+"""The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
+
+ReplyT = TypeVar("ReplyT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[ReplyT]):
+    """Records to append as one, and the reply that may be sent once they are committed."""
+
+    records: list[MetadataRecord]
+    reply: ReplyT
+
+
+class Chance(Protocol):
+    """Where drawn lots come from: `random.Random` and its like."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """Draws a number of `k` bits."""
+
+    def randrange(self, stop: int, /) -> int:
+        """Draws a number below `stop`."""
+
+    def shuffle(self, x: MutableSequence[Any], /) -> None:
+        """Puts `x` into a drawn order."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigEntry:
+    """One config of a new topic as its creator is told it; `source` is Kafka's code for where the value comes from."""
+
+    name: str
+    value: str | None
+    source: int
+    sensitive: bool = False
+    read_only: bool = False
+
+
+class ConfigRules(Protocol):
+    """What the controller needs to know about configs."""
+
+    def check(self, resource: ConfigResource, settings: Mapping[str, str]) -> None:
+        """Refuses what `resource` must not be set to: KafkaError with INVALID_CONFIG that names the key."""
+
+    def is_list(self, resource: ConfigResource, key: str) -> bool:
+        """Whether `key` holds a list, to which one can append."""
+
+    def value_of(self, image: ClusterImage, resource: ConfigResource, key: str) -> str | None:
+        """What `key` has now, set or by default."""
+
+    def topic_entries(self, image: ClusterImage, settings: Mapping[str, str]) -> list[TopicConfigEntry]:
+        """All configs that a topic with these settings has, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """What an operator decided about the controller."""
+
+    rules: ConfigRules
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+
+
+@dataclass(slots=True)
+class ControllerState:
+    """All that a decision is made from. Decisions read it; only records that are applied to the image change it."""
+
+    image: ClusterImage
+    settings: ControllerSettings
+    chance: Chance
+    next_offset: int = 0
+    """The offset that the next record will have: a broker's epoch is the offset of its registration."""
+
+    def new_topic_id(self) -> UUID:
+        """Draws an id that no topic has and whose text no command line takes for an option."""
+        while True:
+            topic_id = UUID(int=self.chance.getrandbits(128), version=4)
+            if topic_id not in self.image.topics_by_id and not uuid_to_text(topic_id).startswith("-"):
+                return topic_id

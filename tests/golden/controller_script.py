@@ -1,0 +1,217 @@
+"""The language of the controller's transcripts: a line is a command, what comes back are records and replies.
+
+brokers 1 2 3                                         three brokers, registered and unfenced
+create flights partitions=3 replicas=2 [validate]     also: config.KEY=VALUE, assign=1,2/2,3
+delete flights flights2      delete-id ID
+partitions flights 5 [validate] [assign=1/2]
+set topic flights KEY=VALUE   (also: delete, append, subtract, replace)
+producer-ids BROKER EPOCH
+register BROKER incarnation=N [previous=EPOCH] [rack=R] [cluster=ID]
+heartbeat BROKER EPOCH seen=OFFSET [fence] [stop]
+image                                                  partitions: leader/epoch replicas isr
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from uuid import UUID
+
+from penstock.controller.config_rules import DefinedConfigs
+from penstock.controller.controller import Controller
+from penstock.controller.decision import ControllerSettings
+from penstock.metadata.image import ClusterImage
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import alter_configs, incremental_alter_configs
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from penstock.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.protocol.schema import Message
+from penstock.protocol.uuids import ZERO_UUID
+
+CLUSTER = "penstock"
+TYPES = {"topic": 2, "broker": 4, "logger": 8, "metrics": 16, "group": 32}
+OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3, "shrug": 9}
+
+Options = dict[str, str]
+
+
+class ControllerScript:
+    """A controller that is told things in words."""
+
+    def __init__(self) -> None:
+        settings = ControllerSettings(rules=DefinedConfigs({}), num_partitions=2, default_replication_factor=1)
+        self.controller = Controller(ClusterImage(CLUSTER), settings, random.Random(7))
+        self.ids: dict[UUID, str] = {}
+        self.commands: dict[str, Callable[[list[str], Options], Iterable[object]]] = {
+            "brokers": self.brokers,
+            "create": self.create,
+            "delete": self.delete,
+            "delete-id": self.delete_id,
+            "partitions": self.partitions,
+            "configs": self.configs,
+            "replace": self.replace,
+            "producer-ids": self.producer_ids,
+            "register": self.register,
+            "heartbeat": self.heartbeat,
+            "image": self.image,
+        }
+
+    def handle(self, line: str) -> Iterable[object]:
+        name, *words = line.split()
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        return self.commands[name]([word for word in words if "=" not in word], options)
+
+    def decide(self, command: Message) -> Iterator[str]:
+        decision = self.controller.decide(command, now_ms=0)
+        self.controller.apply(decision.records)
+        yield from map(self.show, decision.records)
+        yield from self.show_reply(decision.reply)
+
+    # Commands.
+
+    def brokers(self, words: list[str], options: Options) -> Iterable[object]:
+        for word in words:
+            broker, _, rack = word.partition("@")
+            list(self.register([broker], {"incarnation": broker, "rack": rack} if rack else {"incarnation": broker}))
+            epoch = self.controller.image.brokers[int(broker)].epoch
+            list(self.heartbeat([broker, str(epoch)], {"seen": str(epoch)}))
+        return ()
+
+    def create(self, words: list[str], options: Options) -> Iterable[object]:
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in enumerate(assignment(options))
+        ]
+        configs = [
+            CreatableTopicConfig(name=key.removeprefix("config."), value=value or None)
+            for key, value in options.items()
+            if key.startswith("config.")
+        ]
+        topics = [
+            CreatableTopic(
+                name=name.strip("'"),
+                num_partitions=int(options.get("partitions", -1)),
+                replication_factor=int(options.get("replicas", -1)),
+                assignments=assignments,
+                configs=configs,
+            )
+            for name in words
+            if name != "validate"
+        ]
+        return self.decide(CreateTopicsRequest(topics=topics, validate_only="validate" in words))
+
+    def delete(self, words: list[str], options: Options) -> Iterable[object]:
+        return self.decide(DeleteTopicsRequest(topic_names=words))
+
+    def delete_id(self, words: list[str], options: Options) -> Iterable[object]:
+        by_name = {name: topic_id for topic_id, name in self.ids.items()}
+        topics = [DeleteTopicState(topic_id=by_name.get(word, UUID(int=99))) for word in words]
+        return self.decide(DeleteTopicsRequest(topics=topics))
+
+    def partitions(self, words: list[str], options: Options) -> Iterable[object]:
+        name, count = words[:2]
+        assignments = [CreatePartitionsAssignment(broker_ids=replicas) for replicas in assignment(options)]
+        topic = CreatePartitionsTopic(name=name, count=int(count), assignments=assignments or None)
+        return self.decide(CreatePartitionsRequest(topics=[topic], validate_only="validate" in words))
+
+    def configs(self, words: list[str], options: Options) -> Iterable[object]:
+        kind, name, operation = words[:3]
+        changes = [
+            incremental_alter_configs.AlterableConfig(name=key, config_operation=OPERATIONS[operation], value=value)
+            for key, value in options.items()
+        ]
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=TYPES[kind], resource_name=name.strip("'"), configs=changes
+        )
+        return self.decide(IncrementalAlterConfigsRequest(resources=[resource], validate_only="validate" in words))
+
+    def replace(self, words: list[str], options: Options) -> Iterable[object]:
+        kind, name = words[:2]
+        changes = [alter_configs.AlterableConfig(name=key, value=value) for key, value in options.items()]
+        resource = alter_configs.AlterConfigsResource(
+            resource_type=TYPES[kind], resource_name=name.strip("'"), configs=changes
+        )
+        return self.decide(AlterConfigsRequest(resources=[resource], validate_only="validate" in words))
+
+    def producer_ids(self, words: list[str], options: Options) -> Iterable[object]:
+        return self.decide(AllocateProducerIdsRequest(broker_id=int(words[0]), broker_epoch=int(words[1])))
+
+    def register(self, words: list[str], options: Options) -> Iterable[object]:
+        request = BrokerRegistrationRequest(
+            broker_id=int(words[0]),
+            cluster_id=options.get("cluster", CLUSTER),
+            incarnation_id=UUID(int=int(options["incarnation"])),
+            listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+            rack=options.get("rack"),
+            previous_broker_epoch=int(options.get("previous", -1)),
+        )
+        return self.decide(request)
+
+    def heartbeat(self, words: list[str], options: Options) -> Iterable[object]:
+        request = BrokerHeartbeatRequest(
+            broker_id=int(words[0]),
+            broker_epoch=int(words[1]),
+            current_metadata_offset=int(options["seen"]),
+            want_fence="fence" in words,
+            want_shut_down="stop" in words,
+        )
+        return self.decide(request)
+
+    def image(self, words: list[str], options: Options) -> Iterable[object]:
+        for topic in self.controller.image.topics.values():
+            for index, p in topic.partitions.items():
+                yield f"{topic.name}-{index}: leader {p.leader} epoch {p.leader_epoch} of {p.replicas} isr {p.isr}"
+
+    # What comes back, in words.
+
+    def show(self, message: Message) -> str:
+        fields = (
+            f"{name}={self.value(value)}"
+            for name in message.__fields__
+            if (value := getattr(message, name)) != message.__fields__[name].new_default()
+        )
+        return f"{type(message).__name__}({', '.join(fields)})"
+
+    def show_reply(self, reply: Message) -> Iterator[str]:
+        parts = [value for name in reply.__fields__ for value in as_list(getattr(reply, name))]
+        for part in parts or [reply]:
+            fields = [f"{name}={self.value(getattr(part, name))}" for name in part.__fields__ if is_told(part, name)]
+            code = ErrorCode(getattr(part, "error_code", 0))
+            yield f"-> {' '.join([code.name, *fields])}"
+
+    def value(self, value: object) -> str:
+        if value == ZERO_UUID:
+            return "0"
+        if isinstance(value, UUID):
+            return self.ids.setdefault(value, f"#{len(self.ids) + 1}")
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.value, value))}]"
+        return self.show(value) if isinstance(value, Message) else str(value)
+
+
+def assignment(options: Options) -> list[list[int]]:
+    text = options.get("assign", "")
+    return [[int(broker) for broker in part.split(",") if broker] for part in text.split("/")] if text else []
+
+
+def as_list(value: object) -> list[Message]:
+    return [item for item in value if isinstance(item, Message)] if isinstance(value, list) else []
+
+
+def is_told(part: Message, name: str) -> bool:
+    """Replies tell what they do not leave at its default; all configs of a new topic would be too much."""
+    value = getattr(part, name)
+    return name not in ("error_code", "configs") and value not in ("", None, part.__fields__[name].new_default())
