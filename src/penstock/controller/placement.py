@@ -3,8 +3,8 @@
 The racks stand in a ring, and so do the brokers within each. A partition takes its leader from the first rack and one
 replica from each rack in turn; the next partition starts one rack further, and a rack that led starts one broker
 further. So over as many partitions as there are brokers, each broker leads once, if the racks are alike. Then the rings
-are shuffled, so that the same brokers do not follow each other for ever. A fenced broker may follow, but leads only when
-it comes back. The start is drawn.
+are shuffled, so that the same brokers do not follow each other for ever. A fenced broker may follow, but leads only
+when it comes back. The start is drawn.
 """
 
 from collections.abc import Iterable
