@@ -1,0 +1,45 @@
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from penstock import __version__
+from penstock.cli.main import COMMANDS, main
+
+PROBE = """
+import sys
+from penstock.cli.main import main
+main(sys.argv[1:], standalone_mode=False)
+print("modules:", *sorted(name for name in sys.modules if name.startswith(("penstock", "rich", "asyncio"))))
+"""
+
+
+def modules_after(*arguments: str) -> list[str]:
+    """The modules of ours, and some heavy ones, that a command leaves behind in a fresh interpreter."""
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.rpartition("modules: ")[2].split()
+
+
+def test_the_help_lists_every_command() -> None:
+    result = CliRunner().invoke(main, ["--help"], prog_name="penstock")
+    assert result.exit_code == 0
+    for name, summary in COMMANDS.items():
+        assert name in result.output
+        assert summary in result.output
+
+
+def test_the_help_imports_no_command() -> None:
+    assert modules_after("--help") == ["penstock", "penstock.cli", "penstock.cli.main"]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = CliRunner().invoke(main, ["--version"], prog_name="penstock")
+    assert result.output == f"penstock {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["topcs"], ["--colour"]])
+def test_what_does_not_exist_is_one_line_and_an_exit_code(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments, prog_name="penstock")
+    assert result.exit_code == 2
+    assert "No such" in result.output
