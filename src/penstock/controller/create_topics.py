@@ -121,7 +121,7 @@ def _settings_of(state: ControllerState, topic: CreatableTopic) -> dict[str, str
         if config.value is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"The config {config.name} of a new topic has no value")
         settings[config.name] = config.value
-    state.settings.rules.check(ConfigResource(ResourceType.TOPIC, topic.name), settings)
+    state.settings.rules.check(state.image, ConfigResource(ResourceType.TOPIC, topic.name), settings)
     return settings
 
 

@@ -50,8 +50,8 @@ class TopicConfigEntry:
 class ConfigRules(Protocol):
     """What the controller needs to know about configs."""
 
-    def check(self, resource: ConfigResource, settings: Mapping[str, str]) -> None:
-        """Refuses what `resource` must not be set to: KafkaError with INVALID_CONFIG that names the key."""
+    def check(self, image: ClusterImage, resource: ConfigResource, settings: Mapping[str, str]) -> None:
+        """Refuses what `resource` must not be set to: KafkaError INVALID_CONFIG that names key and value."""
 
     def is_list(self, resource: ConfigResource, key: str) -> bool:
         """Whether `key` holds a list, to which one can append."""

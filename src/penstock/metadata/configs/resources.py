@@ -26,6 +26,20 @@ Settings = Mapping[str, str]
 _THROTTLED = re.compile(r"\d+:\d+")
 
 
+class NotChangeableError(ConfigError):
+    """A broker key that only a restart changes, or that belongs to one broker alone."""
+
+
+class UnknownKeyError(ConfigError):
+    """A key that a resource of its kind does not have."""
+
+    def __init__(self, key: str, value: str, kind: str, nearest: str | None) -> None:
+        """Suggest `nearest`, the known key that looks most like it."""
+        super().__init__(key, value, f"a key that a {kind} has")
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        self.args = (f"{key}: no key of a {kind} is called so, and its value {value!r} goes nowhere{hint}",)
+
+
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
     """Find the definition of a resource's key."""
     return _KEYS[resource.resource_type].get(key)
@@ -53,10 +67,8 @@ def check_settings(resource: ConfigResource, settings: Settings, layers: Layers)
 
 
 def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
-    known = _KEYS[resource.resource_type]
-    nearest = nearest_key(key, known)
-    kind = _KINDS[resource.resource_type]
-    return ConfigError(key, text, f"a key that a {kind} has" + (f"; did you mean {nearest}?" if nearest else ""))
+    kind = resource.resource_type
+    return UnknownKeyError(key, text, _KINDS[kind], nearest_key(key, _KEYS[kind]))
 
 
 def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
@@ -77,11 +89,11 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
         if definition is None:
             continue
         if definition.read_only:
-            raise ConfigError(
+            raise NotChangeableError(
                 key, _hidden(definition, text), "a value in the node's file, as only a restart changes it"
             )
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
-            raise ConfigError(key, _hidden(definition, text), "a value for one broker, not for all")
+            raise NotChangeableError(key, _hidden(definition, text), "a value for one broker, not for all")
 
 
 def _hidden(definition: ConfigDefinition, text: str) -> str:
