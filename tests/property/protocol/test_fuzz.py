@@ -1,0 +1,127 @@
+"""Bytes that went wrong become a message or a DecodeError, nothing else, in bounded memory.
+
+10,000 mutated frames for each API (spread over its versions) come from a fixed seed; all of them together take some
+20 seconds on one core.
+"""
+
+import random
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from tests.property.protocol.samples import LENGTHS, filled, mutated
+
+from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.fetch import parse_fetch
+from penstock.protocol.framing import decode_response, encode_request, parse_request_header
+from penstock.protocol.produce import parse_produce
+from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.schema import Message
+
+FRAMES = 10_000
+SEED = 20_260
+BYTES_PER_BYTE = 64  # an empty structure of two bytes becomes an object with slots
+BYTES_AT_LEAST = 64 * 1024
+
+
+def survives(parse: Callable[[], object]) -> bool:
+    """Whether a parser made something of its bytes; any error but DecodeError fails the test."""
+    try:
+        parse()
+    except DecodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_mutated_requests(key: ApiKey) -> None:
+    api, source = api_of(key), random.Random(SEED + key)
+    cls = api.request_class
+    survivors = 0
+    for version in api.versions:
+        data = encode(filled(cls), version)
+        for _ in range(FRAMES // len(api.versions)):
+            frame = mutated(data, source)
+            survivors += survives(lambda frame=frame, version=version: decode(cls, version, frame))  # type: ignore[misc]
+    assert 0 < survivors < FRAMES
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_mutated_produce_frames(version: int) -> None:
+    cls = api_of(ApiKey.PRODUCE).request_class
+    source = random.Random(SEED)
+    data = encode(filled(cls), version)
+    for _ in range(1000):
+        frame = memoryview(mutated(data, source))
+        by_hand = survives(lambda frame=frame: parse_produce(frame, 0, version))  # type: ignore[misc]
+        assert by_hand == survives(lambda frame=frame: decode(cls, version, frame))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_mutated_fetch_frames(version: int) -> None:
+    source = random.Random(SEED)
+    data = encode(filled(api_of(ApiKey.FETCH).request_class), version)
+    for _ in range(1000):
+        frame = memoryview(mutated(data, source))
+        survives(lambda frame=frame: parse_fetch(frame, 0, version))  # type: ignore[misc]
+
+
+def test_mutated_headers() -> None:
+    source = random.Random(SEED)
+    frames = [encode_request(api_of(key).request_class(), api_of(key).versions[-1], 7, "me")[4:] for key in ApiKey]
+    for _ in range(FRAMES):
+        frame = mutated(source.choice(frames), source)
+        survives(lambda frame=frame: parse_request_header(frame))  # type: ignore[misc]
+
+
+def test_mutated_responses() -> None:
+    source = random.Random(SEED)
+    for key in ApiKey:
+        api = api_of(key)
+        version = api.versions[-1]
+        data = b"\x00\x00\x00\x07" + b"\x00" * api.response_header_version(version)
+        data += encode(filled(api.response_class), version)
+        for _ in range(100):
+            frame = mutated(data, source)
+            survives(lambda frame=frame, version=version, key=key: decode_response(key, version, frame))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_mutated_batches(codec: Compression) -> None:
+    source = random.Random(SEED)
+    records = [Record(i, 1000 + i, b"key" * i, b"value" * i, [("header", b"x")]) for i in range(20)]
+    data = bytes(encode_batch(records, compression=codec))
+    assert decode_batch(data) == records
+    for _ in range(2000):
+        batch = mutated(data, source)
+        survives(lambda batch=batch: decode_batch(batch, verify=False, max_bytes=1 << 20))  # type: ignore[misc]
+
+
+def wild_lengths(data: bytes) -> list[bytes]:
+    return [
+        data[:position] + length + data[position + len(length) :] for position in range(len(data)) for length in LENGTHS
+    ]
+
+
+def peak_of(cls: type[Message], version: int, frames: list[bytes]) -> int:
+    tracemalloc.start()
+    try:
+        for frame in frames:
+            survives(lambda frame=frame: decode(cls, version, frame))  # type: ignore[misc]
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_a_wild_length_allocates_nothing(key: ApiKey) -> None:
+    """A length of gigabytes, at whatever place of a frame, is refused before anything is allocated for it."""
+    api = api_of(key)
+    cls = api.request_class
+    for version in (api.versions[0], api.versions[-1]):
+        data = encode(filled(cls), version)
+        decode(cls, version, data)
+        assert peak_of(cls, version, wild_lengths(data)) < BYTES_AT_LEAST + BYTES_PER_BYTE * len(data)
