@@ -1,0 +1,59 @@
+import pytest
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import ConfigRecord
+from penstock.metadata.resources import ResourceType
+from penstock.node.dynamic_configs import DynamicConfigs
+
+
+class Node:
+    """A configuration that follows an image, and how often it was told to have changed."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage("some-cluster")
+        self.config = BrokerConfig.embedded()
+        self.dynamic = DynamicConfigs(self.config, self.image, node_id=1)
+        self.changes = 0
+        self.dynamic.on_change(self.count)
+
+    def count(self) -> None:
+        self.changes += 1
+
+    def commit(self, name: str, key: str, value: str | None, kind: ResourceType = ResourceType.BROKER) -> None:
+        record = ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        self.image.apply(record)
+        self.dynamic.on_metadata([record])
+
+
+def test_a_value_for_this_broker_goes_before_that_for_all() -> None:
+    node = Node()
+    node.commit("1", "message.max.bytes", "5")
+    node.commit("", "message.max.bytes", "6")
+    assert node.config.message_max_bytes == 5
+    node.commit("1", "message.max.bytes", None)
+    assert node.config.message_max_bytes == 6
+    assert node.changes == 3
+
+
+def test_what_concerns_others_changes_nothing() -> None:
+    node = Node()
+    node.commit("2", "message.max.bytes", "5")
+    node.commit("1", "consumer.session.timeout.ms", "5", ResourceType.GROUP)
+    assert node.config.message_max_bytes == 1048588
+    assert node.changes == 0
+
+
+def test_what_was_set_before_the_start_is_taken_over() -> None:
+    node = Node()
+    node.image.apply(ConfigRecord(resource_type=4, resource_name="", name="message.max.bytes", value="5"))
+    node.dynamic.reload()
+    assert node.config.message_max_bytes == 5
+
+
+def test_a_value_that_is_not_understood_is_logged_and_left(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.commit("", "message.max.bytes", "many")
+    assert node.config.message_max_bytes == 1048588
+    assert node.changes == 0
+    assert "message.max.bytes: 'many' is not allowed" in caplog.text
