@@ -11,18 +11,27 @@ class Offsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
+        self._readers: dict[str, dict[str, None]] = {}
+        """Topic to the groups that have offsets in it."""
         self._under_way: dict[str, int] = {}
 
     def apply(self, record: OffsetRecord) -> None:
         """Set an offset, or take it away."""
         if record.value is not None:
-            self._groups.setdefault(record.group_id, {}).setdefault(record.topic, {})[record.partition] = record.value
+            topics = self._groups.setdefault(record.group_id, {})
+            if record.topic not in topics:
+                topics[record.topic] = {}
+                self._readers.setdefault(record.topic, {})[record.group_id] = None
+            topics[record.topic][record.partition] = record.value
             return
         topics = self._groups.get(record.group_id, {})
         partitions = topics.get(record.topic, {})
         partitions.pop(record.partition, None)
-        if not partitions:
-            topics.pop(record.topic, None)
+        if not partitions and topics.pop(record.topic, None) is not None:
+            readers = self._readers[record.topic]
+            del readers[record.group_id]
+            if not readers:
+                del self._readers[record.topic]
         if not topics:
             self._groups.pop(record.group_id, None)
 
@@ -33,6 +42,14 @@ class Offsets:
     def group_ids(self) -> list[str]:
         """The groups that have offsets."""
         return list(self._groups)
+
+    def topics(self) -> list[str]:
+        """The topics that some group has offsets in."""
+        return list(self._readers)
+
+    def readers(self, topic: str) -> list[str]:
+        """The groups that have offsets in a topic."""
+        return list(self._readers.get(topic, {}))
 
     def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
         """The records that take away the offsets of a group, or those of one of its topics."""

@@ -80,10 +80,8 @@ class Removal:
 
     def topic_deleted(self, topic: str) -> None:
         """A topic is gone: so are the offsets in it."""
-        for group_id in self._table.offsets.group_ids():
-            records = self._table.offsets.tombstones(group_id, topic)
-            if records:
-                self._remove_offsets(records, _nothing)
+        for group_id in self._table.offsets.readers(topic):
+            self._remove_offsets(self._table.offsets.tombstones(group_id, topic), _nothing)
 
     # -- by time ------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,10 @@ class GroupShard:
         self._removal.delete_offsets(token, request, now_ms)
         return self._table.take_effects()
 
+    def topics(self) -> list[str]:
+        """The topics in which groups have committed offsets."""
+        return self._table.offsets.topics()
+
     def topic_deleted(self, topic: str) -> list[Effect]:
         """The cluster's metadata says that a topic is gone."""
         self._removal.topic_deleted(topic)
