@@ -112,6 +112,7 @@ class Producer:
             _call_back(delivery, callback)
         if self._accumulator.append(where, record, size, delivery, loop.time() * 1000):
             self._sender.wake()
+            await asyncio.sleep(0)  # a caller that never waits for anything must not keep the sender from its work
         return delivery
 
     async def send_and_wait(
