@@ -1,0 +1,60 @@
+"""A snapshot of the image as bytes, in the layout of Kafka's `.checkpoint` files (KIP-630).
+
+A control batch with the header, batches of metadata records, a control batch with the footer; offsets count from 0
+within the file. The file's name says which part of the log it stands for: the offset after the last record that it
+contains, and that record's leader epoch.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from penstock.metadata.control_records import ControlType, control_type, snapshot_footer_batch, snapshot_header_batch
+from penstock.metadata.record_frames import decode_record, encode_record
+from penstock.metadata.records import MetadataRecord
+from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record, decode_batch, encode_batch
+
+RECORDS_PER_BATCH = 1024
+
+
+def snapshot_name(end_offset: int, leader_epoch: int) -> str:
+    """The file's name for a snapshot of all records before `end_offset`."""
+    return f"{end_offset:020d}-{leader_epoch:010d}.checkpoint"
+
+
+def encode_snapshot(
+    records: Iterable[MetadataRecord], *, leader_epoch: int, last_timestamp_ms: int, now_ms: int
+) -> Iterator[bytes]:
+    """The file, batch by batch, so that a large one need not be in memory as a whole."""
+    offset = 0
+    yield bytes(snapshot_header_batch(offset, leader_epoch, last_timestamp_ms, now_ms))
+    offset += 1
+    rest = iter(records)
+    while batch := [Record(timestamp_ms=now_ms, value=encode_record(r)) for r in islice(rest, RECORDS_PER_BATCH)]:
+        yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=leader_epoch))
+        offset += len(batch)
+    yield bytes(snapshot_footer_batch(offset, leader_epoch, now_ms))
+
+
+def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
+    """The metadata records of a snapshot; DecodeError if it is damaged or has no end."""
+    position, last_type = 0, -1
+    while position + HEADER_SIZE <= len(content):
+        header = read_header(content, position)
+        records = decode_batch(content, position)
+        position += header.size_in_bytes
+        if header.is_control:
+            last_type = control_type(records[-1])
+        else:
+            yield from metadata_records(records)
+    if position != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:
+        raise DecodeError("a snapshot of the metadata log ends before its footer")
+
+
+def metadata_records(records: Iterable[Record]) -> Iterator[MetadataRecord]:
+    """The metadata records that the records of a batch hold."""
+    for record in records:
+        if record.value is None:
+            raise DecodeError(f"the record at offset {record.offset} of the metadata log is empty")
+        yield decode_record(record.value)

@@ -1,0 +1,201 @@
+"""The metadata log `__cluster_metadata-0`: what was decided, in order, durable before anybody acts on it.
+
+Contract, which holds as well once several nodes agree on the log:
+
+* `replay` hands all committed records to `on_committed`, in the order of the log;
+* `lead` begins a new leader epoch with a control record;
+* `append` writes the records as one batch and returns a future; when they are committed, `on_committed` gets them
+  first, then the future is done. Futures complete in the order of the appends. An append of no records completes when
+  all that was appended before it is committed.
+
+Here the quorum is this node alone, so a record is committed when it is on the disk. The sync runs in a thread; whatever
+is appended meanwhile shares the next one. After a failed sync nobody knows what the disk holds, so the log takes
+nothing more until the node starts again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.log.disk import Disk
+from penstock.metadata.control_records import leader_change_batch
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.snapshot import metadata_records
+from penstock.node.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import Record, decode_batch, encode_batch
+
+TOPIC = "__cluster_metadata"
+READ_BYTES = 1 << 20
+
+OnCommitted = Callable[[Sequence[MetadataRecord], int], None]
+"""Gets the records of a batch and the offset of the last of them."""
+
+
+class BatchSlice(Protocol):
+    """Bytes that begin with a batch."""
+
+    def read(self) -> bytes:
+        """Reads them."""
+
+
+class BatchLog(Protocol):
+    """What the metadata log needs of a partition's log."""
+
+    directory: str
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+
+    def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
+        """Writes batches as they are."""
+
+    def read(self, offset: int, max_bytes: int) -> BatchSlice:
+        """Reads from the batch that holds `offset` on; the first batch is whole."""
+
+    def flush(self) -> None:
+        """Brings everything to the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """Records that wait until all before `end_offset` is committed."""
+
+    records: Sequence[MetadataRecord]
+    end_offset: int
+    done: asyncio.Future[None]
+
+
+class MetadataLog:
+    """The metadata log of a quorum of one."""
+
+    def __init__(self, log: BatchLog, disk: Disk, node_id: int, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._disk = disk
+        self._node_id = node_id
+        self._now_ms = now_ms
+        self._waiting: deque[_Append] = deque()
+        self._sync: asyncio.Future[None] | None = None
+        self._synced_offset = -1
+        self._failure: KafkaError | None = None
+        self.on_committed: OnCommitted = _nobody_listens
+        self.leader_epoch = 0
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
+    def replay(self) -> None:
+        """Hands all records of the log to `on_committed`. DecodeError if one makes no sense."""
+        for header, records in self._batches():
+            self.on_committed(records, header.last_offset)
+            self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
+
+    async def lead(self) -> int:
+        """Begins the next leader epoch and returns it when that is on the disk."""
+        before = read_quorum_state(self._disk, self._log.directory)
+        self.leader_epoch = max(self.leader_epoch, before.leader_epoch) + 1
+        state = QuorumState(leader_id=self._node_id, leader_epoch=self.leader_epoch, voters=(self._node_id,))
+        write_quorum_state(self._disk, self._log.directory, state)
+        batch = leader_change_batch(
+            self._node_id, [self._node_id], self.leader_epoch, base_offset=self.next_offset, now_ms=self._now_ms()
+        )
+        self._write(batch)
+        await self.append(())
+        return self.leader_epoch
+
+    def append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+        """Appends records as one batch; the future is done when they are committed.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR if they could not be written; the future fails with it if the sync did.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if records:
+            now_ms = self._now_ms()
+            batch = [Record(timestamp_ms=now_ms, value=encode_record(record)) for record in records]
+            self._write(encode_batch(batch, partition_leader_epoch=self.leader_epoch, base_offset=self.next_offset))
+        return self._wait(records)
+
+    async def close(self) -> None:
+        """Waits for what was appended."""
+        if self._waiting:
+            await asyncio.wait([self._waiting[-1].done])
+
+    def _batches(self) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
+        """The batches of metadata records; control batches are for the quorum alone."""
+        offset, end_offset = self._log.log_start_offset, self._log.log_end_offset
+        while offset < end_offset:
+            data = self._log.read(offset, READ_BYTES).read()
+            if not data:
+                raise DecodeError(f"{TOPIC}-0 ends at offset {offset}, before its end offset {end_offset}")
+            position = 0
+            while position + HEADER_SIZE <= len(data):
+                header = read_header(data, position)
+                if position + header.size_in_bytes > len(data):
+                    break
+                if not header.is_control:
+                    yield header, list(metadata_records(decode_batch(data, position)))
+                position += header.size_in_bytes
+                offset = header.last_offset + 1
+
+    def _write(self, batch: bytearray) -> None:
+        self._log.append_as_follower(memoryview(batch), now_ms=self._now_ms())
+
+    def _wait(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        if self.next_offset <= self._synced_offset:
+            done.set_result(None)
+            return done
+        self._waiting.append(_Append(records, self.next_offset, done))
+        if self._sync is None and len(self._waiting) == 1:
+            loop.call_soon(self._start_sync)  # not at once: what else is appended in this turn shares the sync
+        return done
+
+    def _start_sync(self) -> None:
+        loop = asyncio.get_running_loop()
+        end_offset = self.next_offset
+        self._sync = loop.run_in_executor(None, self._log.flush)
+        self._sync.add_done_callback(lambda sync: self._synced(sync, end_offset))
+
+    def _synced(self, sync: asyncio.Future[None], end_offset: int) -> None:
+        error = asyncio.CancelledError() if sync.cancelled() else sync.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        self._synced_offset = end_offset
+        while self._waiting and self._waiting[0].end_offset <= end_offset:
+            append = self._waiting.popleft()
+            if append.records:
+                self.on_committed(append.records, append.end_offset - 1)
+            _complete(append.done)
+        self._sync = None
+        if self._waiting:
+            self._start_sync()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log could not be synced: {error}")
+        while self._waiting:
+            append = self._waiting.popleft()
+            if not append.done.done():
+                append.done.set_exception(self._failure)
+
+
+def _complete(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _nobody_listens(records: Sequence[MetadataRecord], last_offset: int) -> None:
+    raise AssertionError("committed metadata records and nobody to apply them")

@@ -1,0 +1,238 @@
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.memory_log import MemoryLog
+
+from penstock.controller.config_rules import DefinedConfigs
+from penstock.controller.decision import ControllerSettings
+from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.open_files import OpenFiles
+from penstock.log.partition_log import PartitionLog
+from penstock.log.removals import Removals
+from penstock.metadata.image import NOBODY, ClusterImage, Endpoint
+from penstock.metadata.records import MetadataRecord, TopicRecord
+from penstock.node import controller_driver
+from penstock.node.controller_driver import ControllerDriver
+from penstock.node.metadata_log import BatchLog, MetadataLog
+from penstock.node.registration import BrokerIdentity, join
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+
+NODE = 1
+
+
+def driver_over(log: BatchLog, cluster_id: str = "cluster") -> ControllerDriver:
+    return ControllerDriver(
+        MetadataLog(log, Disk(), NODE, lambda: 1_000),
+        ClusterImage(cluster_id),
+        ControllerSettings(rules=DefinedConfigs({})),
+        random.Random(1),
+        node_id=NODE,
+        now_ms=lambda: 1_000,
+    )
+
+
+def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+    return BrokerIdentity(
+        node_id=NODE, incarnation_id=UUID(int=run), endpoints=[endpoint], previous_epoch=previous_epoch
+    )
+
+
+async def started(log: BatchLog) -> ControllerDriver:
+    driver = driver_over(log)
+    await driver.start()
+    await join(driver, identity())
+    return driver
+
+
+def create(name: str, partitions: int = 1) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)])
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> MemoryLog:
+    return MemoryLog(str(tmp_path))
+
+
+async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    assert driver.image.features == {"metadata.version": controller_driver.METADATA_VERSION}
+    assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
+    assert driver.image.brokers[NODE].active
+    assert driver.image.brokers[NODE].epoch == 2, "after the control record and the features"
+
+
+async def test_who_is_told_that_a_topic_exists_can_use_it(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    seen: list[tuple[str, bool]] = []
+
+    def listener(records: Sequence[MetadataRecord]) -> None:
+        seen.extend((r.name, r.name in driver.image.topics) for r in records if isinstance(r, TopicRecord))
+
+    driver.add_listener(listener)
+    memory.started.clear()
+    memory.open.clear()
+    reply = driver.submit(create("flights"))
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert not reply.done()
+    assert "flights" not in driver.image.topics
+    memory.open.set()
+    (result,) = (await reply).topics
+    assert result.error_code == ErrorCode.NONE
+    assert seen == [("flights", True)]
+    assert driver.image.offset == memory.log_end_offset - 1
+
+
+async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    syncs = memory.syncs
+    commands = [create("flights"), create("flights"), DeleteTopicsRequest(topic_names=["flights"]), create("flights")]
+    replies = await asyncio.gather(*map(driver.submit, commands))
+    codes = [replies[0].topics[0], replies[1].topics[0], replies[2].responses[0], replies[3].topics[0]]
+    assert [result.error_code for result in codes] == [0, ErrorCode.TOPIC_ALREADY_EXISTS, 0, 0]
+    assert memory.syncs == syncs + 1, "four commands, one sync"
+    assert list(driver.image.topics) == ["flights"]
+    assert driver.statistics.commands == 4 + 2
+    assert driver.statistics.max_queue_time_us <= driver.statistics.queue_time_us
+
+
+async def test_a_refusal_waits_for_what_it_was_decided_on(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    memory.open.clear()
+    first, second = driver.submit(create("flights")), driver.submit(create("flights"))
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert not second.done()
+    memory.open.set()
+    await second
+    assert first.done()
+
+
+async def test_more_commands_than_one_turn_takes(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    names = [f"topic-{number}" for number in range(3 * controller_driver.COMMANDS_PER_TURN + 1)]
+    await asyncio.gather(*(driver.submit(create(name)) for name in names))
+    assert list(driver.image.topics) == names
+
+
+async def test_a_fault_in_one_decision_leaves_the_queue_alive(
+    memory: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = await started(memory)
+    broken = create("flights", partitions="three")  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR):
+        faulty, good = await asyncio.gather(driver.submit(broken), driver.submit(create("delays")))
+    assert faulty.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert good.topics[0].error_code == ErrorCode.NONE
+    assert len(caplog.records) == 1
+    assert driver.statistics.failures == 1
+
+
+async def test_a_fault_in_a_listener_leaves_the_others_alone(
+    memory: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = await started(memory)
+    heard: list[int] = []
+
+    def broken(records: Sequence[MetadataRecord]) -> None:
+        raise RuntimeError("broken")
+
+    driver.add_listener(broken)
+    driver.add_listener(lambda records: heard.append(len(records)))
+    reply = await driver.submit(create("flights", partitions=2))
+    assert reply.topics[0].error_code == ErrorCode.NONE
+    assert heard == [3]
+    assert len(caplog.records) == 1
+
+
+async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    memory.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    reply = await driver.submit(create("flights"))
+    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    memory.write_error = None
+    assert (await driver.submit(create("flights"))).topics[0].error_code == ErrorCode.NONE
+    memory.sync_error = OSError("gone")
+    reply = await driver.submit(create("delays"))
+    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "delays" not in driver.image.topics
+
+
+async def test_the_queue_is_bounded(memory: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = await started(memory)
+    monkeypatch.setattr(controller_driver, "MAX_QUEUED_COMMANDS", 2)
+    replies = await asyncio.gather(*(driver.submit(create(name)) for name in ("a", "b", "c")))
+    codes = [reply.topics[0].error_code for reply in replies]
+    assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
+async def test_who_asked_may_go_before_the_answer(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    driver.submit(create("flights")).cancel()
+    await driver.submit(create("delays"))
+    assert list(driver.image.topics) == ["flights", "delays"]
+
+
+async def test_a_stopped_controller_refuses(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    pending = driver.submit(create("flights"))
+    await asyncio.sleep(0)
+    await driver.stop()
+    assert (await pending).topics[0].error_code == ErrorCode.NONE
+    refused = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE))
+    assert refused.error_code == ErrorCode.NOT_CONTROLLER
+    assert driver.image.controller_id == NOBODY
+
+
+async def test_a_broker_of_another_cluster_cannot_join(memory: MemoryLog) -> None:
+    driver = await started(memory)
+    driver.image.cluster_id = "another"
+    with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
+        await join(driver, identity(run=2))
+
+
+def on_disk(path: Path) -> PartitionLog:
+    path.mkdir(exist_ok=True)
+    return PartitionLog(OpenFiles(Disk()), Removals(Disk()), str(path), "__cluster_metadata", 0, LogConfig())
+
+
+async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = on_disk(directory)
+    driver = await started(log)
+    await driver.submit(create("flights", partitions=3))
+    block = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=2))
+    log.abandon()  # as a crash would
+
+    again = driver_over(on_disk(directory))
+    await again.start()
+    assert list(again.image.topics["flights"].partitions) == [0, 1, 2]
+    assert (again.image.controller_epoch, again.image.offset) == (2, driver.image.offset)
+    epoch = await join(again, identity(run=2))
+    assert epoch > driver.image.offset
+    assert [p.leader_epoch for p in again.image.topics["flights"].partitions.values()] == [1, 1, 1]
+    next_block = await again.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=epoch))
+    assert next_block.producer_id_start == block.producer_id_start + block.producer_id_len
+    assert (directory / "00000000000000000000.log").stat().st_size > 0
+    assert (directory / "quorum-state").exists()
+
+
+async def test_after_a_clean_stop_leader_epochs_stay(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = on_disk(directory)
+    driver = await started(log)
+    await driver.submit(create("flights"))
+    await driver.stop()
+    log.close()
+    again = driver_over(on_disk(directory))
+    await again.start()
+    await join(again, identity(run=2, previous_epoch=driver.image.brokers[NODE].epoch))
+    assert again.image.topics["flights"].partitions[0].leader_epoch == 0
