@@ -190,6 +190,11 @@ class Disk:
         """Remove a directory with all that is in it; it is no error if there is none."""
         shutil.rmtree(path, ignore_errors=True)
 
+    def space(self, path: str) -> tuple[int, int]:
+        """(bytes of the file system, bytes of it that we may still use)."""
+        stats = os.statvfs(path)
+        return stats.f_frsize * stats.f_blocks, stats.f_frsize * stats.f_bavail
+
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory outlive a power cut."""
         fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
@@ -197,3 +202,7 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def sync_everything(self) -> None:
+        """Return when all that any process wrote before outlives a power cut."""
+        os.sync()

@@ -86,10 +86,10 @@ class LeaderEpochs:
         if self._entries:
             self._replace([])
 
-    def save(self) -> None:
-        """Make the file durable if it is not."""
+    def save(self, *, durable: bool = True) -> None:
+        """Make the file durable if it is not; without `durable` the caller syncs the disk as a whole."""
         if not self._is_durable:
-            self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=True)
+            self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=durable)
             self._is_durable = True
 
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.log.disk import Disk, OpenFile
 
-MAX_OPEN_SEGMENTS = 4096
+MAX_OPEN_SEGMENTS = 16_384
 """At most this many, and never more than half of what the process may open."""
 
 

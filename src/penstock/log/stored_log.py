@@ -6,11 +6,13 @@ starts quickly. All methods belong to one thread (the event loop's), but for `fl
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from uuid import UUID
 
+from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_metadata
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import LoadedLog, load_log
-from penstock.log.names import DELETED_SUFFIX
+from penstock.log.names import DELETED_SUFFIX, PARTITION_METADATA
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_snapshots import ProducerSnapshots
 from penstock.log.producer_state import Producers
@@ -114,6 +116,27 @@ class StoredLog:
         if self._active is None:
             self.load()
         return self._size_bytes
+
+    @property
+    def parent(self) -> str:
+        """The log directory that the partition lies in."""
+        return self.directory.rpartition("/")[0]
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id as `partition.metadata` has it, read from the file; None if that is missing or damaged."""
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        content = self._open_files.disk.read_file(path)
+        try:
+            return None if content is None else decode_partition_metadata(content, path)
+        except CorruptCheckpointError:
+            return None
+
+    @property
+    def start_to_checkpoint(self) -> int | None:
+        """The log start offset, if the segments' names do not tell it."""
+        first = self._bases[0] if self._active is not None else 0
+        return self._start_offset if self._start_offset > first else None
 
     @property
     def leader_epochs(self) -> LeaderEpochs:
@@ -252,6 +275,7 @@ class StoredLog:
             if self._has_new_names:
                 self._has_new_names = False
                 self._open_files.disk.sync_directory(self.directory)
+                self._open_files.disk.sync_directory(self.parent)
         except OSError as error:
             raise self._storage_error(error) from error
         self.recovery_point = max(self.recovery_point, end_offset)
@@ -270,16 +294,27 @@ class StoredLog:
             return True
         return False
 
-    def close(self) -> None:
-        """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be
-        loaded again.
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something that only the page cache has."""
+        return self._active is not None and self._end_offset > self.recovery_point
+
+    def close(self, *, durable: bool = True) -> None:
+        """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be loaded
+        again.
+
+        Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
         """
         if self._active is None:
             return
-        self.flush()
+        was_dirty = self.is_dirty
+        if durable:
+            self.flush()
         try:
-            self._active.save_indexes(is_final=True, durable=True)
-            self._snapshots.take(self._producers, self._end_offset, durable=True)
+            self._active.save_indexes(is_final=True, durable=durable and was_dirty)
+            self._snapshots.take(self._producers, self._end_offset, durable=durable)
+            self._epochs.save(durable=durable)
+            self.recovery_point = self._end_offset
         except OSError as error:
             raise self._storage_error(error) from error
         self.abandon()

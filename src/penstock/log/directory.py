@@ -1,0 +1,278 @@
+"""All log directories of a node: opened together, and the place where partition logs are made, found and deleted.
+
+`open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
+log is recovered before `open_all` returns. Nothing here waits for time: `remove_due` and `write_checkpoints` are
+called by whoever keeps the clock.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
+from penstock.log.config import LogConfig
+from penstock.log.directory_errors import DamagedDirectoryError, ForeignDirectoryError, UnwritableDirectoryError
+from penstock.log.disk import Disk
+from penstock.log.log_directory import LogDirectory
+from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.log.names import (
+    DELETED_DIRECTORY_SUFFIX,
+    PARTITION_METADATA,
+    deleted_partition_directory,
+    parse_partition_directory,
+    partition_directory,
+)
+from penstock.log.open_files import OpenFiles
+from penstock.log.partition_log import PartitionLog
+from penstock.log.removals import Removals
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.uuids import random_uuid, uuid_to_text
+
+MAX_SINGLE_SYNCS = 100
+"""A close with more logs to sync than this syncs the machine's disks as a whole: one call instead of thousands."""
+
+PartitionLogs = dict[TopicPartition, PartitionLog]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryDescription:
+    """What DescribeLogDirs says of one directory; sizes are bytes."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    sizes: dict[TopicPartition, int]
+
+
+class LogDirectories:
+    """The log directories of one node; all of them are locked while this object is open.
+
+    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. Raises
+    LogDirectoryError.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        node_id: int,
+        random: Random,
+        cluster_id: str | None = None,
+        disk: Disk | None = None,
+        max_open_segments: int | None = None,
+    ) -> None:
+        self._disk = disk or Disk()
+        self._random = random
+        self._removals = Removals(self._disk)
+        self._directories: list[LogDirectory] = []
+        self.open_files = OpenFiles(self._disk, max_open_segments)
+        self.logs: PartitionLogs = {}
+        self.node_id = node_id
+        try:
+            for path in dict.fromkeys(path.rstrip("/") or "/" for path in paths):
+                self._directories.append(LogDirectory(self._disk, path))
+            self.cluster_id = self._identify(cluster_id)
+        except BaseException:
+            self.abandon()
+            raise
+
+    @property
+    def paths(self) -> list[str]:
+        """The directories' paths."""
+        return [directory.path for directory in self._directories]
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether all directories were closed cleanly the last time."""
+        return all(directory.is_clean for directory in self._directories)
+
+    def _identify(self, cluster_id: str | None) -> str:
+        """Compare or write `meta.properties`; returns the cluster's id."""
+        new: list[LogDirectory] = []
+        for directory in self._directories:
+            found = read_meta_properties(self._disk, directory.path)
+            if found is None:
+                new.append(directory)
+                continue
+            if cluster_id is None:
+                cluster_id = found.cluster_id
+            if found.cluster_id != cluster_id:
+                raise ForeignDirectoryError(directory.path, "cluster.id", found.cluster_id, cluster_id)
+            if found.node_id != self.node_id:
+                raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self.node_id)
+        if cluster_id is None:
+            cluster_id = uuid_to_text(random_uuid(self._random))
+        for directory in new:
+            properties = MetaProperties(
+                cluster_id=cluster_id, node_id=self.node_id, directory_id=random_uuid(self._random)
+            )
+            try:
+                write_meta_properties(self._disk, directory.path, properties)
+            except OSError as error:
+                raise UnwritableDirectoryError(directory.path, error) from error
+        return cluster_id
+
+    def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
+        """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""
+        for directory in self._directories:
+            try:
+                self._open_directory(directory, config_of)
+                directory.forget_clean_shutdown()
+            except OSError as error:
+                raise UnwritableDirectoryError(directory.path, error) from error
+            except KafkaError as error:
+                raise DamagedDirectoryError(directory.path, str(error)) from error
+        return self.logs
+
+    def _open_directory(self, directory: LogDirectory, config_of: Callable[[str], LogConfig]) -> None:
+        recovery_points = directory.recovery_points()
+        start_offsets = directory.log_start_offsets()
+        configs: dict[str, LogConfig] = {}
+        topics: dict[str, str] = {}
+        for name in sorted(self._disk.directories(directory.path)):
+            path = f"{directory.path}/{name}"
+            if name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._removals.schedule(path, 0)
+                continue
+            key = parse_partition_directory(name)
+            if key is None:
+                continue
+            if key in self.logs:
+                raise DamagedDirectoryError(directory.path, f"{name} is also in {self.logs[key].directory}")
+            topic = topics.setdefault(key[0], key[0])
+            if topic not in configs:
+                configs[topic] = config_of(topic)
+            log = self.logs[topic, key[1]] = PartitionLog(
+                self.open_files,
+                self._removals,
+                path,
+                topic,
+                key[1],
+                configs[topic],
+                recovery_point=recovery_points.get(key, -1),
+                log_start_offset=start_offsets.get(key, 0),
+                is_clean=directory.is_clean,
+            )
+            if not directory.is_clean:
+                log.load()
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a new partition, in the directory that has the fewest; the one there is, if there is one.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        key = (topic, partition)
+        if key in self.logs:
+            return self.logs[key]
+        path = f"{self._emptiest().path}/{partition_directory(topic, partition)}"
+        try:
+            self._disk.make_directory(path)
+            metadata = encode_partition_metadata(topic_id)
+            self._disk.replace_file(f"{path}/{PARTITION_METADATA}", metadata, durable=False)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create {path}: {error}") from error
+        log = PartitionLog(self.open_files, self._removals, path, topic, partition, config, is_clean=True)
+        self.logs[key] = log
+        return log
+
+    def _emptiest(self) -> LogDirectory:
+        if len(self._directories) == 1:
+            return self._directories[0]
+        counts = dict.fromkeys(self.paths, 0)
+        for log in self.logs.values():
+            counts[log.parent] += 1
+        return min(self._directories, key=lambda directory: counts[directory.path])
+
+    def delete(self, log: PartitionLog, now_ms: int) -> None:
+        """Rename the partition's directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError."""
+        self.logs.pop((log.topic, log.partition), None)
+        name = deleted_partition_directory(log.topic, log.partition, random_uuid(self._random))
+        path = f"{log.parent}/{name}"
+        try:
+            self._disk.rename(log.directory, path)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot delete {log.directory}: {error}") from error
+        log.mark_deleted(path)
+        self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+
+    def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
+        """Remove the files and directories whose delay is over; how many."""
+        return self._removals.remove_due(now_ms, at_most=at_most)
+
+    def next_removal_ms(self) -> int | None:
+        """When `remove_due` has something to do next."""
+        return self._removals.next_deadline_ms()
+
+    def write_checkpoints(self) -> None:
+        """Write recovery points and log start offsets, where they have changed. Raises
+        KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        for directory, logs in self._logs_by_directory():
+            points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
+            starts = {
+                (log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None
+            }
+            try:
+                directory.write_recovery_points(points)
+                directory.write_log_start_offsets(starts)
+            except OSError as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}") from error
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """What `write_high_watermarks` wrote last."""
+        return {key: offset for directory in self._directories for key, offset in directory.high_watermarks().items()}
+
+    def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
+        """Keep the high watermarks of partitions, each beside its log. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        for directory, logs in self._logs_by_directory():
+            keys = [(log.topic, log.partition) for log in logs]
+            try:
+                directory.write_high_watermarks({key: offsets[key] for key in keys if key in offsets})
+            except OSError as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}") from error
+
+    def _logs_by_directory(self) -> list[tuple[LogDirectory, list[PartitionLog]]]:
+        found: dict[str, list[PartitionLog]] = {path: [] for path in self.paths}
+        for log in self.logs.values():
+            found[log.parent].append(log)
+        return [(directory, found[directory.path]) for directory in self._directories]
+
+    def describe(self) -> list[DirectoryDescription]:
+        """Sizes of all partitions and of the file systems they lie in."""
+        descriptions = []
+        for directory, logs in self._logs_by_directory():
+            total, usable = self._disk.space(directory.path)
+            sizes = {(log.topic, log.partition): log.size_bytes for log in logs}
+            descriptions.append(
+                DirectoryDescription(path=directory.path, total_bytes=total, usable_bytes=usable, sizes=sizes)
+            )
+        return descriptions
+
+    def close(self, *, broker_epoch: int = -1) -> None:
+        """Close all logs, write the checkpoints, mark the directories as clean, release the locks.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR); the directories are then recovered at the next start.
+        """
+        try:
+            many = sum(log.is_dirty for log in self.logs.values()) > MAX_SINGLE_SYNCS
+            for log in self.logs.values():
+                log.close(durable=not many)
+            if many:
+                self._disk.sync_everything()
+            self.write_checkpoints()
+            for directory in self._directories:
+                directory.close(broker_epoch=broker_epoch)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything without saving anything, as a crash would."""
+        for log in self.logs.values():
+            log.abandon()
+        self.logs = {}
+        for directory in self._directories:
+            directory.abandon()
+        self._directories = []

@@ -1,0 +1,84 @@
+"""One log directory: its lock, its identity, its checkpoints, and whether it was closed cleanly."""
+
+import json
+
+from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
+from penstock.log.directory_errors import LockedDirectoryError, UnwritableDirectoryError
+from penstock.log.disk import Disk, OpenFile
+from penstock.log.names import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, RECOVERY_POINTS
+
+
+class LogDirectory:
+    """A directory that this process holds the lock of. Raises LogDirectoryError when that cannot be had."""
+
+    __slots__ = ("_disk", "_lock", "_written", "is_clean", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._written: dict[str, bytes] = {}
+        try:
+            disk.make_directory(path, parents=True)
+            lock = disk.lock(f"{path}/{LOCK}")
+        except OSError as error:
+            raise UnwritableDirectoryError(path, error) from error
+        if lock is None:
+            raise LockedDirectoryError(path)
+        self._lock: OpenFile = lock
+        self.is_clean = disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        """Up to where each partition was flushed; empty if that is not known, which costs a longer recovery."""
+        try:
+            return read_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}")
+        except CorruptCheckpointError:
+            self.is_clean = False
+            return {}
+
+    def log_start_offsets(self) -> dict[TopicPartition, int]:
+        """Where partitions begin whose first segment begins before that."""
+        try:
+            return read_offsets(self._disk, f"{self.path}/{LOG_START_OFFSETS}")
+        except CorruptCheckpointError:
+            return {}
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks that were written last."""
+        try:
+            return read_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}")
+        except CorruptCheckpointError:
+            return {}
+
+    def write_recovery_points(self, offsets: dict[TopicPartition, int]) -> None:
+        """Raises OSError."""
+        self._write(RECOVERY_POINTS, offsets)
+
+    def write_log_start_offsets(self, offsets: dict[TopicPartition, int]) -> None:
+        """Raises OSError."""
+        self._write(LOG_START_OFFSETS, offsets)
+
+    def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
+        """Raises OSError."""
+        self._write(HIGH_WATERMARKS, offsets)
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        content = encode_offsets(offsets)
+        if self._written.get(name) != content:
+            self._disk.replace_file(f"{self.path}/{name}", content, durable=True)
+            self._written[name] = content
+
+    def forget_clean_shutdown(self) -> None:
+        """From here on a crash needs a recovery. Raises OSError."""
+        if self.is_clean:
+            self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+            self._disk.sync_directory(self.path)
+
+    def close(self, *, broker_epoch: int) -> None:
+        """All logs are closed and all checkpoints written: say so and release the lock. Raises OSError."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+        self._disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN}", content, durable=True)
+        self._lock.close()
+
+    def abandon(self) -> None:
+        """Release the lock and nothing else, as a crash would."""
+        self._lock.close()

@@ -1,0 +1,150 @@
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+from tests.unit.log.logs import NOW, append, batch
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.directory_errors import (
+    BadMetaPropertiesError,
+    ForeignDirectoryError,
+    LockedDirectoryError,
+    UnwritableDirectoryError,
+)
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+TOPIC_ID = UUID(int=77)
+CONFIG = LogConfig(file_delete_delay_ms=1000)
+
+
+def open_directories(*paths: Path, node_id: int = 1, cluster_id: str | None = None) -> LogDirectories:
+    directories = LogDirectories(
+        [str(path) for path in paths], node_id=node_id, random=Random(1), cluster_id=cluster_id
+    )
+    directories.open_all(lambda topic: CONFIG)
+    return directories
+
+
+def test_a_clean_restart_knows_the_end_without_reading_the_logs(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create("t", 3, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    directories.close()
+    assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version": 0, "brokerEpoch": -1}'
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 3 5\n"
+
+    again = open_directories(tmp_path)
+    log = again.logs["t", 3]
+    assert again.was_clean
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert log.log_end_offset == 5
+    assert not log.is_loaded
+    assert log.topic_id == TOPIC_ID
+    assert append(log, batch(1)) == 5
+    again.close()
+
+
+def test_a_crash_leads_to_a_recovery(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(5))
+    cluster_id = directories.cluster_id
+    directories.abandon()
+    again = open_directories(tmp_path)
+    assert not again.was_clean
+    assert again.logs["t", 0].is_loaded
+    assert again.logs["t", 0].log_end_offset == 5
+    assert again.cluster_id == cluster_id
+    again.close()
+
+
+def test_delete_records_survives_restart_through_the_checkpoint(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    log.advance_log_start(3)
+    directories.close()
+    again = open_directories(tmp_path)
+    assert again.logs["t", 0].log_start_offset == 3
+    again.close()
+    third = open_directories(tmp_path)
+    assert third.logs["t", 0].start_to_checkpoint == 3
+    third.close()
+
+
+def test_a_deleted_partition_goes_at_once_and_its_files_later(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    kept = log.read(0, 1000)
+    directories.delete(log, NOW)
+    (renamed,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert renamed.name.startswith("t-0.")
+    assert renamed.name.endswith("-delete")
+    with pytest.raises(KafkaError) as refusal:
+        append(log, batch(1))
+    assert refusal.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(KafkaError):
+        log.read(0, 1000)
+    assert directories.next_removal_ms() == NOW + 1000
+    assert directories.remove_due(NOW + 999) == 0
+    assert directories.remove_due(NOW + 1000) == 1
+    assert not renamed.exists()
+    assert len(kept.read()) == kept.length
+    directories.create("t", 0, TOPIC_ID, CONFIG)
+    directories.close()
+
+
+def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    directories.delete(directories.create("t", 0, TOPIC_ID, CONFIG), NOW)
+    directories.close()
+    again = open_directories(tmp_path)
+    assert again.logs == {}
+    assert again.remove_due(0) == 1
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    again.close()
+
+
+def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    directories = open_directories(*paths)
+    for partition in range(4):
+        append(directories.create("t", partition, TOPIC_ID, CONFIG), batch(1))
+    directories.write_high_watermarks({("t", partition): partition for partition in range(4)})
+    assert directories.high_watermarks() == {("t", partition): partition for partition in range(4)}
+    descriptions = directories.describe()
+    assert [len(description.sizes) for description in descriptions] == [2, 2]
+    assert all(size > 61 for description in descriptions for size in description.sizes.values())
+    assert all(description.total_bytes >= description.usable_bytes > 0 for description in descriptions)
+    directories.close()
+    again = open_directories(*paths)
+    assert len(again.logs) == 4
+    again.close()
+
+
+def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
+    first = open_directories(tmp_path, cluster_id="one")
+    with pytest.raises(
+        LockedDirectoryError, match=r"another process uses the log directory .*: stop it or set log.dirs"
+    ):
+        open_directories(tmp_path)
+    first.close()
+    with pytest.raises(ForeignDirectoryError, match=r"belongs to node.id 1, this node has node.id 2"):
+        open_directories(tmp_path, node_id=2)
+    with pytest.raises(ForeignDirectoryError, match=r"belongs to cluster.id one, this node has cluster.id two"):
+        open_directories(tmp_path, cluster_id="two")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnwritableDirectoryError, match="cannot write to the log directory"):
+        open_directories(tmp_path / "file")
+    for content, problem in (
+        ("version=7", "has version 7"),
+        ("version=1\nnode.id=1", "lacks cluster.id"),
+        ("version=1\ncluster.id=x\nnode.id=me", "is not a number"),
+    ):
+        (tmp_path / "meta.properties").write_text(content)
+        with pytest.raises(BadMetaPropertiesError, match=problem):
+            open_directories(tmp_path)
+    (tmp_path / "meta.properties").write_text("# old\nversion=0\ncluster.id=one\nbroker.id=1\n")
+    open_directories(tmp_path).close()
