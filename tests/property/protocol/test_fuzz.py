@@ -25,6 +25,7 @@ FRAMES = 10_000
 SEED = 20_260
 BYTES_PER_BYTE = 64  # an empty structure of two bytes becomes an object with slots
 BYTES_AT_LEAST = 64 * 1024
+PLACES = 300
 
 
 def survives(parse: Callable[[], object]) -> bool:
@@ -101,9 +102,9 @@ def test_mutated_batches(codec: Compression) -> None:
 
 
 def wild_lengths(data: bytes) -> list[bytes]:
-    return [
-        data[:position] + length + data[position + len(length) :] for position in range(len(data)) for length in LENGTHS
-    ]
+    """Put each wild length over each place of a frame, or over many places of a long one."""
+    places = range(0, len(data), 1 + len(data) // PLACES)
+    return [data[:place] + length + data[place + len(length) :] for place in places for length in LENGTHS]
 
 
 def peak_of(cls: type[Message], version: int, frames: list[bytes]) -> int:

@@ -1,0 +1,41 @@
+import pytest
+
+from penstock.protocol.api import ApiKey, api_of, is_flexible
+from penstock.protocol.messages.index import APIS
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_every_api_has_its_classes(key: ApiKey) -> None:
+    api = api_of(key)
+    assert api.request_class.__name__ == api.name + "Request"
+    assert api.response_class.__name__ == api.name + "Response"
+    for version in api.versions:
+        assert version in api.request_class.version_range()
+        assert version in api.response_class.version_range()
+
+
+def test_keys_and_rows_are_the_same() -> None:
+    assert sorted(APIS) == sorted(ApiKey)
+
+
+def test_headers() -> None:
+    metadata = api_of(ApiKey.METADATA)
+    assert (metadata.request_header_version(8), metadata.request_header_version(9)) == (1, 2)
+    assert (metadata.response_header_version(8), metadata.response_header_version(9)) == (0, 1)
+    assert api_of(ApiKey.API_VERSIONS).request_header_version(3) == 2
+    assert api_of(ApiKey.API_VERSIONS).response_header_version(3) == 0
+    assert api_of(ApiKey.SASL_HANDSHAKE).request_header_version(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "oldest", "newest"),
+    [(0, 3, 13), (1, 4, 18), (2, 1, 11), (3, 0, 13), (8, 2, 10), (9, 1, 10), (11, 0, 9), (22, 0, 5), (52, 0, 1)],
+)
+def test_only_stable_versions(key: int, oldest: int, newest: int) -> None:
+    assert api_of(key).versions == range(oldest, newest + 1)
+
+
+def test_an_unknown_key() -> None:
+    assert not is_flexible(9999, 3)
+    with pytest.raises(ValueError, match="9999"):
+        api_of(9999)

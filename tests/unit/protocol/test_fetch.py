@@ -1,0 +1,122 @@
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.codec import encode
+from penstock.protocol.fetch import (
+    VERSIONS,
+    FetchPartitionResult,
+    FetchTopicResult,
+    encode_fetch_response,
+    parse_fetch,
+)
+from penstock.protocol.framing import decode_response
+from penstock.protocol.messages import fetch as messages
+from penstock.protocol.uuids import ZERO_UUID
+
+TOPIC_ID = uuid.UUID(int=99)
+
+
+@dataclass
+class InFile:
+    """Records somewhere else."""
+
+    length: int
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_reads_the_same_in_every_version(version: int) -> None:
+    partition = messages.FetchPartition(
+        partition=4,
+        current_leader_epoch=5,
+        fetch_offset=6,
+        last_fetched_epoch=7,
+        log_start_offset=8,
+        partition_max_bytes=9,
+    )
+    request = messages.FetchRequest(
+        replica_id=1, replica_state=messages.ReplicaState(replica_id=1, replica_epoch=12),
+        max_wait_ms=2, min_bytes=3, max_bytes=4, isolation_level=1, session_id=10, session_epoch=11, rack_id="rack",
+        topics=[messages.FetchTopic(topic="topic", topic_id=TOPIC_ID, partitions=[partition])],
+        forgotten_topics_data=[messages.ForgottenTopic(topic="old", topic_id=TOPIC_ID, partitions=[1, 2])],
+    )  # fmt: skip
+    got = parse_fetch(memoryview(b"??" + encode(request, version)), 2, version)
+    assert (got.replica_id, got.replica_epoch) == (1, 12 if version >= 15 else -1)
+    assert (got.max_wait_ms, got.min_bytes, got.max_bytes, got.isolation_level) == (2, 3, 4, 1)
+    assert (got.session_id, got.session_epoch) == ((10, 11) if version >= 7 else (0, -1))
+    assert got.rack_id == ("rack" if version >= 11 else "")
+    (topic,) = got.topics
+    assert (topic.name, topic.topic_id) == (("topic", ZERO_UUID) if version < 13 else ("", TOPIC_ID))
+    (asked,) = topic.partitions
+    assert (asked.index, asked.fetch_offset, asked.max_bytes) == (4, 6, 9)
+    assert asked.log_start_offset == (8 if version >= 5 else -1)
+    assert asked.current_leader_epoch == (5 if version >= 9 else -1)
+    assert asked.last_fetched_epoch == (7 if version >= 12 else -1)
+    assert [gone.partitions for gone in got.forgotten_topics] == ([[1, 2]] if version >= 7 else [])
+
+
+def joined(parts: list[Any]) -> bytes:
+    """Write the parts as a shell would, with each placeholder's bytes in its place."""
+    return b"".join(b"r" * part.length if isinstance(part, InFile) else bytes(part) for part in parts)
+
+
+def read_response(data: bytes, version: int) -> messages.FetchResponse:
+    assert int.from_bytes(data[:4]) == len(data) - 4
+    correlation_id, message = decode_response(ApiKey.FETCH, version, data[4:])
+    assert correlation_id == 41
+    assert isinstance(message, messages.FetchResponse)
+    return message
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_placeholders_stand_between_the_parts(version: int) -> None:
+    big, empty = InFile(200), InFile(0)
+    topics = [
+        FetchTopicResult("a", TOPIC_ID, [FetchPartitionResult(0, records=big), FetchPartitionResult(1, records=b"xy")]),
+        FetchTopicResult(
+            "b", TOPIC_ID, [FetchPartitionResult(2, records=empty), FetchPartitionResult(3, records=None)]
+        ),
+        FetchTopicResult("c", TOPIC_ID, [FetchPartitionResult(4, records=InFile(1))]),
+    ]
+    parts = encode_fetch_response(topics, version, 41, throttle_time_ms=3, error_code=70, session_id=8)
+    assert [part for part in parts if isinstance(part, InFile)] == [big, InFile(1)]
+    assert all(parts)
+    message = read_response(joined(parts), version)
+    assert message.throttle_time_ms == 3
+    assert (message.error_code, message.session_id) == ((70, 8) if version >= 7 else (0, 0))
+    records = [[partition.records for partition in topic.partitions] for topic in message.responses]
+    assert records == [[b"r" * 200, b"xy"], [b"", None], [b"r"]]
+    names = [(topic.topic, topic.topic_id) for topic in message.responses]
+    assert names == [(name, ZERO_UUID) if version < 13 else ("", TOPIC_ID) for name in "abc"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("records", [b"xyz", InFile(3)])
+def test_what_is_said_of_a_partition(version: int, records: Any) -> None:
+    result = FetchPartitionResult(
+        7, 74, 100, 90, 10, records, aborted_transactions=[(5, 50), (6, 60)], preferred_read_replica=3,
+        diverging_epoch=(4, 44), current_leader=(2, 8),
+    )  # fmt: skip
+    message = read_response(
+        joined(encode_fetch_response([FetchTopicResult("a", partitions=[result])], version, 41)), version
+    )
+    (got,) = message.responses[0].partitions
+    assert (got.partition_index, got.error_code, got.high_watermark, got.last_stable_offset) == (7, 74, 100, 90)
+    assert got.log_start_offset == (10 if version >= 5 else -1)
+    assert got.aborted_transactions is not None
+    assert [(aborted.producer_id, aborted.first_offset) for aborted in got.aborted_transactions] == [(5, 50), (6, 60)]
+    assert got.preferred_read_replica == (3 if version >= 11 else -1)
+    diverging, leader = got.diverging_epoch, got.current_leader
+    assert (diverging.epoch, diverging.end_offset) == ((4, 44) if version >= 12 else (-1, -1))
+    assert (leader.leader_id, leader.leader_epoch) == ((2, 8) if version >= 12 else (-1, -1))
+    assert got.records is not None
+    assert len(got.records) == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_response_of_nothing(version: int) -> None:
+    (only,) = encode_fetch_response([], version, 41)
+    assert read_response(joined([only]), version).responses == []

@@ -1,0 +1,29 @@
+import pytest
+
+from penstock.protocol.hashing import coordinator_partition, java_string_hash, murmur2, partition_for_key
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [(b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string", -985981536),
+     (b"a-little-bit-longer-string", -1486304829), (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+     (b"abc", 479470107)],
+)  # fmt: skip
+def test_murmur2_is_that_of_java(key: bytes, expected: int) -> None:
+    assert murmur2(key) == expected & 0xFFFFFFFF
+    assert partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("Aa", 2112), ("BB", 2112),
+     ("\N{GRINNING FACE}", 0xD83D * 31 + 0xDE00)],
+)  # fmt: skip
+def test_java_string_hash(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
+
+
+def test_the_coordinator_of_a_group() -> None:
+    assert coordinator_partition("hello", 50) == 99162322 % 50
+    assert coordinator_partition("polygenelubricants", 50) == 0
+    assert 0 <= coordinator_partition("a group with a negative hash: zzzzzz", 50) < 50

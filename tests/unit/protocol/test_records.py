@@ -1,0 +1,100 @@
+import pytest
+
+from penstock.protocol.batch import read_header, write_crc
+from penstock.protocol.compression import Compression, DecompressionLimitError
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches, iterate_records
+
+RECORDS = [
+    Record(10, 1_700_000_000_000, b"key", b"value", [("h", b"1"), ("h", None), ("ü", b"")]),
+    Record(11, 1_699_999_999_000, None, b"v" * 300),
+    Record(12, 1_700_000_000_001, b"", None),
+    Record(13, 1_700_000_900_000, b"k" * 70, b""),
+]
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("level", [None, 1, 9])
+def test_there_and_back(codec: Compression, level: int | None) -> None:
+    data = encode_batch(RECORDS, base_offset=10, compression=codec, level=level)
+    assert decode_batch(data) == RECORDS
+    assert decode_batch(memoryview(b"--" + data + b"--"), 2) == RECORDS
+    header = read_header(data)
+    assert (header.base_timestamp, header.max_timestamp) == (1_700_000_000_000, 1_700_000_900_000)
+
+
+def test_compression_is_worth_it() -> None:
+    many = [Record(i, i, b"key", b"the same value again and again" * 10) for i in range(200)]
+    plain = len(encode_batch(many))
+    for codec in Compression:
+        if codec is not Compression.NONE:
+            assert len(encode_batch(many, compression=codec)) < plain / 5
+
+
+def test_a_wrong_checksum() -> None:
+    data = encode_batch(RECORDS)
+    data[-1] ^= 1
+    with pytest.raises(DecodeError, match="checksum of the batch at offset 0"):
+        decode_batch(data)
+
+
+def test_a_batch_that_is_cut_off() -> None:
+    data = encode_batch(RECORDS)
+    for end in range(len(data)):
+        with pytest.raises(DecodeError):
+            decode_batch(data[:end])
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(3, "left behind"), (5, "record at byte"), (-1, "declares -1"), (2**31 - 1, "declares 2147483647")],
+)
+def test_a_wrong_count(count: int, message: str) -> None:
+    data = encode_batch(RECORDS)
+    data[57:61] = count.to_bytes(4, signed=True)
+    write_crc(data, 0, len(data))
+    with pytest.raises(DecodeError, match=message):
+        decode_batch(data)
+
+
+@pytest.mark.parametrize("codec", [c for c in Compression if c is not Compression.NONE])
+def test_a_bomb_is_refused(codec: Compression) -> None:
+    data = encode_batch([Record(0, 0, None, bytes(4_000_000))], compression=codec)
+    assert len(data) < 400_000
+    with pytest.raises(DecompressionLimitError):
+        decode_batch(data, max_bytes=1_000_000)
+    assert decode_batch(data, max_bytes=4_000_100)[0].value == bytes(4_000_000)
+
+
+def test_batches_of_a_buffer() -> None:
+    one, other = encode_batch(RECORDS, base_offset=5), encode_batch(RECORDS[:1], base_offset=9)
+    both = bytes(one + other)
+    found = list(iterate_batches(both))
+    assert [(position, header.base_offset) for position, header in found] == [(0, 5), (len(one), 9)]
+    assert [position for position, _ in iterate_batches(both[:-1])] == [0]
+    assert [record.offset for record in iterate_records(both, *found[1])] == [9]
+
+
+def test_records_of_another_client() -> None:
+    """What kafka-python builds is what we build, and each reads the other's."""
+    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=9999,
+    )
+    for delta, record in enumerate(RECORDS[:1] + RECORDS[3:]):
+        builder.append(delta, record.timestamp_ms, record.key, record.value, record.headers)
+    theirs = bytes(builder.build())
+    assert [(r.timestamp_ms, r.key, r.value, r.headers) for r in decode_batch(theirs)] == [
+        (r.timestamp_ms, r.key, r.value, r.headers) for r in RECORDS[:1] + RECORDS[3:]
+    ]
+    ours = bytes(encode_batch(RECORDS, base_offset=10, compression=Compression.GZIP))
+    assert DefaultRecordBatch(ours).validate_crc()
+    read = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in DefaultRecordBatch(ours)]
+    assert read == [(r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in RECORDS]
