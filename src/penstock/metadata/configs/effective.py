@@ -137,10 +137,10 @@ def group_entries(overrides: Mapping[str, str], layers: Layers) -> Iterator[Conf
 
 
 def client_metrics_entries(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Describe every key of a client metrics subscription."""
+    """Describe what was set for a client metrics subscription: one without any key does not exist."""
     for name, definition in CLIENT_METRICS_CONFIGS.items():
-        text = overrides.get(name, definition.default)
-        yield _entry(definition, overrides, ConfigSource.CLIENT_METRICS, text, ())
+        if name in overrides:
+            yield _entry(definition, overrides, ConfigSource.CLIENT_METRICS, overrides[name], ())
 
 
 def _entry(
