@@ -73,7 +73,8 @@ class ClusterClient:
         )
         response = await (await self.any_connection()).request(request, MetadataResponse)
         self.metadata = self.metadata.updated(response, all_topics=topics is None)
-        self._refreshed_at = asyncio.get_running_loop().time()
+        if topics is None or topics:
+            self._refreshed_at = asyncio.get_running_loop().time()
         return self.metadata
 
     @property

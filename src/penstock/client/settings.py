@@ -4,6 +4,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
+
+from penstock.protocol.compression import Compression
+
+ACKS_ALL: Final = -1
 
 
 def wall_clock_ms() -> int:
@@ -32,3 +37,56 @@ class ClientSettings:
         """How long to wait after the failed attempt number `attempt` (from 0): doubling, bounded, 20 % of jitter."""
         full = min(self.retry_backoff_ms * (1 << min(attempt, 20)), self.retry_backoff_max_ms)
         return full * self.random.uniform(0.8, 1.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientSettings):
+    """What a producer needs. `acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else.
+
+    Batches of one partition are sent one after the other, so retries never change their order; what
+    `max_in_flight_requests_per_connection` bounds is the requests that carry batches of different partitions.
+    """
+
+    acks: int = ACKS_ALL
+    enable_idempotence: bool = True
+    linger_ms: int = 5
+    batch_size: int = 16_384
+    compression_type: Compression = Compression.NONE
+    compression_level: int | None = None
+    max_request_size: int = 1_048_576
+    buffer_memory: int = 33_554_432
+    max_block_ms: int = 60_000
+    delivery_timeout_ms: int = 120_000
+    retries: int = 2_147_483_647
+    max_in_flight_requests_per_connection: int = 5
+    allow_auto_create_topics: bool = True
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches carry sequence numbers, by which a broker drops what it already has."""
+        return self.enable_idempotence and self.acks == ACKS_ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
+    """What a consumer needs. Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    auto_offset_reset: str = "latest"
+    isolation_level: str = "read_uncommitted"
+    partition_assignment_strategy: tuple[str, ...] = ("range", "roundrobin", "sticky")
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1_048_576
+    check_crcs: bool = True
+    client_rack: str = ""
+    exclude_internal_topics: bool = True
+    allow_auto_create_topics: bool = True

@@ -1,0 +1,249 @@
+"""Reads records, alone or as a member of a group:
+
+    async with Consumer("127.0.0.1:9092", ConsumerSettings(group_id="reports")) as consumer:
+        await consumer.subscribe(["clicks"])
+        async for record in consumer:
+            print(record.topic, record.offset, record.value)
+
+All that happens to a consumer happens within `poll` (and so within `async for`): joining the group, the listener's
+calls, finding positions, automatic commits. Only heartbeats and fetches ahead run by themselves. A consumer belongs to
+the thread that started it; a call from any other raises `ConsumerMisuseError`, and so does a second `poll` beside one.
+"""
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Self
+
+from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import fetch_committed
+from penstock.client.errors import ConsumerMisuseError
+from penstock.client.fetcher import Fetcher, isolation_level
+from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
+from penstock.client.log_offsets import EARLIEST, LATEST, list_offsets
+from penstock.client.preparation import Preparation
+from penstock.client.settings import ConsumerSettings
+from penstock.client.subscription import Subscription
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Consumer:
+    """See the module."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[Address],
+        settings: ConsumerSettings | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> None:
+        self._settings = settings or ConsumerSettings()
+        self.cluster = ClusterClient(bootstrap_servers, self._settings)
+        self._interceptors = interceptors
+        self._subscription = Subscription()
+        self._news = asyncio.Event()
+        self._fetcher = Fetcher(self.cluster, self._subscription, self._settings, self._news.set)
+        self._preparation = Preparation(self.cluster, self._subscription, self._settings, self._news.set, interceptors)
+        self._thread: int | None = None
+        self._polling = False
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Reach the cluster. From now on the consumer belongs to this thread."""
+        self._thread = threading.get_ident()
+        await self.cluster.start()
+
+    async def close(self) -> None:
+        """Commit (if that is automatic), leave the group, end."""
+        self._own()
+        await self._fetcher.close()
+        try:
+            await self._preparation.close()
+        finally:
+            await self.cluster.close()
+            self._thread = None
+
+    # What to read
+
+    async def subscribe(
+        self,
+        topics: Collection[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or all whose names match the pattern, sharing their partitions with the group."""
+        self._own()
+        if bool(topics) == (pattern is not None):
+            raise ConsumerMisuseError("subscribe to topics or to a pattern, one of the two")
+        self._subscription.subscribe(topics, re.compile(pattern) if pattern is not None else None)
+        self._preparation.subscribed(listener)
+
+    async def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions, without a group's help. A KafkaError if there is no such topic."""
+        self._own()
+        for topic in sorted({partition.topic for partition in partitions}):
+            await self.cluster.topic(topic)
+        self._subscription.assign(partitions)
+
+    async def unsubscribe(self) -> None:
+        """Read nothing, and leave the group."""
+        self._own()
+        await self._preparation.leave("unsubscribed")
+        self._subscription.unsubscribe()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read now, sorted."""
+        return list(self._subscription.partitions)
+
+    # Reading
+
+    async def poll(self, timeout_ms: int = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+        """The next records, as soon as there are some; none when `timeout_ms` is over. Of each partition in order."""
+        self._own()
+        if self._polling:
+            raise ConsumerMisuseError("another task is polling this consumer: one at a time")
+        self._polling = True
+        try:
+            return await self._poll(timeout_ms, max_records or self._settings.max_poll_records)
+        finally:
+            self._polling = False
+
+    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """All records, for ever."""
+        while True:
+            for record in await self.poll():
+                yield record
+
+    async def _poll(self, timeout_ms: int, limit: int) -> list[ConsumedRecord]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        while True:
+            self._news.clear()
+            left = max(deadline - loop.time(), 0.0)
+            if await self._preparation.is_done_within(left):
+                records = self._fetcher.take(limit)
+                self._fetcher.send()
+                for interceptor in self._interceptors if records else ():
+                    records = await interceptor.on_consume(records)
+                if records:
+                    return records
+            left = deadline - loop.time()
+            if left <= 0:
+                return []
+            try:
+                async with asyncio.timeout(left):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    # Positions
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record of this partition."""
+        self._own()
+        while (offset := self._subscription.state(partition).position) is None:
+            await self._preparation.find_positions()
+        return offset
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from this offset."""
+        self._own()
+        self._subscription.seek(partition, offset)
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the first record that is there; of all partitions if none is named."""
+        self._seek(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the end; of all partitions if none is named."""
+        self._seek(partitions, LATEST)
+
+    def _seek(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> None:
+        self._own()
+        for partition in partitions or self.assignment:
+            self._subscription.seek_to_timestamp(partition, timestamp_ms)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Give no records of these until `resume`; the group is not told."""
+        self._own()
+        for partition in partitions:
+            self._subscription.state(partition).paused = True
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Go on with these."""
+        self._own()
+        for partition in partitions:
+            self._subscription.state(partition).paused = False
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        self._own()
+        return [partition for partition, state in self._subscription.partitions.items() if state.paused]
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many records were behind the position at the last fetch; None before the first."""
+        self._own()
+        state = self._subscription.state(partition)
+        if state.high_watermark is None or state.position is None:
+            return None
+        return max(state.high_watermark - state.position, 0)
+
+    # Commits
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commit these positions, or all. A KafkaError if the group has gone on without this member."""
+        self._own()
+        await self._preparation.commit(self._subscription.positions() if offsets is None else offsets)
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed; partitions without a commit are left out."""
+        self._own()
+        return await fetch_committed(self.cluster, self._preparation.group_id, partitions)
+
+    # Questions
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        self._own()
+        found = await self.cluster.topic(topic)
+        return [TopicPartition(topic, number) for number in found.partitions]
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each moment; None where there is none."""
+        self._own()
+        found = await list_offsets(self.cluster, timestamps)
+        return {partition: value if value.offset >= 0 else None for partition, value in found.items()}
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets that are there."""
+        return await self._offsets(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that come next; for a reader of committed records, the last stable ones."""
+        return await self._offsets(partitions, LATEST)
+
+    async def _offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        self._own()
+        found = await list_offsets(
+            self.cluster, dict.fromkeys(partitions, timestamp_ms), isolation_level=isolation_level(self._settings)
+        )
+        return {partition: value.offset for partition, value in found.items()}
+
+    def _own(self) -> None:
+        if self._thread is None:
+            raise ConsumerMisuseError("this consumer is not open: use it between start() and close()")
+        if self._thread != threading.get_ident():
+            raise ConsumerMisuseError("a consumer is not safe for several threads: use it in the one that started it")

@@ -1,0 +1,214 @@
+"""Fetches ahead of the application: at most one request per node under way, for the partitions that nothing is left of.
+
+Every fetch names all it wants (no fetch session): simple, and cheap enough for what one consumer reads.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.fetched_records import FetchedRecords
+from penstock.client.log_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.metadata import error_code
+from penstock.client.settings import ConsumerSettings
+from penstock.client.subscription import Subscription
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+NEWEST_BY_NAME: Final = 12  # from version 13 on topics go by their ids
+NO_SESSION: Final = -1
+_ASK_THE_LEADER_AGAIN = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+
+
+class Fetcher:
+    """See the module. `on_news` is called when there is something to take: records or an error."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        subscription: Subscription,
+        settings: ConsumerSettings,
+        on_news: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._subscription = subscription
+        self._settings = settings
+        self._on_news = on_news
+        self._fetched: dict[TopicPartition, FetchedRecords] = {}
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._error: Exception | None = None
+        self._failures = 0
+
+    async def close(self) -> None:
+        """Stop."""
+        tasks = list(self._requests.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def take(self, limit: int) -> list[ConsumedRecord]:
+        """Records that have come, at most `limit`; moves the positions past them. Raises what a fetch met with."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        taken: list[ConsumedRecord] = []
+        for partition, fetched in list(self._fetched.items()):
+            state = self._subscription.partitions.get(partition)
+            if state is None or state.position != fetched.next_offset:
+                del self._fetched[partition]  # assigned to somebody else by now, or sought elsewhere
+                continue
+            if state.paused:
+                continue
+            taken += fetched.take(limit - len(taken))
+            state.position = fetched.next_offset
+            state.leader_epoch = fetched.next_leader_epoch
+            if fetched.exhausted:
+                del self._fetched[partition]
+            if len(taken) >= limit:
+                break
+        return taken
+
+    def send(self) -> None:
+        """Ask each idle node for the partitions that it leads and nothing is left of."""
+        wanted: dict[int, dict[TopicPartition, int]] = {}
+        unknown = False
+        for partition, state in self._subscription.partitions.items():
+            held = self._fetched.get(partition)
+            if state.position is None or state.paused or (held is not None and held.next_offset == state.position):
+                continue
+            row = self._cluster.metadata.leader(partition)
+            if row is None:
+                unknown = True
+            elif row.leader not in self._requests:
+                wanted.setdefault(row.leader, {})[partition] = state.position
+        for node_id, positions in wanted.items():
+            self._start(node_id, self._fetch(node_id, positions))
+        if unknown and NO_SESSION not in self._requests:
+            self._start(NO_SESSION, self._look_again())
+
+    def _start(self, node_id: int, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name=f"fetch from node {node_id}")
+        self._requests[node_id] = task
+
+        def done(finished: asyncio.Task[None]) -> None:
+            del self._requests[node_id]
+            if not finished.cancelled() and finished.exception() is not None:
+                self._error = self._error or finished.exception()  # type: ignore[assignment]
+            self._on_news()
+
+        task.add_done_callback(done)
+
+    async def _fetch(self, node_id: int, positions: Mapping[TopicPartition, int]) -> None:
+        try:
+            connection = await self._cluster.connection(node_id)
+            response = await connection.request(
+                self._request(positions),
+                FetchResponse,
+                newest=NEWEST_BY_NAME,
+                timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
+            )
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), f"fetch from {connection.address}")
+        except (ConnectionFailedError, KafkaError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                raise
+            await self._look_again()
+            return
+        look_again = False
+        for topic in response.responses:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.topic, row.partition_index)
+                look_again |= self._arrived(partition, positions[partition], row)
+        if look_again:
+            await self._look_again()
+        else:
+            self._failures = 0
+
+    def _arrived(self, partition: TopicPartition, asked_from: int, row: PartitionData) -> bool:
+        """Take one partition's part; whether its leader must be looked up again."""
+        state = self._subscription.partitions.get(partition)
+        if state is None or state.position != asked_from:
+            return False  # assigned to somebody else by now, or sought elsewhere
+        code = error_code(row.error_code)
+        if code in _ASK_THE_LEADER_AGAIN:
+            return True
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._reset(partition, asked_from)
+        elif code:
+            self._error = self._error or KafkaError(code, f"partition {partition} at offset {asked_from}")
+        else:
+            state.high_watermark = row.high_watermark
+            state.log_start_offset = row.log_start_offset
+            if row.records:
+                self._fetched[partition] = FetchedRecords(
+                    partition,
+                    row.records,
+                    asked_from,
+                    row.aborted_transactions,
+                    check_crcs=self._settings.check_crcs,
+                )
+        return False
+
+    def _reset(self, partition: TopicPartition, offset: int) -> None:
+        timestamp_ms = reset_timestamp(self._settings)
+        if timestamp_ms is None:
+            self._error = self._error or KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition} has no offset {offset} any longer, and auto.offset.reset is none",
+            )
+        else:
+            self._subscription.seek_to_timestamp(partition, timestamp_ms)
+
+    async def _look_again(self) -> None:
+        self._failures += 1
+        await asyncio.sleep(self._settings.backoff_ms(self._failures - 1) / 1000)
+        try:
+            await self._cluster.refresh(sorted({partition.topic for partition in self._subscription.partitions}))
+        except ClientError:
+            pass  # the next attempt looks again
+
+    def _request(self, positions: Mapping[TopicPartition, int]) -> FetchRequest:
+        topics: dict[str, FetchTopic] = {}
+        for partition, position in positions.items():
+            row = self._cluster.metadata.leader(partition)
+            topic = topics.setdefault(partition.topic, FetchTopic(topic=partition.topic))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=-1 if row is None else row.leader_epoch,
+                    fetch_offset=position,
+                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._settings.fetch_max_wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
+            max_bytes=self._settings.fetch_max_bytes,
+            isolation_level=isolation_level(self._settings),
+            session_epoch=NO_SESSION,
+            topics=list(topics.values()),
+            rack_id=self._settings.client_rack,
+        )
+
+
+def isolation_level(settings: ConsumerSettings) -> int:
+    """The number on the wire."""
+    return READ_COMMITTED if settings.isolation_level == "read_committed" else READ_UNCOMMITTED
+
+
+def reset_timestamp(settings: ConsumerSettings) -> int | None:
+    """What auto.offset.reset looks up; None for `none`."""
+    return {"latest": -1, "earliest": -2}.get(settings.auto_offset_reset)

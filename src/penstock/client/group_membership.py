@@ -1,0 +1,273 @@
+"""A consumer's life in a group by the classic protocol: join, sync, heartbeats, leave.
+
+    outside --join--> joining --sync--> member --(rebalance, lost, subscription changed)--> must join again
+                         ^                                                                     |
+                         +---------------------------------------------------------------------+
+
+While it is a member, a task of its own sends heartbeats, so the application may take its time with what it polled; but
+one that does not poll for max.poll.interval.ms is taken out of the group, so that others get its partitions. What the
+coordinator answers to a heartbeat only sets flags; the next poll acts on them.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from penstock.client.assignors import ASSIGNORS, Assignor, GroupMember
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import Membership, raise_for
+from penstock.client.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_sticky_user_data,
+    encode_subscription,
+)
+from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+JOIN_GRACE_MS: Final = 5_000  # how much longer than the rebalance may take we wait for the answer to a join
+NO_GENERATION: Final = -1
+_AS_SOMEBODY_ELSE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+_JOIN_AGAIN = (*_AS_SOMEBODY_ELSE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
+
+
+class GroupMembership:
+    """See the module. `on_news` is called when the next poll has something to do."""
+
+    def __init__(
+        self, cluster: ClusterClient, group_id: str, settings: ConsumerSettings, on_news: Callable[[], None]
+    ) -> None:
+        self.group_id = group_id
+        self._cluster = cluster
+        self._settings = settings
+        self._on_news = on_news
+        self._assignors = [_assignor(name) for name in settings.partition_assignment_strategy]
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self._owned: list[TopicPartition] = []
+        self._owned_generation = NO_GENERATION
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._polled_at = 0.0
+        self._counted: dict[str, int] | None = None
+        self.must_join = True
+        self.lost = False
+        self.error: Exception | None = None
+
+    @property
+    def membership(self) -> Membership:
+        """Who commits."""
+        return Membership(self._generation, self._member_id, self._settings.group_instance_id)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it has a place in a generation."""
+        return self._generation != NO_GENERATION
+
+    def polled(self) -> None:
+        """The application is alive. Raises what ended the membership for good."""
+        self._polled_at = asyncio.get_running_loop().time()
+        if self.error is not None:
+            raise self.error
+
+    def metadata_changed(self) -> None:
+        """The leader sees to it that the group notices new partitions and new topics."""
+        if self._counted is not None and not self.must_join:
+            counts = self._cluster.metadata.partition_counts()
+            if any(counts.get(topic, 0) != count for topic, count in self._counted.items()):
+                self.must_join = True
+
+    async def join(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Take part in the next generation; the partitions that this member is given."""
+        await self._stop_heartbeats()
+        failures = 0
+        while True:
+            self.must_join = self.lost = False
+            try:
+                assigned = await self._join_once(topics)
+                break
+            except (ConnectionFailedError, KafkaError) as error:
+                if isinstance(error, KafkaError):
+                    if error.code in _AS_SOMEBODY_ELSE:
+                        self._forget_member()
+                    if error.code in _JOIN_AGAIN:
+                        continue
+                    if not error.retriable:
+                        self.must_join = True
+                        raise
+                else:
+                    self._cluster.forget_coordinator(self.group_id)
+                await asyncio.sleep(self._settings.backoff_ms(failures) / 1000)
+                failures += 1
+                await self._find_brokers()
+        self._owned, self._owned_generation = assigned, self._generation
+        self._heartbeats = asyncio.create_task(self._beat(), name=f"heartbeats of group {self.group_id}")
+        return assigned
+
+    async def leave(self, reason: str) -> None:
+        """Go, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
+        await self._stop_heartbeats()
+        if self._member_id and self._settings.group_instance_id is None:
+            request = LeaveGroupRequest(
+                group_id=self.group_id,
+                member_id=self._member_id,
+                members=[MemberIdentity(member_id=self._member_id, reason=reason)],
+            )
+            try:
+                await self._cluster.to_coordinator(self.group_id, request, LeaveGroupResponse)
+            except (ClientError, KafkaError):
+                pass  # its session will time out
+        self._forget_member()
+        self.must_join = True
+
+    # Joining
+
+    async def _join_once(self, topics: Collection[str]) -> list[TopicPartition]:
+        coordinator = await self._cluster.connection(await self._cluster.coordinator(self.group_id))
+        joined = await coordinator.request(
+            self._join_request(topics),
+            JoinGroupResponse,
+            timeout_ms=max(self._settings.max_poll_interval_ms + JOIN_GRACE_MS, self._settings.request_timeout_ms),
+        )
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+        raise_for(self._cluster, self.group_id, joined.error_code, f"cannot join group {self.group_id!r}")
+        self._member_id = joined.member_id
+        self._generation = joined.generation_id
+        is_leader = joined.leader == joined.member_id
+        given = await self._decide(joined) if is_leader and not joined.skip_assignment else {}
+        synced = await coordinator.request(
+            SyncGroupRequest(
+                group_id=self.group_id,
+                generation_id=self._generation,
+                member_id=self._member_id,
+                group_instance_id=self._settings.group_instance_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=joined.protocol_name,
+                assignments=[
+                    SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(partitions))
+                    for member_id, partitions in given.items()
+                ],
+            ),
+            SyncGroupResponse,
+            timeout_ms=max(self._settings.max_poll_interval_ms + JOIN_GRACE_MS, self._settings.request_timeout_ms),
+        )
+        raise_for(self._cluster, self.group_id, synced.error_code, f"cannot join group {self.group_id!r}")
+        return decode_assignment(synced.assignment)
+
+    def _join_request(self, topics: Collection[str]) -> JoinGroupRequest:
+        sticky = encode_sticky_user_data(self._owned, self._owned_generation)
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            rebalance_timeout_ms=self._settings.max_poll_interval_ms,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(
+                    name=assignor.name,
+                    metadata=encode_subscription(
+                        topics,
+                        user_data=sticky if assignor.name == "sticky" else None,
+                        rack=self._settings.client_rack or None,
+                    ),
+                )
+                for assignor in self._assignors
+            ],
+        )
+
+    async def _decide(self, joined: JoinGroupResponse) -> Mapping[str, Sequence[TopicPartition]]:
+        """The leader's part: assign all partitions of what anybody subscribes to."""
+        members: list[GroupMember] = [
+            decode_subscription(row.member_id, row.group_instance_id, row.metadata) for row in joined.members
+        ]
+        wanted = sorted({topic for member in members for topic in member.topics})
+        counts = (await self._cluster.refresh(wanted)).partition_counts()
+        self._counted = {topic: counts.get(topic, 0) for topic in wanted}
+        assignor = next(assignor for assignor in self._assignors if assignor.name == joined.protocol_name)
+        return assignor.assign(members, {topic: counts[topic] for topic in wanted if topic in counts})
+
+    def _forget_member(self) -> None:
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self._counted = None
+
+    async def _find_brokers(self) -> None:
+        try:
+            await self._cluster.refresh([])
+        except ConnectionFailedError:
+            pass  # the next attempt says so
+
+    # Heartbeats
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        interval_s = self._settings.heartbeat_interval_ms / 1000
+        answered_at = loop.time()
+        while not self.must_join and self.error is None:
+            await asyncio.sleep(interval_s)
+            if (loop.time() - self._polled_at) * 1000 >= self._settings.max_poll_interval_ms:
+                await self._leave_for_silence()
+                return
+            try:
+                await self._beat_once()
+                answered_at = loop.time()
+            except ConnectionFailedError:
+                self._cluster.forget_coordinator(self.group_id)
+                await self._find_brokers()
+            except (ClientError, KafkaError) as error:
+                self._take_refusal(error)
+            if (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
+                self._lose()
+        self._on_news()
+
+    async def _beat_once(self) -> None:
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+        )
+        response = await self._cluster.to_coordinator(self.group_id, request, HeartbeatResponse)
+        raise_for(self._cluster, self.group_id, response.error_code)
+
+    def _take_refusal(self, error: ClientError | KafkaError) -> None:
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.must_join = True
+        elif code in _AS_SOMEBODY_ELSE:
+            self._lose()
+        elif not isinstance(error, KafkaError) or not error.retriable:
+            self.error = error
+
+    def _lose(self) -> None:
+        """The group has gone on without this member: what it held may be somebody else's already."""
+        self._forget_member()
+        self.must_join = self.lost = True
+
+    async def _leave_for_silence(self) -> None:
+        self._heartbeats = None
+        limit_ms = self._settings.max_poll_interval_ms
+        await self.leave(f"not polled for {limit_ms} ms (max.poll.interval.ms)")
+        self.lost = True
+        self._on_news()
+
+    async def _stop_heartbeats(self) -> None:
+        task, self._heartbeats = self._heartbeats, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _assignor(name: str) -> Assignor:
+    if name not in ASSIGNORS:
+        raise ValueError(f"partition.assignment.strategy={name}: known are {', '.join(ASSIGNORS)}")
+    return ASSIGNORS[name]

@@ -1,0 +1,64 @@
+"""Which partition a record goes to. A partitioner of one's own is any object with this one method."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from penstock.protocol.hashing import partition_for_key
+
+
+class Partitioner(Protocol):
+    """The decision for one record at a time."""
+
+    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
+        """One of the `count` partitions. `available` are those that have a leader now; it may be empty."""
+
+
+@dataclass(slots=True)
+class DefaultPartitioner:
+    """As Kafka's Java producer: with a key by murmur2; without, a batch's worth to one partition (KIP-794).
+
+    After about `batch_size` bytes the next partition is drawn among those that have a leader, so over time all get the
+    same number of bytes.
+    """
+
+    batch_size: int
+    random: Random
+    _stuck: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
+        """See the class."""
+        if key is not None:
+            return partition_for_key(key, count)
+        partition, bytes_left = self._stuck.get(topic, (-1, 0))
+        if bytes_left <= 0 or partition >= count:
+            partition = self.random.choice(available) if available else self.random.randrange(count)
+            bytes_left = self.batch_size
+        self._stuck[topic] = (partition, bytes_left - size_bytes)
+        return partition
+
+
+@dataclass(slots=True)
+class RoundRobinPartitioner:
+    """Each record to the next partition, whatever its key."""
+
+    _next: dict[str, int] = field(default_factory=dict, init=False)
+
+    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
+        """See the class."""
+        turn = self._next.get(topic, 0)
+        self._next[topic] = turn + 1
+        return available[turn % len(available)] if available else turn % count
+
+
+@dataclass(slots=True)
+class ConsistentRandomPartitioner:
+    """As librdkafka's default: CRC32 of the key; records without a key, or with an empty one, anywhere."""
+
+    random: Random
+
+    def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
+        """See the class."""
+        return zlib.crc32(key) % count if key else self.random.randrange(count)

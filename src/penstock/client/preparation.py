@@ -1,0 +1,230 @@
+"""What a consumer does before it may hand out records: be a member of its group, know its positions, commit in time.
+
+It runs as a task of its own that `poll` waits for, so that a poll may end while a rebalance goes on and the next one
+finds the rebalance further on.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import OUTSIDER, commit, fetch_committed
+from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
+from penstock.client.fetcher import isolation_level, reset_timestamp
+from penstock.client.group_membership import GroupMembership
+from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
+from penstock.client.log_offsets import READ_COMMITTED, list_offsets
+from penstock.client.settings import ConsumerSettings
+from penstock.client.subscription import Subscription
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+_THE_GROUP_HAS_GONE_ON = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+
+
+class Preparation:
+    """See the module."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        subscription: Subscription,
+        settings: ConsumerSettings,
+        on_news: Callable[[], None],
+        interceptors: Sequence[ConsumerInterceptor],
+    ) -> None:
+        self._cluster = cluster
+        self._subscription = subscription
+        self._settings = settings
+        self._interceptors = interceptors
+        self._listener = RebalanceListener()
+        self._group = (
+            GroupMembership(cluster, settings.group_id, settings, on_news) if settings.group_id is not None else None
+        )
+        self._topics: frozenset[str] = frozenset()
+        self._running: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
+        self._commit_at: float | None = None
+
+    @property
+    def group_id(self) -> str:
+        """The group under whose name offsets are committed."""
+        if self._settings.group_id is None:
+            raise ConsumerMisuseError("this consumer has no group.id: offsets are committed under a group's name")
+        return self._settings.group_id
+
+    def subscribed(self, listener: RebalanceListener | None) -> None:
+        """The subscription is another: join the group, or join it again."""
+        assert self.group_id is not None
+        self._listener = listener or RebalanceListener()
+        if self._group is not None:
+            self._group.must_join = True
+
+    async def is_done_within(self, timeout_s: float) -> bool:
+        """Go on preparing, for this long at most; whether records may be handed out. Raises what it failed with."""
+        if self._group is not None and self._subscription.by_group:
+            self._group.polled()
+        self._commit_if_due()
+        if self._running is None:
+            if not self._has_work():
+                return True
+            self._running = asyncio.create_task(self._prepare(), name="prepare consumer")
+        await asyncio.wait([self._running], timeout=timeout_s)
+        if not self._running.done():
+            return False
+        task, self._running = self._running, None
+        task.result()
+        return True
+
+    async def close(self) -> None:
+        """Commit for the last time, if that is automatic, and leave the group."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None
+        await self._settle_commit()
+        await self.leave("the consumer was closed")
+
+    async def leave(self, reason: str) -> None:
+        """Leave the group, if it is in one."""
+        if self._group is None or not self._subscription.by_group:
+            await self._commit_quietly()
+            return
+        if self._group.is_member:
+            await self._give_up()
+        await self._group.leave(reason)
+
+    # The work itself
+
+    def _has_work(self) -> bool:
+        if self._subscription.by_group and (self._cluster.metadata_is_old or self._must_join()):
+            return True
+        return bool(self._subscription.without_position() or self._subscription.to_reset())
+
+    def _must_join(self) -> bool:
+        return self._group is not None and self._group.must_join
+
+    async def _prepare(self) -> None:
+        if self._subscription.by_group and self._group is not None:
+            if self._cluster.metadata_is_old or self._must_join():
+                await self._look_at_topics(self._group)
+            while self._group.must_join:
+                await self._rejoin(self._group)
+        await self.find_positions()
+
+    async def _look_at_topics(self, group: GroupMembership) -> None:
+        """New topics for a pattern, new partitions of topics: both make the group rebalance."""
+        pattern = self._subscription.pattern
+        try:
+            metadata = await self._cluster.refresh(
+                None if pattern else sorted(self._subscription.topics), create=self._settings.allow_auto_create_topics
+            )
+        except ConnectionFailedError:
+            return  # the old facts will do for now
+        hidden = [name for name, topic in metadata.topics.items() if topic.is_internal]
+        topics = self._subscription.matching(
+            sorted(metadata.topics), hidden if self._settings.exclude_internal_topics else ()
+        )
+        if topics != self._topics:
+            self._topics = topics
+            group.must_join = True
+        group.metadata_changed()
+
+    async def _rejoin(self, group: GroupMembership) -> None:
+        if self._subscription.partitions:
+            if group.lost:
+                await self._listener.on_lost(list(self._subscription.partitions))
+            else:
+                await self._give_up()
+            self._subscription.set_partitions(())
+        assigned = await group.join(self._topics)
+        self._subscription.set_partitions(assigned)
+        for topic in sorted({partition.topic for partition in assigned}):
+            await self._cluster.topic(topic)
+        await self._listener.on_assigned(assigned)
+
+    async def _give_up(self) -> None:
+        """Commit first, so that the next owner repeats nothing; then tell the listener."""
+        await self._commit_quietly()
+        await self._listener.on_revoked(list(self._subscription.partitions))
+
+    async def find_positions(self) -> None:
+        """Find the positions that are not known: what the group committed, else what auto.offset.reset says."""
+        missing = self._subscription.without_position()
+        if missing and self._settings.group_id is not None:
+            stable = isolation_level(self._settings) == READ_COMMITTED
+            committed = await fetch_committed(self._cluster, self.group_id, missing, require_stable=stable)
+            for partition, found in committed.items():
+                if partition in self._subscription.partitions:
+                    self._subscription.seek(partition, found.offset, found.leader_epoch)
+        for partition in self._subscription.without_position():
+            timestamp_ms = reset_timestamp(self._settings)
+            if timestamp_ms is None:
+                raise NoOffsetError(f"nothing is committed for {partition}, and auto.offset.reset is none")
+            self._subscription.seek_to_timestamp(partition, timestamp_ms)
+        wanted = self._subscription.to_reset()
+        if wanted:
+            offsets = await list_offsets(self._cluster, wanted, isolation_level=isolation_level(self._settings))
+            for partition, value in offsets.items():
+                state = self._subscription.partitions.get(partition)
+                if state is not None and state.reset_to == wanted[partition]:
+                    self._subscription.seek(partition, value.offset)
+
+    # Commits
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit, and try again where that may help."""
+        await self._settle_commit()
+        await self._commit(offsets)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if not offsets:
+            return
+        membership = self._group.membership if self._group and self._subscription.by_group else OUTSIDER
+        try:
+            await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))
+        except KafkaError as error:
+            if self._group is not None and error.code in _THE_GROUP_HAS_GONE_ON:
+                self._group.must_join = True
+            raise
+        for interceptor in self._interceptors:
+            await interceptor.on_commit(offsets)
+
+    def _commit_if_due(self) -> None:
+        """Every auto.commit.interval.ms commit what earlier polls returned, without waiting for it."""
+        if not self._settings.enable_auto_commit or self._settings.group_id is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._commit_at is None:
+            self._commit_at = now + self._settings.auto_commit_interval_ms / 1000
+        if now >= self._commit_at and self._committing is None and self._running is None:
+            self._commit_at = now + self._settings.auto_commit_interval_ms / 1000
+            self._committing = asyncio.create_task(
+                self._quietly(self._subscription.positions()), name="automatic commit"
+            )
+
+            def done(_: asyncio.Task[None]) -> None:
+                self._committing = None
+
+            self._committing.add_done_callback(done)
+
+    async def _commit_quietly(self) -> None:
+        await self._settle_commit()
+        if self._settings.enable_auto_commit and self._settings.group_id is not None:
+            await self._quietly(self._subscription.positions())
+
+    async def _quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Nobody asked for this commit, and a later one will do as well."""
+        try:
+            await self._commit(offsets)
+        except (ClientError, KafkaError):
+            pass
+
+    async def _settle_commit(self) -> None:
+        if self._committing is not None:
+            await asyncio.gather(self._committing, return_exceptions=True)

@@ -1,0 +1,172 @@
+"""Sends records. Three ways to call it:
+
+    async with Producer("127.0.0.1:9092") as producer:
+        await producer.send("clicks", b"fire and forget")                      # queued; nobody asks what came of it
+        where = await producer.send_and_wait("clicks", b"value", key=b"user")   # delivered, at this offset
+        await producer.send("clicks", b"value", callback=lambda where, error: ...)
+
+`send` returns as soon as the record is in a batch; it waits only for the topic's metadata and for room in the buffer
+(max.block.ms at most). The future that it gives ends when the record is acknowledged, or when delivery.timeout.ms is
+over. Closing sends what is left.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from penstock.client.accumulator import Accumulator, size_of
+from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import BufferExhaustedError, ProducerClosedError
+from penstock.client.metadata import TopicMetadata
+from penstock.client.partitioners import DefaultPartitioner, Partitioner
+from penstock.client.sender import Sender
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import RecordMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record
+
+Callback = Callable[[RecordMetadata | None, BaseException | None], None]
+
+
+class Producer:
+    """See the module."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[Address],
+        settings: ProducerSettings | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        self._settings = settings or ProducerSettings()
+        self.cluster = ClusterClient(bootstrap_servers, self._settings)
+        self._partitioner = partitioner or DefaultPartitioner(self._settings.batch_size, self._settings.random)
+        self._accumulator = Accumulator(self._settings)
+        self._sender = Sender(self.cluster, self._accumulator, self._settings)
+        self._sending: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Reach the cluster."""
+        await self.cluster.start()
+        self._sending = asyncio.create_task(self._sender.run(), name="producer")
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Send what is left, for `timeout_ms` at most (None: until each record is delivered or its time is over)."""
+        if self._sending is None:
+            return
+        self._sender.stopped = True
+        self._accumulator.flushing = True
+        self._sender.wake()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._sending
+        except TimeoutError:
+            self._sender.abandon(ProducerClosedError(f"the producer was closed after waiting for {timeout_ms} ms"))
+        finally:
+            self._sending = None
+            await self.cluster.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        callback: Callback | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record; the future tells where it went. `partition` overrides the partitioner."""
+        if self._sending is None or self._sender.stopped:
+            raise ProducerClosedError("this producer is not open: send between start() and close()")
+        known = self.cluster.metadata.topics.get(topic)
+        if known is None or not known.partitions:
+            known = await self._look_up(topic)
+        now_ms = self._settings.now_ms() if timestamp_ms is None else timestamp_ms
+        record = Record(timestamp_ms=now_ms, key=key, value=value, headers=list(headers))
+        size = size_of(record)
+        if size > self._settings.max_request_size:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a record of {size} bytes is over max.request.size ({self._settings.max_request_size})",
+            )
+        where = TopicPartition(topic, self._choose(known, key, size) if partition is None else partition)
+        if where.partition not in known.partitions:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic!r} has no partition {where.partition}: it has {len(known.partitions)}",
+            )
+        if not self._accumulator.has_room(size):
+            await self._make_room(size)
+        loop = asyncio.get_running_loop()
+        delivery: asyncio.Future[RecordMetadata] = loop.create_future()
+        if callback is not None:
+            _call_back(delivery, callback)
+        if self._accumulator.append(where, record, size, delivery, loop.time() * 1000):
+            self._sender.wake()
+            await asyncio.sleep(0)  # a caller that never waits for anything must not keep the sender from its work
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and wait until it is delivered."""
+        return await (
+            await self.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        )
+
+    async def flush(self) -> None:
+        """Send all that is queued now, without lingering, and wait until each record is delivered or given up."""
+        self._accumulator.flushing = True
+        self._sender.wake()
+        try:
+            while self._accumulator:
+                await self._sender.some_progress()
+        finally:
+            self._accumulator.flushing = False
+
+    def _choose(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
+        available = [row.partition for row in topic.partitions.values() if row.leader >= 0] if key is None else []
+        return self._partitioner.partition(topic.name, key, size, len(topic.partitions), available)
+
+    async def _look_up(self, topic: str) -> TopicMetadata:
+        return await self.cluster.topic(
+            topic, create=self._settings.allow_auto_create_topics, timeout_ms=self._settings.max_block_ms
+        )
+
+    async def _make_room(self, size: int) -> None:
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                while not self._accumulator.has_room(size):
+                    self._sender.wake()
+                    await self._sender.some_progress()
+        except TimeoutError:
+            raise BufferExhaustedError(
+                f"the producer's buffer of {self._settings.buffer_memory} bytes stayed full for "
+                f"{self._settings.max_block_ms} ms: the cluster takes records slower than they are sent"
+            ) from None
+
+
+def _call_back(delivery: asyncio.Future[RecordMetadata], callback: Callback) -> None:
+    def done(future: asyncio.Future[RecordMetadata]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        callback(None if error else future.result(), error)
+
+    delivery.add_done_callback(done)

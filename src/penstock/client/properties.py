@@ -1,0 +1,75 @@
+"""Settings from text, under Kafka's own names: `linger.ms=20`, `acks=all`, `auto.offset.reset=earliest`."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TypeVar
+
+from penstock.client.settings import ACKS_ALL, ClientSettings
+from penstock.protocol.compression import Compression
+
+Settings = TypeVar("Settings", bound=ClientSettings)
+SEAMS = ("now_ms", "random")
+CHOICES = {
+    "auto_offset_reset": ("earliest", "latest", "none"),
+    "isolation_level": ("read_uncommitted", "read_committed"),
+}
+
+
+def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settings:
+    """A copy of the settings with these properties; ValueError names key and value, and what is allowed."""
+    defaults = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in SEAMS}
+    seams = {name: getattr(settings, name) for name in SEAMS}
+    changed = dict(defaults)
+    for key, text in properties.items():
+        name = key.replace(".", "_")
+        if name not in defaults:
+            near = difflib.get_close_matches(name, defaults, n=1)
+            hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
+            raise ValueError(f"{key} is not a setting of this client{hint}")
+        changed[name] = _parse(key, name, text.strip(), defaults[name])
+    return type(settings)(**changed, **seams)
+
+
+def _parse(key: str, name: str, text: str, default: object) -> object:
+    if name in CHOICES and text not in CHOICES[name]:
+        raise ValueError(f"{key}={text}: allowed are {', '.join(CHOICES[name])}")
+    if name == "acks":
+        return _parse_acks(key, text)
+    if isinstance(default, Compression):
+        return parse_compression(text)
+    if isinstance(default, bool):
+        return _parse_bool(key, text)
+    if isinstance(default, int) or name == "compression_level":
+        return _parse_int(key, text)
+    if isinstance(default, tuple):
+        return tuple(item.strip() for item in text.split(",") if item.strip())
+    return text
+
+
+def parse_compression(text: str) -> Compression:
+    """A codec by its name."""
+    try:
+        return Compression[text.upper()]
+    except KeyError:
+        names = ", ".join(codec.name.lower() for codec in Compression)
+        raise ValueError(f"compression.type={text}: allowed are {names}") from None
+
+
+def _parse_acks(key: str, text: str) -> int:
+    if text not in ("all", "-1", "0", "1"):
+        raise ValueError(f"{key}={text}: allowed are 0, 1 and all")
+    return ACKS_ALL if text == "all" else int(text)
+
+
+def _parse_bool(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{key}={text}: allowed are true and false")
+    return text.lower() == "true"
+
+
+def _parse_int(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{key}={text}: a whole number is needed") from None

@@ -1,0 +1,260 @@
+"""The task that carries a producer's batches to the partitions' leaders, and decides what each answer means."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.client.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
+from penstock.client.cluster import ClusterClient
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError
+from penstock.client.metadata import error_code
+from penstock.client.sequences import Sequences
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from penstock.protocol.records import encode_batch
+
+NEWEST_BY_NAME: Final = 12  # from version 13 on topics go by their ids
+MAX_TRANSACTION_TIMEOUT_MS: Final = 2_147_483_647  # says nothing where there is no transaction
+_TRACK_LOST = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+class Sender:
+    """See the module. `run` ends when it is stopped and nothing is on its way."""
+
+    def __init__(self, cluster: ClusterClient, accumulator: Accumulator, settings: ProducerSettings) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._settings = settings
+        self._sequences = Sequences()
+        self._news = asyncio.Event()
+        self._landed = asyncio.Event()
+        self._in_flight: dict[int, int] = {}
+        self._requests: set[asyncio.Task[None]] = set()
+        self.stopped = False
+
+    def wake(self) -> None:
+        """There is something new to look at."""
+        self._news.set()
+
+    async def some_progress(self) -> None:
+        """Wait until a batch is over, well or not."""
+        self._landed.clear()
+        await self._landed.wait()
+
+    async def run(self) -> None:
+        """Send what is ready, then wait until more is."""
+        while self._accumulator or not self.stopped:
+            self._news.clear()
+            for batch in self._accumulator.drop_expired(self._now_ms()):
+                self._give_up(batch, self._timed_out(batch))
+            await self._send_ready()
+            next_ms = self._accumulator.next_ready_ms()
+            try:
+                async with asyncio.timeout(self._pause_s(next_ms)):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+        for task in list(self._requests):
+            await task
+
+    def abandon(self, error: ClientError) -> None:
+        """Fail everything that is not in flight."""
+        for batch in self._accumulator.drop_all():
+            self._give_up(batch, error)
+
+    def _pause_s(self, next_ms: float | None) -> float | None:
+        if next_ms is None:
+            return None
+        pause_ms = next_ms - self._now_ms()
+        # What is ready and yet was not sent waits for a leader, a producer id or a free place at its node.
+        return (pause_ms if pause_ms > 0 else self._settings.retry_backoff_ms) / 1000
+
+    async def _send_ready(self) -> None:
+        ready = self._accumulator.ready(self._now_ms())
+        if not ready or not await self._has_identity() or not await self._know_leaders(ready):
+            return
+        nodes: dict[int, list[PendingBatch]] = {}
+        sizes: dict[int, int] = {}
+        for partition in ready:
+            row = self._cluster.metadata.leader(partition)
+            if (
+                row is None
+                or self._in_flight.get(row.leader, 0) >= self._settings.max_in_flight_requests_per_connection
+            ):
+                continue
+            size = self._accumulator.first(partition).size_bytes
+            if sizes.get(row.leader, 0) and sizes[row.leader] + size > self._settings.max_request_size:
+                continue
+            sizes[row.leader] = sizes.get(row.leader, 0) + size
+            nodes.setdefault(row.leader, []).append(self._accumulator.take(partition))
+        for node_id, batches in nodes.items():
+            self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+            task = asyncio.create_task(self._send(node_id, batches), name=f"produce to node {node_id}")
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+
+    async def _has_identity(self) -> bool:
+        """Get a producer id if one is needed; False while none is to be had."""
+        if not self._settings.is_idempotent or not self._sequences.needs_identity:
+            return True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT_MS)
+        try:
+            response = await self._cluster.to_any(request, InitProducerIdResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), "no producer id is to be had")
+        except (ClientError, KafkaError) as error:
+            if not isinstance(error, ConnectionFailedError) and not getattr(error, "retriable", False):
+                for batch in self._accumulator.drop_all():
+                    self._give_up(batch, error)
+            return False
+        self._sequences.set_identity(response.producer_id, response.producer_epoch)
+        return True
+
+    async def _know_leaders(self, ready: Sequence[TopicPartition]) -> bool:
+        """Look up leaders that are not known; whether the cluster could be asked."""
+        unknown = sorted({p.topic for p in ready if self._cluster.metadata.leader(p) is None})
+        if unknown or self._cluster.metadata_is_old:
+            try:
+                await self._cluster.refresh(unknown or sorted({p.topic for p in ready}))
+            except ConnectionFailedError:
+                return False
+        return True
+
+    async def _send(self, node_id: int, batches: Sequence[PendingBatch]) -> None:
+        try:
+            connection = await self._cluster.connection(node_id)
+            await connection.writable()
+            if self._settings.acks == 0:
+                connection.send_without_answer(self._request(batches), newest=NEWEST_BY_NAME)
+                for batch in batches:
+                    self._succeed(batch, NO_OFFSET, -1)
+            else:
+                await self._exchange(connection, batches)
+        except (ClientError, KafkaError) as error:
+            for batch in batches:
+                self._fail(batch, error)
+            await self._look_again(batches)
+        finally:
+            self._in_flight[node_id] -= 1
+            self.wake()
+
+    async def _exchange(self, connection: Connection, batches: Sequence[PendingBatch]) -> None:
+        response = await connection.request(self._request(batches), ProduceResponse, newest=NEWEST_BY_NAME)
+        answers = {
+            TopicPartition(topic.name, row.index): row
+            for topic in response.responses
+            for row in topic.partition_responses
+        }
+        moved: list[PendingBatch] = []
+        for batch in batches:
+            row = answers.get(batch.partition)
+            if row is None:
+                self._fail(batch, ConnectionFailedError(f"{connection.address} did not answer for {batch.partition}"))
+            elif row.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._succeed(batch, row.base_offset, row.log_append_time_ms)
+            else:
+                self._refused(batch, row)
+                moved.append(batch)
+        if moved:
+            await self._look_again(moved)
+
+    def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            if self._settings.is_idempotent:
+                self._sequences.number(batch)
+            data = encode_batch(
+                batch.records,
+                compression=self._settings.compression_type,
+                level=self._settings.compression_level,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                base_sequence=batch.base_sequence,
+            )
+            topic = topics.setdefault(batch.partition.topic, TopicProduceData(name=batch.partition.topic))
+            topic.partition_data.append(PartitionProduceData(index=batch.partition.partition, records=bytes(data)))
+        return ProduceRequest(
+            acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values())
+        )
+
+    # What became of a batch
+
+    def _refused(self, batch: PendingBatch, row: PartitionProduceResponse) -> None:
+        code = error_code(row.error_code)
+        if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+            self._sequences.take_back(batch)
+            self._accumulator.replace(batch)
+            return
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            # The broker dropped all it knew with old segments; all earlier batches were acknowledged: begin anew.
+            self._sequences.reset(batch.partition)
+            batch.base_sequence = NO_SEQUENCE
+            self._accumulator.give_back(batch, self._now_ms())
+            return
+        if code not in _TRACK_LOST and not KafkaError(code).retriable:
+            self._sequences.take_back(batch)
+        details = "; ".join(item.batch_index_error_message or "" for item in row.record_errors)
+        about = row.error_message or f"record for {batch.partition}"
+        self._fail(batch, KafkaError(code, f"{about} ({details})" if details.strip("; ") else about))
+
+    def _fail(self, batch: PendingBatch, error: ClientError | KafkaError) -> None:
+        """Try again if that may help and there is time; else tell those who wait."""
+        may_pass = isinstance(error, ConnectionFailedError) or (isinstance(error, KafkaError) and error.retriable)
+        now_ms = self._now_ms()
+        expired = now_ms >= batch.created_ms + self._settings.delivery_timeout_ms
+        if may_pass and not expired and batch.attempts < self._settings.retries:
+            pause_ms = self._settings.backoff_ms(batch.attempts)
+            batch.attempts += 1
+            self._accumulator.give_back(batch, now_ms + pause_ms)
+            return
+        self._accumulator.done(batch)
+        self._give_up(batch, self._timed_out(batch, error) if expired and may_pass else error)
+
+    def _timed_out(self, batch: PendingBatch, last: Exception | None = None) -> DeliveryTimedOutError:
+        cause = f"; the last failure: {last}" if last else ""
+        return DeliveryTimedOutError(
+            f"{len(batch.records)} records for {batch.partition} could not be delivered within "
+            f"{self._settings.delivery_timeout_ms} ms{cause}"
+        )
+
+    def _give_up(self, batch: PendingBatch, error: Exception) -> None:
+        if batch.base_sequence != NO_SEQUENCE:
+            self._sequences.reset(batch.partition)  # whether the broker has it is unknown
+        for delivery in batch.deliveries:
+            if not delivery.done():
+                delivery.set_exception(error)
+                delivery.exception()  # who fires and forgets is not told by the garbage collector either
+        self._landed.set()
+
+    def _succeed(self, batch: PendingBatch, base_offset: int, log_append_time_ms: int) -> None:
+        self._accumulator.done(batch)
+        topic, partition = batch.partition
+        for index, delivery in enumerate(batch.deliveries):
+            if not delivery.done():
+                offset = base_offset + index if base_offset >= 0 else NO_OFFSET
+                timestamp_ms = log_append_time_ms if log_append_time_ms >= 0 else batch.records[index].timestamp_ms
+                delivery.set_result(RecordMetadata(topic, partition, offset, timestamp_ms))
+        self._landed.set()
+
+    async def _look_again(self, batches: Sequence[PendingBatch]) -> None:
+        """After a failure the leaders may be others."""
+        try:
+            await self._cluster.refresh(sorted({batch.partition.topic for batch in batches}))
+        except ConnectionFailedError:
+            pass  # the next attempt looks again
+
+    def _now_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000

@@ -1,0 +1,53 @@
+"""Idempotence: each batch says who sent it and which of that producer's records it begins with, by partition.
+
+A partition keeps the producer id with which it began until something goes wrong in it: a batch is given up whose fate
+is unknown, or the broker has lost track. Then `reset` makes its next batch begin at 0 with a fresh id, while the other
+partitions go on as they were.
+"""
+
+from penstock.client.accumulator import NO_SEQUENCE, PendingBatch
+from penstock.client.values import TopicPartition
+
+SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class Sequences:
+    """The producer's identity and the next sequence number of each partition. No IO."""
+
+    def __init__(self) -> None:
+        self._identity: tuple[int, int] | None = None
+        self._partitions: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether a producer id must be asked for before anything is sent."""
+        return self._identity is None
+
+    def set_identity(self, producer_id: int, producer_epoch: int) -> None:
+        """What InitProducerId answered."""
+        self._identity = (producer_id, producer_epoch)
+
+    def number(self, batch: PendingBatch) -> None:
+        """Give a batch its place; one that has it (a retry) keeps it."""
+        if batch.base_sequence != NO_SEQUENCE:
+            return
+        assert self._identity is not None
+        identity, sequence = self._partitions.get(batch.partition, (self._identity, 0))
+        batch.producer_id, batch.producer_epoch = identity
+        batch.base_sequence = sequence
+        self._partitions[batch.partition] = (identity, (sequence + len(batch.records)) & SEQUENCE_MASK)
+
+    def take_back(self, batch: PendingBatch) -> None:
+        """The broker refused the batch: what comes next gets its numbers. After a retry its fate is not so sure."""
+        if batch.base_sequence == NO_SEQUENCE:
+            return
+        if batch.attempts:
+            self.reset(batch.partition)
+        else:
+            self._partitions[batch.partition] = (batch.producer_id, batch.producer_epoch), batch.base_sequence
+        batch.base_sequence = NO_SEQUENCE
+
+    def reset(self, partition: TopicPartition) -> None:
+        """Begin anew in this partition, under another producer id."""
+        self._partitions.pop(partition, None)
+        self._identity = None

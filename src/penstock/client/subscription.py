@@ -1,0 +1,103 @@
+"""What a consumer reads and how far it has come: the state behind `Consumer`, without IO.
+
+The partitions come from `assign` or, after `subscribe`, from the group. Each has a position, the offset of the next
+record that the application gets; none while it is not known yet.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from penstock.client.errors import ConsumerMisuseError
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition that is read. `reset_to` is a timestamp to look up first (-1 the end, -2 the beginning)."""
+
+    position: int | None = None
+    leader_epoch: int = -1
+    paused: bool = False
+    reset_to: int | None = None
+    high_watermark: int | None = None
+    log_start_offset: int | None = None
+
+
+@dataclass(slots=True)
+class Subscription:
+    """See the module."""
+
+    topics: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+    partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    by_group: bool = False
+
+    def subscribe(self, topics: Collection[str], pattern: re.Pattern[str] | None) -> None:
+        """Read whole topics, with the group."""
+        if self.partitions and not self.by_group:
+            raise ConsumerMisuseError("this consumer was given its partitions by assign(): unsubscribe() first")
+        self.by_group = True
+        self.topics = frozenset(topics)
+        self.pattern = pattern
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group's help; what was read before keeps its position."""
+        if self.by_group:
+            raise ConsumerMisuseError("this consumer subscribed to topics: unsubscribe() first")
+        self.set_partitions(partitions)
+
+    def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these from now on."""
+        self.partitions = {
+            partition: self.partitions.get(partition, PartitionState()) for partition in sorted(set(partitions))
+        }
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self.topics = frozenset()
+        self.pattern = None
+        self.partitions = {}
+        self.by_group = False
+
+    def matching(self, names: Iterable[str], internal: Collection[str] = ()) -> frozenset[str]:
+        """The topics that the pattern takes of these; without a pattern, those that were named."""
+        if self.pattern is None:
+            return self.topics
+        return frozenset(name for name in names if self.pattern.fullmatch(name) and name not in internal)
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """The state of a partition that is read; ConsumerMisuseError for another."""
+        found = self.partitions.get(partition)
+        if found is None:
+            raise ConsumerMisuseError(f"partition {partition} is not assigned to this consumer")
+        return found
+
+    def without_position(self) -> list[TopicPartition]:
+        """Partitions whose position must be found: by the group's commit or by the reset policy."""
+        return [p for p, state in self.partitions.items() if state.position is None and state.reset_to is None]
+
+    def to_reset(self) -> dict[TopicPartition, int]:
+        """Partitions to look up by timestamp."""
+        return {p: state.reset_to for p, state in self.partitions.items() if state.reset_to is not None}
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Go on from here."""
+        state = self.state(partition)
+        state.position = offset
+        state.leader_epoch = leader_epoch
+        state.reset_to = None
+
+    def seek_to_timestamp(self, partition: TopicPartition, timestamp_ms: int) -> None:
+        """Go on from where this timestamp (-1: the end, -2: the beginning) will be found to be."""
+        state = self.state(partition)
+        state.position = None
+        state.reset_to = timestamp_ms
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where the application stands: what a commit without arguments commits."""
+        return {
+            partition: OffsetAndMetadata(state.position, "", state.leader_epoch)
+            for partition, state in self.partitions.items()
+            if state.position is not None
+        }
