@@ -24,10 +24,6 @@ READ_SCHEMA = pa.schema(
     ]
 )
 READ_SCHEMA_WITH_HEADERS = READ_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
-READ_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-)
-READ_COLUMNS_WITH_HEADERS = READ_COLUMNS + ", headers array<struct<key: string, value: binary>>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,78 @@
+"""Where a read starts and ends, as options say it, and which topics it is about.
+
+In offsets that are given per partition, -2 stands for earliest and -1 for latest, as in the JVM connector.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.client.blocking import TopicPartition
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.option_values import choice, number, partition_list, per_partition
+from penstock.pipeline.options import Options
+
+
+class Word(Enum):
+    """A boundary that needs no number."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamps:
+    """The first record at or after a time: one for all partitions, or one for each."""
+
+    everywhere_ms: int | None
+    per_partition_ms: Mapping[TopicPartition, int]
+
+
+Boundary = Word | AtOffsets | AtTimestamps
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Exactly one of: topics by name, topics by a pattern, partitions."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+def subscription(options: Options) -> Subscription:
+    """What to read."""
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if options.text(name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) if given else "none of them"
+        raise PipelineError(f"Set one of the options subscribe, subscribePattern and assign; {found} is set.")
+    text = (options.text(given[0]) or "").strip()
+    if not text:
+        raise PipelineError(f"Option {given[0]} is empty.")
+    if given[0] == "assign":
+        return Subscription(partitions=tuple(partition_list("assign", text)))
+    if given[0] == "subscribePattern":
+        return Subscription(pattern=text)
+    return Subscription(topics=tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip())))
+
+
+def boundary(options: Options, which: str, default: Word) -> Boundary:
+    """`which` is "starting" or "ending". A timestamp goes before timestamps per partition, those before offsets."""
+    timestamp = options.text(f"{which}Timestamp")
+    if timestamp is not None:
+        return AtTimestamps(number(f"{which}Timestamp", timestamp), {})
+    by_timestamp = options.text(f"{which}OffsetsByTimestamp")
+    if by_timestamp is not None:
+        return AtTimestamps(None, per_partition(f"{which}OffsetsByTimestamp", by_timestamp))
+    text = (options.text(f"{which}Offsets") or default.value).strip()
+    if text.startswith("{"):
+        return AtOffsets(per_partition(f"{which}Offsets", text))
+    return Word(choice(f"{which}Offsets", text, ("earliest", "latest", "committed")))

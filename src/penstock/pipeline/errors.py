@@ -1,0 +1,44 @@
+"""Errors for people: one sentence that says what is wrong and what to do, also at the front of Spark's long traces.
+
+Spark prints the whole Python traceback of its driver-side workers. For errors of ours the traceback says nothing, so
+`plain_errors` asks Spark to leave it out; the worker process ends with the error, so that no other error is affected.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.protocol.errors import DecodeError, KafkaError
+
+WORKER_VARIABLE = "SPARK_BUFFER_SIZE"
+"""Spark sets it in each of its Python workers."""
+HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+
+
+class PipelineError(Exception):
+    """What a person must know: the text is one or two whole sentences."""
+
+
+PipelineError.__module__ = "penstock"
+
+IN_A_TRACE = re.compile(r"penstock\.PipelineError: (?P<message>[^\n]+)")
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what a cluster or a user got wrong into a PipelineError; within a Spark worker hide its traceback."""
+    try:
+        yield
+    except (PipelineError, KafkaError, OSError, DecodeError) as error:
+        if WORKER_VARIABLE in os.environ:
+            os.environ[HIDE_TRACEBACK] = "1"
+        if isinstance(error, PipelineError):
+            raise
+        raise PipelineError(str(error) or type(error).__name__) from error
+
+
+def message_in(text: str) -> str | None:
+    """The sentence of a PipelineError within any trace that Spark made of it; None if there is none."""
+    found = IN_A_TRACE.search(text)
+    return found.group("message").strip() if found else None

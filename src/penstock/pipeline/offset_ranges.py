@@ -1,0 +1,84 @@
+"""Offsets as Spark stores them, and how the range between two of them is cut into tasks. Pure functions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from penstock.client.blocking import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Records of one partition from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; with compaction and transactions there are fewer records."""
+        return self.end - self.start
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """The JVM connector's layout, with sorted keys: Spark compares offsets as text."""
+    nested: OffsetsJson = {}
+    for topic, partition in sorted(offsets):
+        nested.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    return nested
+
+
+def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """What `to_json` made."""
+    return {(topic, int(partition)): offset for topic, inner in nested.items() for partition, offset in inner.items()}
+
+
+def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+    """The ranges that are not empty, in the order of topics and partitions; both know the same partitions."""
+    return [
+        OffsetRange(topic, partition, start[topic, partition], end[topic, partition])
+        for topic, partition in sorted(end)
+        if end[topic, partition] > start[topic, partition]
+    ]
+
+
+def split_ranges(
+    ranges: list[OffsetRange], min_partitions: int | None, max_records_per_partition: int | None
+) -> list[OffsetRange]:
+    """Cut large ranges: first so that none passes the maximum, then in proportion until there are enough."""
+    if max_records_per_partition:
+        ranges = [part for whole in ranges for part in _cut(whole, -(-whole.size // max_records_per_partition))]
+    if min_partitions is None or len(ranges) >= min_partitions:
+        return ranges
+    total = sum(whole.size for whole in ranges)
+    return [part for whole in ranges for part in _cut(whole, round(whole.size / total * min_partitions))]
+
+
+def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
+    parts = min(max(parts, 1), whole.size)
+    borders = [whole.start + whole.size * index // parts for index in range(parts + 1)]
+    return [OffsetRange(whole.topic, whole.partition, begin, end) for begin, end in pairwise(borders)]
+
+
+def take_fraction(
+    start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], fraction: float
+) -> Offsets:
+    """Go on by the same fraction of what is left everywhere, by one offset at least: none starves."""
+    return {
+        partition: end if end <= start[partition] else _part_way(start[partition], end, fraction)
+        for partition, end in latest.items()
+    }
+
+
+def _part_way(start: int, end: int, fraction: float) -> int:
+    return min(end, start + max(1, int((end - start) * fraction)))
+
+
+def lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> int:
+    """How many offsets are between them, over all partitions."""
+    return sum(max(0, end - start.get(partition, end)) for partition, end in latest.items())

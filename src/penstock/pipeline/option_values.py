@@ -1,0 +1,85 @@
+"""The forms that values of options have: numbers, sizes, times, offsets as JSON. Errors name the option."""
+
+import json
+import re
+from collections.abc import Mapping
+
+from penstock.client.blocking import TopicPartition
+from penstock.pipeline.errors import PipelineError
+
+SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+TIME_UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+WITH_UNIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+OFFSETS_FORM = '{"topic": {"0": 23, "1": -2}}'
+ASSIGN_FORM = '{"topic": [0, 1]}'
+
+
+def number(name: str, text: str, at_least: int = 0) -> int:
+    """A whole number of at least so much."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = at_least - 1
+    if value < at_least:
+        raise PipelineError(f"Option {name}={text}: it must be a whole number of at least {at_least}.")
+    return value
+
+
+def boolean(name: str, text: str) -> bool:
+    """`true` or `false` in any case."""
+    if text.lower() not in ("true", "false"):
+        raise PipelineError(f"Option {name}={text}: it must be true or false.")
+    return text.lower() == "true"
+
+
+def choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
+    """One of some words, in any case."""
+    if text.lower() not in allowed:
+        raise PipelineError(f"Option {name}={text}: it must be {' or '.join(allowed)}.")
+    return text.lower()
+
+
+def size_in_bytes(name: str, text: str) -> int:
+    """A number of bytes such as 1000000, 512m or 1g."""
+    return _with_unit(name, text, SIZE_UNITS, "a size such as 1000000, 512m or 1g")
+
+
+def time_in_ms(name: str, text: str) -> int:
+    """A time such as 1500, 1500ms, 30s or 15m."""
+    return _with_unit(name, text, TIME_UNITS_MS, "a time such as 1500ms, 30s or 15m")
+
+
+def _with_unit(name: str, text: str, units: Mapping[str, int], form: str) -> int:
+    found = WITH_UNIT.fullmatch(text)
+    unit = found and found.group(2).lower()
+    if not found or unit not in units:
+        raise PipelineError(f"Option {name}={text}: it must be {form}.")
+    return int(found.group(1)) * units[unit or ""]
+
+
+def per_partition(name: str, text: str) -> dict[TopicPartition, int]:
+    """Offsets or timestamps per partition, as JSON in the JVM connector's layout."""
+    try:
+        parsed = json.loads(text)
+        return {
+            (topic, int(partition)): _whole(value)
+            for topic, partitions in parsed.items()
+            for partition, value in partitions.items()
+        }
+    except (ValueError, AttributeError, TypeError):
+        raise PipelineError(f"Option {name}={text}: it must be JSON such as {OFFSETS_FORM}.") from None
+
+
+def partition_list(name: str, text: str) -> list[TopicPartition]:
+    """Partitions as JSON in the JVM connector's layout."""
+    try:
+        parsed = json.loads(text)
+        return sorted((topic, _whole(partition)) for topic, partitions in parsed.items() for partition in partitions)
+    except (ValueError, AttributeError, TypeError):
+        raise PipelineError(f"Option {name}={text}: it must be JSON such as {ASSIGN_FORM}.") from None
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(value)
+    return value

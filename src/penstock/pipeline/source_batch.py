@@ -1,0 +1,49 @@
+"""Batch reads: `spark.read.format("penstock")`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from penstock.client.blocking import BlockingCluster
+from penstock.pipeline.cluster_offsets import at_boundary, partitions_of, without_lost
+from penstock.pipeline.errors import plain_errors
+from penstock.pipeline.offset_ranges import OffsetRange, ranges_between, split_ranges
+from penstock.pipeline.range_reader import read_range
+from penstock.pipeline.source_options import SourceOptions
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """One task's work."""
+
+    wanted: OffsetRange
+
+
+class PenstockBatchReader(DataSourceReader):
+    """Plans on the driver, reads on the executors. It is pickled, so it holds plain data only."""
+
+    def __init__(self, source: SourceOptions) -> None:
+        self._source = source
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges between the boundaries that the options name."""
+        source = self._source
+        with plain_errors():
+            cluster = BlockingCluster(source.settings)
+            try:
+                partitions = partitions_of(cluster, source.subscription)
+                start = at_boundary(cluster, source, partitions, source.starting, is_start=True)
+                end = at_boundary(cluster, source, partitions, source.ending, is_start=False)
+                ranges = without_lost(cluster, source, ranges_between(start, end))
+            finally:
+                cluster.close()
+            parts = split_ranges(ranges, source.min_partitions, source.max_records_per_partition)
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow record batches; Spark hands over a partition of its own where there is nothing to read."""
+        if isinstance(partition, RangePartition):
+            with plain_errors():
+                yield from read_range(self._source, partition.wanted)
