@@ -1,6 +1,10 @@
 """Why a group rebalanced: a short memory of its last rebalances, for people."""
 
 from dataclasses import dataclass, field
+from typing import Final
+
+ALSO_LENGTH: Final = 8
+"""How many further causes a rebalance remembers."""
 
 
 @dataclass(slots=True)
@@ -11,6 +15,8 @@ class Rebalance:
     cause: str
     """A sentence without a full stop that names the member."""
     from_generation: int
+    also: list[str] = field(default_factory=list)
+    """What else happened to the members while it was under way."""
     ended_ms: int = -1
     generation: int = -1
     """The generation that it led to; -1 while none has formed, and for good when another rebalance came first."""
@@ -34,4 +40,4 @@ class Rebalance:
         else:
             result = f"{self.outcome} after {self.length_ms} ms"
         removed = f"; removed as too late: {', '.join(self.removed)}" if self.removed else ""
-        return f"{result}: {self.cause}{removed}"
+        return f"{result}: {'; '.join([self.cause, *self.also])}{removed}"

@@ -177,17 +177,18 @@ class Joining:
             return
         member = group.members[member_id]
         cause = self._cause_to_rebalance(group, member, join)
-        if cause:
+        if group.state is GroupState.PREPARING_REBALANCE:
             self._park_changed(group, member, join, now_ms)
-            self._rebalancing.begin_or_go_on(group, cause, now_ms)
+            self._rebalancing.go_on(group, now_ms)
+        elif cause:
+            self._park_changed(group, member, join, now_ms)
+            self._rebalancing.begin(group, cause, now_ms)
         else:
             self._rebalancing.touch(member, now_ms)
             self._table.reply(join.token, self._rebalancing.join_answer(group, member))
 
     def _cause_to_rebalance(self, group: ClassicGroup, member: Member, join: Join) -> str:
-        """Why this rejoin takes part in a rebalance; empty if it only needs to hear of the present generation."""
-        if group.state is GroupState.PREPARING_REBALANCE:
-            return f"member {member.member_id} joined again{join.reason}"
+        """Why this rejoin calls for a rebalance; empty if it only needs to hear of the present generation."""
         if member.protocols != join.protocols:
             return f"member {member.member_id} changed its metadata{join.reason}"
         if group.state is GroupState.STABLE and member.member_id == group.leader_id:

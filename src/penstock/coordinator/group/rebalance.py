@@ -17,7 +17,7 @@ Static members (KIP-345) do not go as laggards: they have their session timeout 
 from penstock.coordinator.group.answers import join_error, sync_error
 from penstock.coordinator.group.effects import Rebalanced, Token
 from penstock.coordinator.group.group import ClassicGroup, GroupState
-from penstock.coordinator.group.history import Rebalance
+from penstock.coordinator.group.history import ALSO_LENGTH, Rebalance
 from penstock.coordinator.group.member import Member
 from penstock.coordinator.group.table import GroupTable
 from penstock.protocol.errors import ErrorCode
@@ -37,6 +37,8 @@ class Rebalancing:
         if group.can_rebalance:
             self.begin(group, cause, now_ms)
         else:
+            if group.rebalance is not None and len(group.rebalance.also) < ALSO_LENGTH:
+                group.rebalance.also.append(cause)
             self.go_on(group, now_ms)
 
     def begin(self, group: ClassicGroup, cause: str, now_ms: int) -> None:
