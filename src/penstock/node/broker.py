@@ -8,6 +8,7 @@ from random import Random, SystemRandom
 from typing import Any
 from uuid import UUID
 
+from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.handler import Handler
 from penstock.node.partition import Partition
 from penstock.node.partitions import PartitionTable
@@ -31,12 +32,15 @@ class Broker:
     image: Any
     """ClusterImage: the committed metadata."""
     partitions: PartitionTable
+    replicas: Any = None
+    """LocalReplicas: keeps `partitions` in step with `image`."""
     controller: Any = None
     """ControllerDriver."""
     groups: Any = None
     """GroupDriver."""
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
+    fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     broker_epoch: int = -1
 
     def now_ms(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_leader import PartitionLeader
 
@@ -19,7 +20,18 @@ class Partition:
     `last_stable_offset` is where a read_committed reader stops; `min_insync_replicas` is the topic's config.
     """
 
-    __slots__ = ("_waiters", "index", "leader", "leader_epoch", "log", "min_insync_replicas", "topic", "topic_id")
+    __slots__ = (
+        "_waiters",
+        "dirty",
+        "index",
+        "is_internal",
+        "leader",
+        "leader_epoch",
+        "log",
+        "min_insync_replicas",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, topic: str, index: int, topic_id: UUID, log: Any, leader_epoch: int = -1) -> None:
         self.topic = topic
@@ -28,7 +40,10 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.leader: PartitionLeader | None = None
+        self.is_internal = topic in INTERNAL_TOPICS
         self.min_insync_replicas = 1
+        self.dirty: dict[Partition, None] = {}
+        """Where the partition enters itself when it was appended to."""
         self._waiters: dict[Callable[[], None], None] = {}
 
     def __repr__(self) -> str:
@@ -70,20 +85,18 @@ class Partition:
                 f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {self.min_insync_replicas}",
             )
         result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self.dirty[self] = None
         if leader.on_appended(self.log.log_end_offset) and self._waiters:
             self.wake()
         return result
 
-    def lead(self, node_id: int, leader_epoch: int, isr: tuple[int, ...], high_watermark: int | None = None) -> None:
-        """Lead from now on; `high_watermark` is the one known from before, if any."""
+    def lead(self, node_id: int, leader_epoch: int, isr: tuple[int, ...], high_watermark: int) -> None:
+        """Lead from now on; `high_watermark` is the one known from before."""
         if self.leader is not None:
             high_watermark = self.leader.high_watermark
-        elif high_watermark is None:
-            high_watermark = self.log.log_start_offset
         self.leader_epoch = leader_epoch
         log_end_offset = self.log.log_end_offset
-        high_watermark = min(max(high_watermark, self.log.log_start_offset), log_end_offset)
-        self.leader = PartitionLeader(node_id, leader_epoch, isr, log_end_offset, high_watermark)
+        self.leader = PartitionLeader(node_id, leader_epoch, isr, log_end_offset, min(high_watermark, log_end_offset))
         self.wake()
 
     def stop_leading(self, leader_epoch: int) -> None:

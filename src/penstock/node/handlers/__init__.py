@@ -8,7 +8,9 @@ MODULES: tuple[str, ...] = (
     "delete_records",
     "describe_configs",
     "describe_groups",
+    "describe_log_dirs",
     "describe_producers",
+    "fetch",
     "find_coordinator",
     "heartbeat",
     "incremental_alter_configs",
@@ -21,5 +23,6 @@ MODULES: tuple[str, ...] = (
     "offset_delete",
     "offset_fetch",
     "offset_for_leader_epoch",
+    "produce",
     "sync_group",
 )

@@ -49,7 +49,7 @@ def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> Delet
         if not 0 <= offset <= partition.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         partition.log.advance_log_start(offset)
-        broker.partitions.on_log_start_moved(partition)
+        broker.replicas.on_log_start_moved(partition)
         result.low_watermark = partition.log.log_start_offset
     except KafkaError as error:
         result.error_code = error.code

@@ -1,0 +1,55 @@
+"""From the configs of a topic to what its logs obey: one LogConfig for all topics that have the same settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from penstock.log.config import LogConfig
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.effective import topic_values
+
+_KEYS = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
+_OF_BROKER = "producer_id_expiration_ms"
+_INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What holds for every partition of a topic."""
+
+    log: LogConfig
+    min_insync_replicas: int
+
+
+class TopicSettingsTable:
+    """Works out the settings of topics and remembers them by what was set; `forget` when the broker's own change."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
+
+    def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """The settings of a topic for which `overrides` were set."""
+        key = tuple(sorted(overrides.items()))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._work_out(overrides)
+        return known
+
+    def forget(self) -> None:
+        """The broker's own configs have changed."""
+        self._known.clear()
+
+    def _work_out(self, overrides: Mapping[str, str]) -> TopicSettings:
+        values = topic_values(overrides, self._config.layers)
+        chosen: dict[str, Any] = {name: values[key] for name, key in _KEYS.items() if key in values}
+        chosen["cleanup_policy"] = frozenset(chosen["cleanup_policy"])
+        chosen[_OF_BROKER] = self._config.producer_id_expiration_ms
+        internal_segment_bytes = values[_INTERNAL_SEGMENT_BYTES]
+        if internal_segment_bytes is not None:
+            chosen["segment_bytes"] = internal_segment_bytes
+        min_insync_replicas = values["min.insync.replicas"]
+        assert isinstance(min_insync_replicas, int)
+        return TopicSettings(LogConfig(**chosen), min_insync_replicas)

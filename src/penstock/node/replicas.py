@@ -1,0 +1,163 @@
+"""The replicas of this node follow the committed metadata: logs are made, led, configured and deleted as it says.
+
+| record                                | what happens here                                                       |
+| ------------------------------------- | ----------------------------------------------------------------------- |
+| PartitionRecord                       | a replica of ours: its log is made, and led if we are the leader         |
+| PartitionChangeRecord                 | leadership begins, ends or goes on in a new epoch; the ISR changes       |
+| RemoveTopicRecord                     | its logs are renamed away, and removed after `file.delete.delay.ms`      |
+| ConfigRecord of a topic               | its logs obey the new settings                                           |
+
+The cost of a change depends on the partitions that it touches, never on how many there are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import DirectoryDescription, LogDirectories
+from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from penstock.node.log_configs import TopicSettingsTable
+from penstock.node.partition import Partition
+from penstock.node.partitions import PartitionTable
+from penstock.node.upkeep import Upkeep
+from penstock.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+METADATA_TOPIC = "__cluster_metadata"
+"""Its log lies beside the others and is not ours: the controller's driver has it."""
+
+
+class LocalReplicas:
+    """Makes `table` what the committed image says about this node."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        image: ClusterImage,
+        table: PartitionTable,
+        directories: LogDirectories,
+        settings: TopicSettingsTable,
+        upkeep: Upkeep,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._table = table
+        self._directories = directories
+        self._settings = settings
+        self._upkeep = upkeep
+        self._now_ms = now_ms
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+
+    def open_all(self) -> None:
+        """At start: hold every replica that the image says is ours, with the logs that are found."""
+        self._high_watermarks = self._directories.high_watermarks()
+        for topic in self._image.topics.values():
+            for index, partition in topic.partitions.items():
+                if self._node_id in partition.replicas:
+                    self._hold(topic.name, index, topic.topic_id, partition)
+        for log in self._directories.logs.values():
+            if log.topic != METADATA_TOPIC and self._table.get(log.topic, log.partition) is None:
+                logger.warning("%s: no such partition in the metadata: left as it is", log.directory)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """What the logs of a topic obey."""
+        return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
+
+    def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
+        """Follow records that were committed and applied to the image."""
+        for record in records:
+            match record:
+                case PartitionRecord() | PartitionChangeRecord():
+                    self._on_partition(record.topic_id, record.partition_id)
+                case RemoveTopicRecord():
+                    self._on_topic_removed(record.topic_id)
+                case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
+                    self._configure(record.resource_name, self._table.of_topic(record.resource_name))
+
+    def configure_all(self) -> None:
+        """Keys of the broker have changed: all logs obey them, where their topic has none of its own."""
+        self._settings.forget()
+        for name in self._image.topics:
+            self._configure(name, self._table.of_topic(name))
+
+    def describe_directories(self) -> list[DirectoryDescription]:
+        """The log directories, and the sizes of what lies in them."""
+        return self._directories.describe()
+
+    def on_log_start_moved(self, partition: Partition) -> None:
+        """DeleteRecords moved the beginning: write it down, and see what can go."""
+        self._directories.write_checkpoints()
+        self._upkeep.watch(partition, due_ms=self._now_ms())
+
+    def _on_partition(self, topic_id: UUID, index: int) -> None:
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:  # a later record of the same commit removed it
+            return
+        image = topic.partitions[index]
+        partition = self._table.get_by_id(topic_id, index)
+        if self._node_id not in image.replicas:
+            if partition is not None:
+                self._drop(partition)
+        elif partition is None:
+            self._hold(topic.name, index, topic_id, image)
+        else:
+            self._follow(partition, image)
+
+    def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
+        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        try:
+            log = self._directories.create(topic, index, topic_id, settings.log)
+        except KafkaError as error:
+            logger.error("%s-%s: %s", topic, index, error.message)
+            return
+        log.config = settings.log
+        partition = Partition(topic, index, topic_id, log)
+        partition.min_insync_replicas = settings.min_insync_replicas
+        partition.dirty = self._upkeep.dirty
+        self._table.add(partition)
+        self._follow(partition, image)
+        self._upkeep.watch(partition)
+
+    def _follow(self, partition: Partition, image: PartitionImage) -> None:
+        if image.leader != self._node_id:
+            if partition.leader is not None or partition.leader_epoch < 0:
+                partition.stop_leading(image.leader_epoch)
+        elif partition.leader is None or partition.leader_epoch != image.leader_epoch:
+            high_watermark = self._high_watermarks.pop((partition.topic, partition.index), 0)
+            partition.lead(self._node_id, image.leader_epoch, image.isr, high_watermark)
+        elif partition.leader.on_isr_changed(image.isr):
+            partition.wake()
+
+    def _on_topic_removed(self, topic_id: UUID) -> None:
+        for partition in self._table.of_topic_id(topic_id):
+            self._drop(partition)
+
+    def _drop(self, partition: Partition) -> None:
+        self._table.remove(partition)
+        try:
+            self._directories.delete(partition.log, self._now_ms())
+        except KafkaError as error:
+            logger.error("%s", error.message)
+        self._upkeep.forget(partition)
+        partition.stop_leading(partition.leader_epoch)
+
+    def _configure(self, topic: str, partitions: Iterable[Partition]) -> None:
+        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        for partition in partitions:
+            partition.min_insync_replicas = settings.min_insync_replicas
+            if partition.log.config is not settings.log:
+                partition.log.config = settings.log
+                self._upkeep.watch(partition, due_ms=self._now_ms())

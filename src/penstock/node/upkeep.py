@@ -1,0 +1,144 @@
+"""What the logs of a node need from time to time: retention, flushes, checkpoints, removal of deleted files.
+
+Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
+nothing costs nothing. Checkpoints are written at their intervals, and only if something was appended since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.log.directory import LogDirectories
+from penstock.node.partition import Partition
+from penstock.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+MAX_DUE_AT_ONCE = 50
+"""Partitions that are looked after before requests are served again."""
+MAX_FILES_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepIntervals:
+    """How often to do what, in milliseconds."""
+
+    retention_check_ms: int = 300_000
+    high_watermark_checkpoint_ms: int = 5_000
+    recovery_point_checkpoint_ms: int = 60_000
+
+
+class Upkeep:
+    """Looks after the logs of one node. `dirty`: the partitions appended to since the last checkpoint."""
+
+    def __init__(self, directories: LogDirectories, intervals: UpkeepIntervals, now_ms: Callable[[], int]) -> None:
+        self.dirty: dict[Partition, None] = {}
+        self._directories = directories
+        self._intervals = intervals
+        self._now_ms = now_ms
+        self._due_ms: dict[Partition, int] = {}
+        self._heap: list[tuple[int, int, Partition]] = []
+        self._order = itertools.count()
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._recovery_points_changed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+
+    def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
+        """Look after a partition, the next time at `due_ms`."""
+        if due_ms is None:
+            due_ms = partition.log.next_deadline_ms(self._now_ms())
+        self._due_ms[partition] = due_ms
+        heapq.heappush(self._heap, (due_ms, next(self._order), partition))
+        if self._heap[0][2] is partition:
+            self._changed.set()
+
+    def forget(self, partition: Partition) -> None:
+        """Its log is deleted: what is left of it is removed later."""
+        self._due_ms.pop(partition, None)
+        self.dirty.pop(partition, None)
+        self._high_watermarks.pop((partition.topic, partition.index), None)
+        self._changed.set()
+
+    def start(self) -> None:
+        """Work in the background of the running event loop."""
+        self._tasks = [
+            asyncio.create_task(self._look_after_logs()),
+            asyncio.create_task(
+                self._repeat(self._intervals.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks)
+            ),
+            asyncio.create_task(
+                self._repeat(self._intervals.recovery_point_checkpoint_ms, self._directories.write_checkpoints)
+            ),
+        ]
+
+    async def stop(self) -> None:
+        """Stop working; the caller closes the logs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.checkpoint_high_watermarks()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks down if one may have moved."""
+        if not self.dirty:
+            return
+        for partition in self.dirty:
+            self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
+        self.dirty.clear()
+        self._directories.write_high_watermarks(self._high_watermarks)
+
+    async def run_due(self) -> None:
+        """Do what is due now."""
+        now_ms = self._now_ms()
+        self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
+        for _ in range(MAX_DUE_AT_ONCE):
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
+            due_ms, _, partition = heapq.heappop(self._heap)
+            if self._due_ms.get(partition) == due_ms:
+                await self._maintain(partition, now_ms)
+
+    async def _maintain(self, partition: Partition, now_ms: int) -> None:
+        log = partition.log
+        try:
+            if log.is_loaded:
+                await asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
+            if partition in self._due_ms:
+                log.apply_retention(now_ms, high_watermark=partition.high_watermark)
+        except KafkaError as error:
+            logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
+        if partition in self._due_ms:
+            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + self._intervals.retention_check_ms)
+            self.watch(partition, due_ms=max(deadline_ms, now_ms + 1))
+
+    async def _look_after_logs(self) -> None:
+        while True:
+            self._changed.clear()
+            await self.run_due()
+            wait_s = self._seconds_to_next()
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+            except TimeoutError:
+                pass
+
+    def _seconds_to_next(self) -> float | None:
+        deadlines = [self._heap[0][0]] if self._heap else []
+        removal_ms = self._directories.next_removal_ms()
+        if removal_ms is not None:
+            deadlines.append(removal_ms)
+        return max(0, min(deadlines) - self._now_ms()) / 1000 if deadlines else None
+
+    @staticmethod
+    async def _repeat(interval_ms: int, action: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                action()
+            except KafkaError as error:
+                logger.error("a checkpoint could not be written: %s", error.message)

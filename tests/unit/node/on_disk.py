@@ -1,0 +1,176 @@
+"""A broker with logs in a temporary directory, asked through its dispatcher, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+from penstock.log.directory import LogDirectories
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage, ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from penstock.node.broker import Broker
+from penstock.node.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.fetch_sessions import FetchSessions
+from penstock.node.handler import load_handlers
+from penstock.node.log_configs import TopicSettingsTable
+from penstock.node.outgoing import FilePart, ResponsePart
+from penstock.node.partition import Partition
+from penstock.node.partitions import PartitionTable
+from penstock.node.replicas import LocalReplicas
+from penstock.node.upkeep import Upkeep, UpkeepIntervals
+from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
+from penstock.protocol.uuids import ZERO_UUID
+
+NODE_ID = 1
+TOPIC_ID = UUID(int=7)
+NOW_MS = 1_700_000_000_000
+PEER = Peer("127.0.0.1", 1234, "PLAINTEXT", 1)
+
+
+class Node:
+    """The parts of a node that serve records; metadata is what the test says."""
+
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+        config = BrokerConfig.embedded({"log.dirs": str(directory), **(settings or {})})
+        self.now_ms = NOW_MS
+        self.directories = LogDirectories([str(directory)], node_id=NODE_ID, random=Random(1))
+        self.image = ClusterImage(self.directories.cluster_id)
+        self.table = PartitionTable()
+        self.upkeep = Upkeep(self.directories, UpkeepIntervals(), lambda: self.now_ms)
+        self.replicas = LocalReplicas(
+            node_id=NODE_ID,
+            image=self.image,
+            table=self.table,
+            directories=self.directories,
+            settings=TopicSettingsTable(config),
+            upkeep=self.upkeep,
+            now_ms=lambda: self.now_ms,
+        )
+        self.broker = Broker(
+            config=config,
+            node_id=NODE_ID,
+            cluster_id=self.directories.cluster_id,
+            image=self.image,
+            partitions=self.table,
+            replicas=self.replicas,
+            handlers=load_handlers(),
+            random=Random(1),
+            fetch_sessions=FetchSessions(10, Random(1)),
+        )
+        self.dispatcher = Dispatcher(self.broker)
+        self._correlation_id = 0
+
+    def open(self, *records: MetadataRecord) -> None:
+        """Start with this metadata."""
+        for record in records:
+            self.image.apply(record)
+        self.directories.open_all(self.replicas.config_of)
+        self.replicas.open_all()
+
+    def commit(self, *records: MetadataRecord) -> None:
+        """Records are committed: apply them and let the replicas follow."""
+        for record in records:
+            self.image.apply(record)
+        self.replicas.on_metadata(records)
+
+    def partition(self, topic: str = "orders", index: int = 0) -> Partition:
+        found = self.table.get(topic, index)
+        assert found is not None
+        return found
+
+    def dispatch(self, message: Message, version: int) -> list[ResponsePart] | Waiting:
+        """What the dispatcher makes of a request."""
+        self._correlation_id += 1
+        frame = memoryview(bytearray(encode_request(message, version, self._correlation_id, "test")))[4:]
+        return self.dispatcher.dispatch(frame, PEER)
+
+    def decode(self, message: Message, version: int, parts: list[ResponsePart]) -> Message:
+        """The response in `parts`, files read."""
+        response = b"".join(
+            part.file.read_at(part.length, part.position) if isinstance(part, FilePart) else part for part in parts
+        )
+        assert int.from_bytes(response[:4], "big") == len(response) - 4
+        api_key = int.from_bytes(encode_request(message, version, 0, None)[4:6], "big")
+        correlation_id, answer = decode_response(api_key, version, response[4:])
+        assert correlation_id == self._correlation_id
+        return answer
+
+    def ask(self, message: Message, version: int) -> Message:
+        """The answer to a request that need not wait."""
+        parts = self.dispatch(message, version)
+        assert isinstance(parts, list), "the request waits"
+        return self.decode(message, version, parts)
+
+    async def wait(self, message: Message, version: int, waiting: Waiting) -> Message:
+        """The answer to a request that waited."""
+        parts = self.dispatcher.encode(waiting.handler, waiting.context, await waiting.answer)
+        return self.decode(message, version, parts)
+
+    def produce(self, *values: bytes, topic: str = "orders", index: int = 0, acks: int = 1) -> tuple[int, int]:
+        """Append one batch; its error code and base offset."""
+        request = produce_request(batch(*values), topic=topic, index=index, acks=acks)
+        response = self.ask(request, 9)
+        assert isinstance(response, ProduceResponse)
+        (answer,) = response.responses[0].partition_responses
+        return answer.error_code, answer.base_offset
+
+
+def batch(*values: bytes, timestamp_ms: int = NOW_MS) -> bytes:
+    """A record batch."""
+    records = [
+        Record(offset=i, timestamp_ms=timestamp_ms + i, key=None, value=value, headers=[])
+        for i, value in enumerate(values)
+    ]
+    return bytes(encode_batch(records))
+
+
+def produce_request(
+    records: bytes | None, *, topic: str = "orders", index: int = 0, acks: int = 1, topic_id: UUID = ZERO_UUID
+) -> ProduceRequest:
+    data = [PartitionProduceData(index=index, records=records)]
+    return ProduceRequest(
+        acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)]
+    )
+
+
+def topic_records(
+    name: str = "orders", *, topic_id: UUID = TOPIC_ID, partitions: int = 1, leader: int = NODE_ID, **configs: str
+) -> list[MetadataRecord]:
+    """What the controller writes for a new topic; configs are keys with underscores for dots."""
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *(
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ),
+        *(
+            PartitionRecord(
+                partition_id=index, topic_id=topic_id, replicas=[NODE_ID], isr=[NODE_ID], leader=leader, leader_epoch=3
+            )
+            for index in range(partitions)
+        ),
+    ]
+
+
+@contextmanager
+def node_on(directory: Path, *records: MetadataRecord, **settings: str) -> Iterator[Node]:
+    """A node that starts with `records` as its metadata and closes cleanly."""
+    node = Node(directory, {key.replace("_", "."): value for key, value in settings.items()})
+    try:
+        node.open(*records)
+        yield node
+        node.directories.close()
+    finally:
+        node.directories.abandon()
