@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.client.blocking_produce import ProducerIdentity
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.record_spans import Integers
 from penstock.pipeline.write_columns import EncodedRecords, partition_numbers, write_columns
 from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, write_crc
@@ -36,12 +37,12 @@ def batches_by_partition(
     """The rows of one topic, encoded for each partition in the order of the rows.
 
     A row goes to the partition that it names, else to that of its key (murmur2, as Java clients choose), else to
-    `without_key`. ValueError for a partition that the topic does not have.
+    `without_key`. PipelineError for a partition that the topic does not have.
     """
     columns = write_columns(batch)
     partitions = partition_numbers(batch)
     if len(partitions) and int(partitions.max()) >= partition_count:
-        raise ValueError(f"column partition: {partitions.max()}, but the topic has {partition_count} partitions")
+        raise PipelineError(f"Column partition is {partitions.max()} in some row, but the topic has {partition_count}.")
     partitions_of_keys(columns.key, partition_count, without_key, partitions)
     return {
         partition: list(encode_records(columns, rows, settings.max_bytes))

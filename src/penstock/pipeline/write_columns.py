@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.record_spans import Integers
 
 BYTES_LIKE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
@@ -73,5 +74,5 @@ def _headers(column: pa.Array | None, count: int) -> tuple[pa.Array, pa.Array, p
     structs = column.flatten()  # leaves out what lies behind null lists
     keys, values = structs.flatten()
     if keys.null_count:
-        raise ValueError("headers: a header without a key cannot be written")
+        raise PipelineError("Column headers has a header without a key in some row.")
     return pa.array(offsets), as_binary(keys), as_binary(values)
