@@ -18,19 +18,22 @@ _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Return the bytes of a message in one of its versions; ValueError for a version that it does not have."""
+    """Return the bytes of a message in one of its versions; errors as in `encode_into`."""
     out = bytearray()
     encode_into(out, message, version)
     return bytes(out)
 
 
 def encode_into(out: bytearray, message: Message, version: int) -> None:
-    """Append the bytes of a message to a buffer."""
+    """Append the bytes of a message; ValueError for a version that it does not have or a value out of range."""
     writer = message.__writers__.get(version)
     if writer is None:
         writer = compile_writer.compile_writer(type(message), version)
         message.__writers__[version] = writer
-    writer(out, message)
+    try:
+        writer(out, message)
+    except struct.error as error:
+        raise ValueError(f"{type(message).__name__} version {version}: {error}") from error
 
 
 def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:

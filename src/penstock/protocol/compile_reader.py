@@ -13,11 +13,13 @@ from penstock.protocol.source import (
     FIXED,
     FIXED_SIZE,
     PACKED_ARRAYS,
+    SHORT_ARRAY,
     Source,
     Version,
     fields_in,
     min_size,
     min_size_of,
+    short_arrays,
 )
 from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer, decode_long_uvarint, decode_uvarint
@@ -74,10 +76,14 @@ class _ReaderSource(Source):
     def _flush(self) -> None:
         if not self._formats:
             return
-        layout = Struct(">" + "".join(self._formats))
-        unpack = self.constant("unpack", layout.unpack_from)
-        self.line(f"{', '.join(self._targets)}, = {unpack}(buf, pos)")
-        self.line(f"pos += {layout.size}")
+        if self._formats == ["B"]:
+            self.line(f"{self._targets[0]} = buf[pos]")
+            self.line("pos += 1")
+        else:
+            layout = Struct(">" + "".join(self._formats))
+            unpack = self.constant("unpack", layout.unpack_from)
+            self.line(f"{', '.join(self._targets)}, = {unpack}(buf, pos)")
+            self.line(f"pos += {layout.size}")
         for line in self._afterwards:
             self.line(line)
         self._formats, self._targets, self._afterwards = [], [], []
@@ -170,7 +176,9 @@ class _ReaderSource(Source):
         self.line(f"if {negative}{length} * {size} > end - pos: refuse({name!r}, {length}, end - pos)")
         if kind in PACKED_ARRAYS:
             assert isinstance(kind, str)
-            self.line(f"{target} = list(unpack_from(f'>{{{length}}}{FIXED[kind]}', buf, pos))")
+            short = self.constant("unpack", tuple(layout.unpack_from for layout in short_arrays(kind)))
+            self.line(f"if {length} < {SHORT_ARRAY}: {target} = list({short}[{length}](buf, pos))")
+            self.line(f"else: {target} = list(unpack_from(f'>{{{length}}}{FIXED[kind]}', buf, pos))")
             self.line(f"pos += {length} * {FIXED_SIZE[kind]}")
         else:
             self._loop(name, kind, target, length, flexible)

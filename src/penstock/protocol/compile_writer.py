@@ -8,7 +8,7 @@ from struct import Struct, pack
 from typing import Any
 
 from penstock.protocol.schema import Field, Message
-from penstock.protocol.source import FIXED, PACKED_ARRAYS, Source, Version, fields_in
+from penstock.protocol.source import FIXED, PACKED_ARRAYS, SHORT_ARRAY, Source, Version, fields_in, short_arrays
 from penstock.protocol.varint import encode_uvarint
 
 Writer = Callable[[bytearray, Any], None]
@@ -108,7 +108,10 @@ class _WriterSource(Source):
         compact = self.name("n")
         self.line(f"{compact} = {length} + 1")
         self.line(f"if {compact} < 128:")
-        self.line(f"    {self._out} += {self._packed([*formats, 'B'], [*values, compact])}")
+        if formats:
+            self.line(f"    {self._out} += {self._packed([*formats, 'B'], [*values, compact])}")
+        else:
+            self.line(f"    {self._out}.append({compact})")
         self.line("else:")
         if formats:
             self.line(f"    {self._out} += {self._packed(formats, values)}")
@@ -145,7 +148,7 @@ class _WriterSource(Source):
         self._length(length, "i", flexible)
         if item.kind in PACKED_ARRAYS:
             assert isinstance(item.kind, str)
-            self.line(f"{self._out} += pack(f'>{{len({items})}}{FIXED[item.kind]}', *{items})")
+            self._packed_array(item.kind, items)
             return
         element = self.name("item")
         self.line(f"for {element} in {items}:")
@@ -153,6 +156,13 @@ class _WriterSource(Source):
         self._value(item.kind, element, False, False, flexible)
         self._flush()
         self.depth -= 1
+
+    def _packed_array(self, kind: str, items: str) -> None:
+        length = self.name("n")
+        short = self.constant("pack", tuple(layout.pack for layout in short_arrays(kind)))
+        self.line(f"{length} = len({items})")
+        self.line(f"if {length} < {SHORT_ARRAY}: {self._out} += {short}[{length}](*{items})")
+        self.line(f"else: {self._out} += pack(f'>{{{length}}}{FIXED[kind]}', *{items})")
 
     def _tagged_fields(self, tagged: dict[str, Field], owner: str) -> None:
         self._flush()

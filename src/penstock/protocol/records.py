@@ -27,6 +27,7 @@ from penstock.protocol.varint import Buffer, decode_varint, encode_varint
 DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
 _SMALLEST_RECORD: Final = 7
 _VARINTS: Final = tuple(encode_varint(value) for value in range(1024))
+_SHORT_VARINTS: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(0x80))
 _NULL: Final = encode_varint(-1)
 
 
@@ -160,12 +161,8 @@ def _refuse(length: int, left: int) -> NoReturn:
 
 
 def _decode_blob(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length = data[at]
-    if length < 0x80:
-        at += 1
-        length = (length >> 1) ^ -(length & 1)
-    else:
-        length, at = decode_varint(data, at)
+    byte = data[at]
+    length, at = (_SHORT_VARINTS[byte], at + 1) if byte < 0x80 else decode_varint(data, at)
     if length < 0:
         return None, at
     stop = at + length
@@ -174,16 +171,7 @@ def _decode_blob(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at:stop], stop
 
 
-def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
-    length, at = decode_varint(data, at)
-    end = at + length
-    if length < 0 or end > len(data):
-        _refuse(length, len(data) - at)
-    timestamp_delta, at = decode_varint(data, at + 1)  # the byte of attributes is unused
-    offset_delta, at = decode_varint(data, at)
-    key, at = _decode_blob(data, at, end)
-    value, at = _decode_blob(data, at, end)
-    count, at = decode_varint(data, at)
+def _decode_headers(data: bytes, at: int, end: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
     if not 0 <= count <= end - at:
         _refuse(count, end - at)
     headers: list[tuple[str, bytes | None]] = []
@@ -191,8 +179,29 @@ def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, i
         name, at = _decode_blob(data, at, end)
         if name is None:
             raise DecodeError("a record has a header without a name")
-        header_value, at = _decode_blob(data, at, end)
-        headers.append((name.decode(), header_value))
+        value, at = _decode_blob(data, at, end)
+        headers.append((name.decode(), value))
+    return headers, at
+
+
+def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
+    # Most numbers take one byte, and a call costs more than the rest of reading it.
+    byte = data[at]
+    length, at = (_SHORT_VARINTS[byte], at + 1) if byte < 0x80 else decode_varint(data, at)
+    end = at + length
+    if length < 0 or end > len(data):
+        _refuse(length, len(data) - at)
+    byte = data[at + 1]  # the byte before it, of attributes, is unused
+    timestamp_delta, at = (_SHORT_VARINTS[byte], at + 2) if byte < 0x80 else decode_varint(data, at + 1)
+    byte = data[at]
+    offset_delta, at = (_SHORT_VARINTS[byte], at + 1) if byte < 0x80 else decode_varint(data, at)
+    key, at = _decode_blob(data, at, end)
+    value, at = _decode_blob(data, at, end)
+    byte = data[at]
+    count, at = (_SHORT_VARINTS[byte], at + 1) if byte < 0x80 else decode_varint(data, at)
+    headers: list[tuple[str, bytes | None]] = []
+    if count:
+        headers, at = _decode_headers(data, at, end, count)
     if at != end:
         raise DecodeError(f"a record of {length} bytes ends {end - at} bytes before it should")
     return Record(header.base_offset + offset_delta, header.base_timestamp + timestamp_delta, key, value, headers), at

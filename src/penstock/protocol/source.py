@@ -1,6 +1,8 @@
 """What the compilers of readers and writers share: wire kinds, and Python source in the making."""
 
 from collections.abc import Callable
+from functools import cache
+from struct import Struct
 from typing import Any, Final
 
 from penstock.protocol.schema import Field, Message, parse_versions
@@ -20,6 +22,13 @@ FIXED_SIZE: Final = {
     "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
 }  # fmt: skip
 PACKED_ARRAYS: Final = frozenset(FIXED) - {"bool", "uuid"}
+SHORT_ARRAY: Final = 16
+
+
+@cache
+def short_arrays(kind: str) -> tuple[Struct, ...]:
+    """Return the layouts of arrays of numbers that have fewer than SHORT_ARRAY items: most have (replicas, isr)."""
+    return tuple(Struct(f">{length}{FIXED[kind]}") for length in range(SHORT_ARRAY))
 
 
 class Version:

@@ -125,6 +125,11 @@ def test_other_versions_are_refused(version: int) -> None:
         decode(JoinGroupRequest, version, b"")
 
 
+def test_a_number_out_of_range_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="JoinGroupRequest version 3"):
+        encode(JoinGroupRequest(session_timeout_ms=1 << 31), 3)
+
+
 def test_nothing_refers_to_the_buffer() -> None:
     data = encode(FULL, 1)
     buffer = bytearray(data)
