@@ -16,7 +16,9 @@ NO_RECOVERY_CHANGE = -1
 UNASSIGNED_DIRECTORY = UUID(int=0)
 """The broker has not said yet in which of its directories the replica lies (KIP-858)."""
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state")
 
 MAX_SHARED = 16_384
 """Beyond this many different lists they are no longer shared: it bounds the table, not the cluster."""

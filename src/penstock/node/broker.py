@@ -12,6 +12,7 @@ from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.handler import Handler
 from penstock.node.partition import Partition
 from penstock.node.partitions import PartitionTable
+from penstock.node.producer_ids import ProducerIds
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -42,6 +43,7 @@ class Broker:
     random: Random = field(default_factory=SystemRandom)
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     broker_epoch: int = -1
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)
 
     def now_ms(self) -> int:
         """The wall clock, in milliseconds since 1970."""

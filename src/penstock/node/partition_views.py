@@ -1,0 +1,30 @@
+"""Partitions as a client of one listener sees them: who leads, and what it has to know if nobody does."""
+
+from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, Endpoint, PartitionImage
+from penstock.protocol.errors import ErrorCode
+
+
+class ListenerView:
+    """The brokers that a listener's clients can reach. Made for one request; its cost is that of the brokers."""
+
+    __slots__ = ("_active", "reachable")
+
+    def __init__(self, image: ClusterImage, listener: str) -> None:
+        self._active = {node: broker for node, broker in image.brokers.items() if not broker.fenced}
+        self.reachable: dict[int, tuple[BrokerImage, Endpoint]] = {
+            node: (broker, endpoint)
+            for node, broker in sorted(self._active.items())
+            if (endpoint := broker.endpoint(listener)) is not None
+        }
+
+    def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
+        """The leader, if clients can reach it; else nobody, and why."""
+        if partition.leader in self.reachable:
+            return partition.leader, ErrorCode.NONE
+        if partition.leader in self._active:
+            return NOBODY, ErrorCode.LISTENER_NOT_FOUND
+        return NOBODY, ErrorCode.LEADER_NOT_AVAILABLE
+
+    def offline(self, partition: PartitionImage) -> list[int]:
+        """The replicas whose brokers are not there."""
+        return [replica for replica in partition.replicas if replica not in self._active]
