@@ -7,7 +7,7 @@ from typing import Final
 from penstock.protocol.messages.index import APIS, ApiKey
 from penstock.protocol.schema import Message
 
-__all__ = ["APIS_BY_KEY", "Api", "ApiKey", "api_of", "is_flexible"]
+__all__ = ["Api", "ApiKey", "api_of", "is_flexible"]
 
 NEVER: Final = 1 << 15
 _FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in APIS.items()}
@@ -65,6 +65,3 @@ def is_flexible(key: int, version: int) -> bool:
 def api_of(key: int) -> Api:
     """Return what is known of an API; ValueError for a key that nobody knows."""
     return Api(ApiKey(key))
-
-
-APIS_BY_KEY: Final = tuple(ApiKey)
