@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import Addresses, check_rules, read_addresses, single_node_warnings
-from penstock.metadata.configs.definitions import ConfigError, ConfigValue, parse_value
+from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.configs.settings import BrokerSettings
@@ -89,14 +89,9 @@ class BrokerConfig(BrokerSettings):
         Raises:
             ConfigError: A value is not allowed; nothing has changed then.
         """
-        before = self.dynamic, self.dynamic_default
-        self.dynamic, self.dynamic_default = _changeable(broker), _changeable(default)
-        try:
-            self._load()
-        except ConfigError:
-            self.dynamic, self.dynamic_default = before
-            self._load()
-            raise
+        changed = _changeable(broker), _changeable(default)
+        self.dynamic, self.dynamic_default = changed
+        self._load()
 
     @property
     def is_broker(self) -> bool:
@@ -127,6 +122,10 @@ class BrokerConfig(BrokerSettings):
 
 
 def _changeable(values: Mapping[str, str]) -> dict[str, str]:
-    return {
+    """Keep the keys that may change, checked."""
+    kept = {
         name: text for name, text in values.items() if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].read_only
     }
+    for name, text in kept.items():
+        parse_value(BROKER_CONFIGS[name], text)
+    return kept
