@@ -1,0 +1,83 @@
+"""A node in a process of its own, started with the command `penstock start`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+
+from penstock.node.properties import ENVIRONMENT_PREFIX
+
+STOP_SECONDS = 30
+KEPT_LINES = 200
+_ADDRESS = re.compile(r"listens on\s+\w+://([^\s,]+)")
+
+
+class ProcessNode:
+    """A node that runs until `stop` or `kill`. Making one starts it, and returns when it answers.
+
+    Raises:
+        RuntimeError: It did not start; the text is what it said.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Start the node."""
+        command = [sys.executable, "-m", "penstock", "start"]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        self.output: deque[str] = deque(maxlen=KEPT_LINES)
+        """The last lines that the node has written."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        self.address = self._read_address()
+        self._reader = threading.Thread(target=self._read_output, name="penstock-output", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Stop the node cleanly with SIGTERM and wait until it has stopped.
+
+        Raises:
+            RuntimeError: It ended with an error; the text is what it said.
+        """
+        self._process.terminate()
+        code = self._process.wait(STOP_SECONDS)
+        self._finish()
+        if code:
+            raise RuntimeError(f"the node ended with exit code {code}: {''.join(self.output)}")
+
+    def kill(self) -> None:
+        """End the node at once with SIGKILL."""
+        self._process.kill()
+        self._process.wait(STOP_SECONDS)
+        self._finish()
+
+    def _read_address(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output.append(line)
+            match = _ADDRESS.search(line)
+            if match:
+                return match[1]
+        self._process.wait(STOP_SECONDS)
+        self._process.stdout.close()
+        raise RuntimeError(f"the node did not start: {''.join(self.output).strip()}")
+
+    def _read_output(self) -> None:
+        assert self._process.stdout is not None
+        self.output.extend(self._process.stdout)
+
+    def _finish(self) -> None:
+        self._reader.join(STOP_SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()

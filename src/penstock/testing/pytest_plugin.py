@@ -1,0 +1,38 @@
+"""Fixtures for tests against a cluster. To use them, put `pytest_plugins = ["penstock.testing.pytest_plugin"]` into
+the `conftest.py` at the root of your tests.
+
+* `penstock_cluster`: a `penstock.testing.Cluster` that the whole session shares.
+* `penstock_bootstrap_servers`: its address, `host:port`.
+* `penstock_config`: the broker keys it is started with; override this fixture to have others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from penstock.testing.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def penstock_config() -> Mapping[str, str]:
+    """Broker keys of the session's cluster, by Kafka's names. Override it in a `conftest.py`."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def penstock_cluster(penstock_config: Mapping[str, str]) -> Iterator[Cluster]:
+    """Start one cluster for the whole session; topics that tests make stay until its end."""
+    from penstock.testing.cluster import Cluster
+
+    with Cluster(config=penstock_config) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def penstock_bootstrap_servers(penstock_cluster: Cluster) -> str:
+    """The address of the session's cluster, `host:port`."""
+    return penstock_cluster.bootstrap_servers

@@ -1,0 +1,62 @@
+"""A node in a thread of this process, with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.node.start import StartError, start_node
+
+LOOPBACK = "127.0.0.1"
+START_SECONDS = 30
+STOP_SECONDS = 30
+
+
+class ThreadNode:
+    """A node that runs until `stop`. Making one starts it, and returns when it answers.
+
+    Raises:
+        RuntimeError: It did not start; the text says why.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Start the node."""
+        self._ready: Future[str] = Future()
+        self._stop = asyncio.Event()
+        try:
+            config = BrokerConfig.embedded(settings)
+        except ConfigError as error:
+            raise RuntimeError(f"the node did not start: {error}") from error
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(config,), name="penstock-node", daemon=True)
+        self._thread.start()
+        try:
+            self.address = self._ready.result(START_SECONDS)
+        except StartError as error:
+            raise RuntimeError(f"the node did not start: {error}") from error
+
+    def stop(self) -> None:
+        """Stop the node cleanly and wait until it has stopped."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            raise RuntimeError(f"the node did not stop within {STOP_SECONDS} seconds")
+
+    def _run(self, config: BrokerConfig) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve(config))
+
+    async def _serve(self, config: BrokerConfig) -> None:
+        try:
+            node = await start_node(config)
+        except BaseException as error:
+            self._ready.set_exception(error)
+            return
+        endpoint = node.endpoints[0]
+        self._ready.set_result(f"{endpoint.host or LOOPBACK}:{endpoint.port}")
+        await self._stop.wait()
+        await node.stop()

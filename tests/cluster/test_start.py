@@ -1,0 +1,135 @@
+"""`penstock start` as a process: what it says, how it stops, and why it refuses."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.cluster.started import ANY_PORT, refused, started
+
+
+def connects(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=10):
+        return True
+
+
+def only_error(directory: Path, *arguments: str) -> str:
+    """The one line with which a node refuses to start."""
+    done = refused(directory, *arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line.removeprefix("Error: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_without_a_file_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: int) -> None:
+    with started(tmp_path, *ANY_PORT) as node:
+        assert connects(node.port)
+        assert node.value("data in") == str(tmp_path / "penstock-data")
+        assert node.value("to stop") == f"Ctrl-C, or kill {node.process.pid}"
+        assert node.ends_after(number) == (0, "stopping\nstopped\n")
+    assert (tmp_path / "penstock-data" / "meta.properties").is_file()
+    assert (tmp_path / "penstock-data" / ".kafka_cleanshutdown").is_file()
+
+
+def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        "process.roles=broker,controller\n"
+        "node.id=7\n"
+        "controller.quorum.voters=7@localhost:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n"
+        "log.dirs=kraft-logs\n"
+        "num.network.threads=3\n"
+        "offsets.topic.replication.factor=1\n"
+    )
+    with started(tmp_path, "server.properties") as node:
+        assert node.said[0].startswith("Penstock ")
+        assert "node 7 of cluster" in node.said[0]
+        assert connects(node.port)
+    assert "node.id=7" in (tmp_path / "kraft-logs" / "meta.properties").read_text()
+
+
+def test_set_goes_before_the_environment(tmp_path: Path) -> None:
+    more = {"PENSTOCK_LOG_DIRS": "from-environment", "PENSTOCK_NODE_ID": "8"}
+    with started(tmp_path, *ANY_PORT, "--set", "node.id=9", more=more) as node:
+        assert "node 9 of cluster" in node.said[0]
+        assert node.value("data in") == str(tmp_path / "from-environment")
+
+
+def test_a_misspelt_key_is_a_warning(tmp_path: Path) -> None:
+    with started(tmp_path, *ANY_PORT, "--set", "num.partitons=3") as node:
+        assert node.said[0] == "warning: unknown key num.partitons; did you mean num.partitions?"
+        assert connects(node.port)
+
+
+def test_after_kill_it_starts_again_as_the_same_cluster(tmp_path: Path) -> None:
+    with started(tmp_path, *ANY_PORT) as node:
+        first = node.said[0]
+        assert node.ends_after(signal.SIGKILL)[0] == -signal.SIGKILL
+    with started(tmp_path, *ANY_PORT) as node:
+        assert node.said[0] == first
+        assert connects(node.port)
+
+
+def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = only_error(tmp_path, "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}")
+    assert f"127.0.0.1:{port}" in line
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    line = only_error(tmp_path, *ANY_PORT, "--set", "log.dirs=file/data")
+    assert "file/data" in line
+
+
+def test_a_directory_of_another_node_is_one_line(tmp_path: Path) -> None:
+    with started(tmp_path, *ANY_PORT) as node:
+        node.ends_after(signal.SIGTERM)
+    line = only_error(tmp_path, *ANY_PORT, "--set", "node.id=2")
+    assert "penstock-data" in line
+    assert "2" in line
+
+
+def test_a_directory_of_another_cluster_is_one_line(tmp_path: Path) -> None:
+    clusters = []
+    for name in ("one", "two"):
+        with started(tmp_path, *ANY_PORT, "--set", f"log.dirs={name}") as node:
+            clusters.append(node.said[0])
+            node.ends_after(signal.SIGTERM)
+    assert clusters[0] != clusters[1]
+    line = only_error(tmp_path, *ANY_PORT, "--set", "log.dirs=one,two")
+    assert "cluster" in line
+
+
+def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
+    with started(tmp_path, *ANY_PORT):
+        line = only_error(tmp_path, *ANY_PORT)
+    assert "penstock-data" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "num.partitions=none"], "num.partitions: 'none' is not allowed; expected an int of at least 1"),
+        (["--set", "num.partitions"], "--set num.partitions: expected key=value"),
+        (["nothing.properties"], "nothing.properties: cannot be read: No such file or directory"),
+        (["--set", "process.roles="], "process.roles: '' is not allowed; expected broker,controller"),
+        (["--set", "listeners=SSL://127.0.0.1:0"], "SSL listeners are not there yet"),
+    ],
+)
+def test_a_bad_setting_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    assert says in only_error(tmp_path, *arguments)
+    assert not (tmp_path / "penstock-data").exists()
+
+
+def test_an_unknown_option_is_a_wrong_use(tmp_path: Path) -> None:
+    done = refused(tmp_path, "--port", "9092")
+    assert done.returncode == 2
+    assert "No such option '--port'" in done.stderr
