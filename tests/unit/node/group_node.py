@@ -1,0 +1,148 @@
+"""A broker that is just enough for groups: real logs in a directory, metadata that a test hands in."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.open_files import OpenFiles
+from penstock.log.partition_log import PartitionLog
+from penstock.log.removals import Removals
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    MetadataRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from penstock.node.broker import Broker
+from penstock.node.group_driver import OFFSETS_TOPIC, GroupDriver
+from penstock.node.handler import RequestContext
+from penstock.node.partition import Partition
+from penstock.node.partitions import PartitionTable
+from penstock.protocol.schema import Message
+
+CONFIG = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
+OFFSETS_ID = UUID(int=7)
+FLIGHTS_ID = UUID(int=8)
+
+
+class Table(PartitionTable):
+    """The partitions that a test puts in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[tuple[str, int], Partition] = {}
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self.held.get((topic, index))
+
+
+class Submissions:
+    """A controller that only notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.commands: list[Message] = []
+        self.reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def submit(self, command: Message) -> asyncio.Future[Any]:
+        self.commands.append(command)
+        return self.reply
+
+
+class GroupNode:
+    """Node 1; `isr` is that of each partition of `__consumer_offsets`."""
+
+    def __init__(self, directory: Path, *, partitions: int = 2, isr: tuple[int, ...] = (1,)) -> None:
+        self.directory = directory
+        self.partitions = partitions
+        self.isr = isr
+        self.table = Table()
+        self.controller = Submissions()
+        self.broker = Broker(
+            config=BrokerConfig(CONFIG | {"log.dirs": str(directory)}),
+            node_id=1,
+            cluster_id="cluster",
+            image=ClusterImage(),
+            partitions=self.table,
+            controller=self.controller,
+            random=Random(5),
+        )
+        self.driver = self.broker.groups = GroupDriver(self.broker)
+        self.tell(
+            RegisterBrokerRecord(
+                broker_id=1,
+                fenced=False,
+                end_points=[BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+            )
+        )
+
+    def tell(self, *records: MetadataRecord) -> None:
+        """These records are committed."""
+        for record in records:
+            self.broker.image.apply(record)
+        self.driver.on_metadata(records)
+
+    def open_log(self, index: int) -> PartitionLog:
+        directory = self.directory / f"{OFFSETS_TOPIC}-{index}"
+        directory.mkdir(exist_ok=True)
+        disk = Disk()
+        return PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), OFFSETS_TOPIC, index, LogConfig())
+
+    def create_offsets_topic(self, leaders: Sequence[int] = (1, 1)) -> None:
+        """The topic is there; this node holds its partitions, and leads those whose leader it is."""
+        records: list[MetadataRecord] = [TopicRecord(name=OFFSETS_TOPIC, topic_id=OFFSETS_ID)]
+        for index, leader in enumerate(leaders):
+            partition = Partition(OFFSETS_TOPIC, index, OFFSETS_ID, self.open_log(index))
+            if leader == 1:
+                partition.lead(1, 0, self.isr)
+            self.table.held[OFFSETS_TOPIC, index] = partition
+            records.append(partition_record(OFFSETS_ID, index, leader, self.isr))
+        self.tell(*records)
+
+    def create_flights(self) -> None:
+        self.tell(
+            TopicRecord(name="flights", topic_id=FLIGHTS_ID),
+            *(partition_record(FLIGHTS_ID, index, 1, (1,)) for index in range(3)),
+        )
+
+    def delete_flights(self) -> None:
+        self.tell(RemoveTopicRecord(topic_id=FLIGHTS_ID))
+
+    async def ready(self) -> None:
+        """Everything that is led here has been read."""
+        while not all(led.is_loaded for led in self.driver._led.values()):
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.driver.stop()
+        for partition in self.table.held.values():
+            partition.log.close()
+
+
+def partition_record(topic_id: UUID, index: int, leader: int, isr: Sequence[int]) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index, topic_id=topic_id, leader=leader, leader_epoch=0, replicas=[*isr], isr=[*isr]
+    )
+
+
+def context(api_key: int, api_version: int) -> RequestContext:
+    return RequestContext(api_key, api_version, 1, "anna", "10.0.0.1", "PLAINTEXT", 1)
+
+
+async def ask(handler: Any, node: GroupNode, api_version: int, request: Message) -> Any:
+    """What a handler answers in the end."""
+    answer = handler(node.broker, context(0, api_version), request)
+    return await answer if hasattr(answer, "__await__") else answer
