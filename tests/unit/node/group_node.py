@@ -107,7 +107,7 @@ class GroupNode:
         for index, leader in enumerate(leaders):
             partition = Partition(OFFSETS_TOPIC, index, OFFSETS_ID, self.open_log(index))
             if leader == 1:
-                partition.lead(1, 0, self.isr)
+                partition.lead(1, 0, self.isr, 0)
             self.table.held[OFFSETS_TOPIC, index] = partition
             records.append(partition_record(OFFSETS_ID, index, leader, self.isr))
         self.tell(*records)

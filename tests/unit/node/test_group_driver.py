@@ -212,7 +212,7 @@ async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None
     for index, partition in enumerate(list(node.table.held.values())):
         partition.stop_leading(1)
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
-        partition.lead(1, 2, (1,))
+        partition.lead(1, 2, (1,), 0)
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=1, isr=[1]))
     await node.ready()
     assert await committed(node) == {("flights", 0): 5}  # The follower is out of sync: what was appended is committed.
