@@ -23,11 +23,13 @@ def produce(bootstrap: str, topic: str, records: list[Sent], **settings: Any) ->
     """Send in order to partition 0; the offsets that the broker gave."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     offsets: list[int] = []
+    errors: list[Any] = []
 
     def delivered(error: Any, message: Any) -> None:
         if error is not None:
-            raise KafkaException(error)
-        offsets.append(message.offset())
+            errors.append(error)
+        else:
+            offsets.append(message.offset())
 
     for record in records:
         producer.produce(
@@ -40,6 +42,9 @@ def produce(bootstrap: str, topic: str, records: list[Sent], **settings: Any) ->
             on_delivery=delivered,
         )
     assert producer.flush(WAIT_S) == 0
+    del producer
+    if errors:
+        raise KafkaException(errors[0])
     return offsets
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from tests.wire.records import CODECS, RECORDS, Sent
+from tests.wire.records import CODECS, Sent
+from tests.wire.records import RECORDS as ALL_RECORDS
 
 WAIT_S = 30
+RECORDS = [record for record in ALL_RECORDS if all(value is not None for _, value in record.headers)]
+"""It refuses to send a header without a value."""
 
 
 def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> list[int]:
@@ -23,14 +28,13 @@ def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> list
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_brings_back_what_was_sent(bootstrap: str, topic: str, codec: str) -> None:
-    # It asks for the key to be there or None, and sends an empty header value as it is.
     assert produce(bootstrap, topic, codec, RECORDS) == list(range(len(RECORDS)))
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=WAIT_S * 1000)
     consumer.assign([TopicPartition(topic, 0)])
     consumer.seek(TopicPartition(topic, 0), 0)
     received = [
         Sent(message.key, message.value, message.timestamp, list(message.headers))
-        for message, _ in zip(consumer, RECORDS, strict=False)
+        for message in islice(consumer, len(RECORDS))
     ]
     consumer.close()
     assert received == RECORDS
@@ -49,7 +53,7 @@ def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str) -> None:
             max_poll_records=count,
             consumer_timeout_ms=WAIT_S * 1000,
         )
-        values = [message.value for message, _ in zip(consumer, range(count), strict=False)]
+        values = [message.value for message in islice(consumer, count)]
         consumer.commit()
         consumer.close()
         return values
