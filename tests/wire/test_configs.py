@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package re-exports them without saying so
     AdminClient,
     AlterConfigOpType,
@@ -135,6 +135,34 @@ def test_a_broker_key_holds_for_topics_at_once(admin: AdminClient, topic: str) -
     assert ConfigSource(entry.source) is ConfigSource.DYNAMIC_BROKER_CONFIG
     altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.DELETE, "message.max.bytes", ""))
     assert described(admin, ResourceType.TOPIC, topic)["max.message.bytes"].value == "1048588"
+
+
+def sent(cluster: Cluster, topic: str, size: int) -> KafkaError | None:
+    """Send one record; the error that came back."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, b"x" * size, on_delivery=lambda error, message: errors.append(error))
+    producer.flush(10)
+    (error,) = errors
+    return error
+
+
+def test_a_change_of_a_broker_key_reaches_the_running_node(cluster: Cluster, admin: AdminClient, topic: str) -> None:
+    altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.SET, "message.max.bytes", "1000"))
+    error = sent(cluster, topic, 2000)
+    assert error is not None
+    assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.DELETE, "message.max.bytes", ""))
+    assert sent(cluster, topic, 2000) is None
+
+
+def test_a_topic_goes_before_its_broker(cluster: Cluster, admin: AdminClient, topic: str) -> None:
+    altered(admin, ResourceType.TOPIC, topic, (AlterConfigOpType.SET, "max.message.bytes", "1000"))
+    error = sent(cluster, topic, 2000)
+    assert error is not None
+    assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    altered(admin, ResourceType.TOPIC, topic, (AlterConfigOpType.SET, "max.message.bytes", "3000"))
+    assert sent(cluster, topic, 2000) is None
 
 
 def test_a_key_of_the_file_does_not_change_while_the_broker_runs(admin: AdminClient) -> None:

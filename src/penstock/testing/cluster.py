@@ -68,8 +68,8 @@ class Cluster:
         if self._node is not None:
             raise RuntimeError("the cluster runs already")
         settings = {"log.dirs": str(self._directory / "data")} | self._config
-        if self._address is not None:
-            settings["listeners"] = f"PLAINTEXT://{self._address}"
+        if self._address is not None and settings["listeners"].endswith(":0"):
+            settings["listeners"] = settings["listeners"].rpartition(":")[0] + ":" + self._address.rpartition(":")[2]
         self._node = self._started(settings)
         self._address = self._node.address
         return self

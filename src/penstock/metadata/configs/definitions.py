@@ -47,8 +47,8 @@ class ConfigError(ValueError):
 
     def __init__(self, key: str, value: str | None, allowed: str) -> None:
         """Keep the parts, so that a caller can tell which key is at fault."""
-        shown = "no value" if value is None else f"{value!r}"
-        super().__init__(f"{key}: {shown} is not allowed; expected {allowed}")
+        found = "it is not set" if value is None else f"{value!r} is not allowed"
+        super().__init__(f"{key}: {found}; expected {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed
