@@ -24,6 +24,8 @@ from penstock.protocol.source import (
 from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer, decode_long_uvarint, decode_uvarint
 
+_MAKE = {"string": 'str(buf[pos:stop], "utf-8")', "slice": "buf[pos:stop]"}
+
 Reader = Callable[[Buffer, int, int], tuple[Any, int]]
 
 
@@ -149,7 +151,7 @@ class _ReaderSource(Source):
 
     def _blob(self, name: str, kind: str, target: str, nullable: bool, flexible: bool) -> None:
         length = self._length("h" if kind == "string" else "i", flexible)
-        make = 'str(buf[pos:stop], "utf-8")' if kind == "string" else "bytes(buf[pos:stop])"
+        make = _MAKE.get(kind, "bytes(buf[pos:stop])")
         if nullable:
             self.line(f"if {length} < 0:")
             self.line(f"    {target} = None")

@@ -1,50 +1,53 @@
-"""Produce requests and responses, versions 3 to 13, by hand: each produced batch pays for what is done here.
+"""Produce requests and responses, versions 3 to 13: each produced batch pays for what is done here.
 
 Records are slices of the frame and never copied. The usual response, in which no partition has more to say than
-numbers, is packed here; any other goes through the codec.
+numbers, is packed by hand; any other goes through the codec.
 """
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Final
 from uuid import UUID
 
 from penstock.protocol.api import ApiKey
-from penstock.protocol.errors import DecodeError
-from penstock.protocol.framing import encode_response, skip_tagged_fields
-from penstock.protocol.uuids import ZERO_UUID, uuid_of
-from penstock.protocol.varint import decode_uvarint, encode_uvarint
+from penstock.protocol.codec import decode
+from penstock.protocol.framing import encode_response
+from penstock.protocol.schema import Message, array, field
+from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.varint import encode_uvarint
 
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 VERSIONS: Final = range(3, 14)
 
-_UUID_SIZE: Final = 16
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
-_TWO_INT32: Final = struct.Struct(">ii")
-_ACKS_TIMEOUT: Final = struct.Struct(">hi")
-_ACKS_TIMEOUT_COUNT: Final = struct.Struct(">hii")
 
 
-@dataclass(slots=True)
-class ProduceTopic:
+class ProducePartition(Message):
+    """The records for one partition: one batch, which is still to be checked."""
+
+    index: int = field("int32", "3+", default=0)
+    records: memoryview | None = field("slice", "3+", nullable="3+", default=None)
+
+
+class ProduceTopic(Message):
     """What a request holds for one topic: by name before version 13, by id from then on."""
 
-    name: str
-    topic_id: UUID
-    partitions: list[tuple[int, memoryview | None]]
+    topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
+    name: str = field("string", "3-12", default="")
+    partitions: list[ProducePartition] = array(ProducePartition, "3+", default_factory=list)
 
 
-@dataclass(slots=True)
-class ProduceFrame:
+class ProduceFrame(Message, versions="3-13", flexible="9+"):
     """A produce request whose records still lie in its frame."""
 
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-    topics: list[ProduceTopic]
+    transactional_id: str | None = field("string", "3+", nullable="3+", default=None)
+    acks: int = field("int16", "3+", default=0)
+    timeout_ms: int = field("int32", "3+", default=0)
+    topics: list[ProduceTopic] = array(ProduceTopic, "3+", default_factory=list)
 
 
 @dataclass(slots=True)
@@ -67,7 +70,7 @@ class ProduceTopicResult:
 
     name: str
     topic_id: UUID = ZERO_UUID
-    partitions: list[PartitionResult] = field(default_factory=list)
+    partitions: list[PartitionResult] = dataclass_field(default_factory=list)
 
 
 def parse_produce(frame: memoryview, position: int, version: int) -> ProduceFrame:
@@ -75,102 +78,8 @@ def parse_produce(frame: memoryview, position: int, version: int) -> ProduceFram
 
     The records are slices of `frame`: they are good as long as its buffer is.
     """
-    parse = _parse_flexible if version >= FLEXIBLE_FROM else _parse_old
-    try:
-        return parse(frame, position, version)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError(f"produce request version {version}: {error}") from error
-
-
-def _slice_end(position: int, length: int, end: int) -> int:
-    stop = position + length
-    if length < 0 or stop > end:
-        raise DecodeError(f"a produce request declares a length of {length} with {end - position} bytes left")
-    return stop
-
-
-def _checked_count(count: int) -> int:
-    if count < 0:
-        raise DecodeError("a produce request has null in the place of an array")
-    return count
-
-
-def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceFrame:
-    end = len(frame)
-    transactional_id = None
-    length, position = decode_uvarint(frame, position)
-    if length:
-        stop = _slice_end(position, length - 1, end)
-        transactional_id = str(frame[position:stop], "utf-8")
-        position = stop
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
-    count, position = decode_uvarint(frame, position + _ACKS_TIMEOUT.size)
-    topics = []
-    for _ in range(_checked_count(count - 1)):
-        name, topic_id = "", ZERO_UUID
-        if version >= TOPIC_IDS_FROM:
-            stop = _slice_end(position, _UUID_SIZE, end)
-            topic_id = uuid_of(bytes(frame[position:stop]))
-        else:
-            length, position = decode_uvarint(frame, position)
-            stop = _slice_end(position, length - 1, end)
-            name = str(frame[position:stop], "utf-8")
-        partitions, position = _flexible_partitions(frame, stop, end)
-        topics.append(ProduceTopic(name, topic_id, partitions))
-    if frame[position]:
-        skip_tagged_fields(frame, position)
-    return ProduceFrame(transactional_id, acks, timeout_ms, topics)
-
-
-def _flexible_partitions(frame: memoryview, position: int, end: int) -> tuple[list[tuple[int, memoryview | None]], int]:
-    partitions: list[tuple[int, memoryview | None]] = []
-    count, position = decode_uvarint(frame, position)
-    for _ in range(_checked_count(count - 1)):
-        (index,) = _INT32.unpack_from(frame, position)
-        length, position = decode_uvarint(frame, position + _INT32.size)
-        if length:
-            stop = _slice_end(position, length - 1, end)
-            partitions.append((index, frame[position:stop]))
-            position = stop
-        else:
-            partitions.append((index, None))
-        position = skip_tagged_fields(frame, position) if frame[position] else position + 1
-    position = skip_tagged_fields(frame, position) if frame[position] else position + 1
-    return partitions, position
-
-
-def _parse_old(frame: memoryview, position: int, version: int) -> ProduceFrame:
-    del version
-    end = len(frame)
-    transactional_id = None
-    (length,) = _INT16.unpack_from(frame, position)
-    position += _INT16.size
-    if length >= 0:
-        stop = _slice_end(position, length, end)
-        transactional_id = str(frame[position:stop], "utf-8")
-        position = stop
-    acks, timeout_ms, count = _ACKS_TIMEOUT_COUNT.unpack_from(frame, position)
-    position += _ACKS_TIMEOUT_COUNT.size
-    topics = []
-    for _ in range(_checked_count(count)):
-        (length,) = _INT16.unpack_from(frame, position)
-        position += _INT16.size
-        stop = _slice_end(position, length, end)
-        name = str(frame[position:stop], "utf-8")
-        (partition_count,) = _INT32.unpack_from(frame, stop)
-        position = stop + _INT32.size
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(_checked_count(partition_count)):
-            index, length = _TWO_INT32.unpack_from(frame, position)
-            position += _TWO_INT32.size
-            if length < 0:
-                partitions.append((index, None))
-                continue
-            stop = _slice_end(position, length, end)
-            partitions.append((index, frame[position:stop]))
-            position = stop
-        topics.append(ProduceTopic(name, ZERO_UUID, partitions))
-    return ProduceFrame(transactional_id, acks, timeout_ms, topics)
+    request, _ = decode(ProduceFrame, version, frame, position)
+    return request
 
 
 _LENGTH_CORRELATION: Final = struct.Struct(">ii")

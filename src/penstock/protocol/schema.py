@@ -11,7 +11,8 @@ Versions are written as Kafka writes them: "2+", "1-4", "3". Structures inside a
 out `versions` and take those of the message that they stand in. Classes are cheap to create, because a broker imports
 hundreds at its start: what costs time (`__init__`, readers, writers) is compiled when it is first used.
 
-Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, records, uuid, or a message class.
+Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, records, uuid, or a message class; and
+`slice`: bytes that are not copied but stay in the buffer that was read, as a memoryview of it.
 """
 
 from collections.abc import Callable

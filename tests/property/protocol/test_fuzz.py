@@ -57,8 +57,8 @@ def test_mutated_produce_frames(version: int) -> None:
     data = encode(filled(cls), version)
     for _ in range(1000):
         frame = memoryview(mutated(data, source))
-        by_hand = survives(lambda frame=frame: parse_produce(frame, 0, version))  # type: ignore[misc]
-        assert by_hand == survives(lambda frame=frame: decode(cls, version, frame))  # type: ignore[misc]
+        as_slices = survives(lambda frame=frame: parse_produce(frame, 0, version))  # type: ignore[misc]
+        assert as_slices == survives(lambda frame=frame: decode(cls, version, frame))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("version", range(4, 19))

@@ -46,8 +46,8 @@ def test_a_request_is_sliced_not_copied(version: int) -> None:
     assert [topic.name for topic in parsed.topics] == names
     assert [topic.topic_id for topic in parsed.topics] == [TOPIC_ID if version >= 13 else ZERO_UUID] * 2
     for topic in parsed.topics:
-        assert [index for index, _ in topic.partitions] == [0, 5, 6]
-        first, none, _ = (records for _, records in topic.partitions)
+        assert [partition.index for partition in topic.partitions] == [0, 5, 6]
+        first, none, _ = (partition.records for partition in topic.partitions)
         assert none is None
         assert first is not None
         assert first.obj is buffer

@@ -45,7 +45,7 @@ def produce(
     pending: list[Pending] = []
     append = _Append(broker, context, request, pending)
     for topic in request.topics:
-        partitions = [append(topic, index, records) for index, records in topic.partitions]
+        partitions = [append(topic, asked.index, asked.records) for asked in topic.partitions]
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
     if request.acks == 0:
         _close_on_error(results)
