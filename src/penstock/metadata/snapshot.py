@@ -5,6 +5,7 @@ within the file. The file's name says which part of the log it stands for: the o
 contains, and that record's leader epoch.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -16,11 +17,18 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 
 RECORDS_PER_BATCH = 1024
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 def snapshot_name(end_offset: int, leader_epoch: int) -> str:
     """The file's name for a snapshot of all records before `end_offset`."""
     return f"{end_offset:020d}-{leader_epoch:010d}.checkpoint"
+
+
+def parse_snapshot_name(name: str) -> tuple[int, int] | None:
+    """The end offset and the leader epoch in a snapshot's name; None for the name of something else."""
+    match = _NAME.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def encode_snapshot(

@@ -180,6 +180,8 @@ class ControllerDriver:
                 listener(records)
             except Exception:
                 logger.exception("%r failed on committed metadata up to offset %d", listener, last_offset)
+        if self._controller is not None:
+            self._log.snapshot_if_due(self.image)
 
 
 def _copy(image: ClusterImage) -> ClusterImage:

@@ -2,7 +2,7 @@
 
 Contract, which holds as well once several nodes agree on the log:
 
-* `replay` hands all committed records to `on_committed`, in the order of the log;
+* `replay` hands all that is committed to `on_committed`: the newest snapshot, then the records after it;
 * `lead` begins a new leader epoch with a control record;
 * `append` writes the records as one batch and returns a future; when they are committed, `on_committed` gets them
   first, then the future is done. Futures complete in the order of the appends. An append of no records completes when
@@ -21,9 +21,11 @@ from typing import Protocol
 
 from penstock.log.disk import Disk
 from penstock.metadata.control_records import leader_change_batch
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import metadata_records
+from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
 from penstock.node.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -65,6 +67,12 @@ class BatchLog(Protocol):
     def flush(self) -> None:
         """Brings everything to the disk."""
 
+    def advance_log_start(self, offset: int) -> None:
+        """What is before `offset` is no longer needed."""
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Deletes segments that are no longer needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Append:
@@ -78,8 +86,16 @@ class _Append:
 class MetadataLog:
     """The metadata log of a quorum of one."""
 
-    def __init__(self, log: BatchLog, disk: Disk, node_id: int, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        log: BatchLog,
+        disk: Disk,
+        node_id: int,
+        now_ms: Callable[[], int],
+        limits: SnapshotLimits = SnapshotLimits(),  # noqa: B008  it never changes
+    ) -> None:
         self._log = log
+        self._snapshots = MetadataSnapshots(disk, log.directory, limits, now_ms())
         self._disk = disk
         self._node_id = node_id
         self._now_ms = now_ms
@@ -96,10 +112,18 @@ class MetadataLog:
         return self._log.log_end_offset
 
     def replay(self) -> None:
-        """Hands all records of the log to `on_committed`. DecodeError if one makes no sense."""
-        for header, records in self._batches():
-            self.on_committed(records, header.last_offset)
+        """Hands the newest snapshot and all records after it to `on_committed`. DecodeError if one makes no sense."""
+        offset = self._log.log_start_offset
+        snapshot = self._snapshots.load()
+        if snapshot is not None:
+            self.leader_epoch, offset = snapshot.leader_epoch, snapshot.end_offset
+            if self.next_offset < offset:
+                raise DecodeError(f"{TOPIC}-0 ends at offset {self.next_offset}, its snapshot goes up to {offset}")
+            self.on_committed(snapshot.records, snapshot.end_offset - 1)
+        for header, records in self._batches(offset):
+            self._snapshots.note(header.size_in_bytes)
             self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
+            self.on_committed(records, header.last_offset)
 
     async def lead(self) -> int:
         """Begins the next leader epoch and returns it when that is on the disk."""
@@ -124,17 +148,36 @@ class MetadataLog:
         if records:
             now_ms = self._now_ms()
             batch = [Record(timestamp_ms=now_ms, value=encode_record(record)) for record in records]
-            self._write(encode_batch(batch, partition_leader_epoch=self.leader_epoch, base_offset=self.next_offset))
+            encoded = encode_batch(batch, partition_leader_epoch=self.leader_epoch, base_offset=self.next_offset)
+            self._write(encoded)
+            self._snapshots.note(len(encoded))
         return self._wait(records)
+
+    def snapshot_if_due(self, image: ClusterImage) -> None:
+        """Begins to write a snapshot if one is due. `image` is what all committed records made."""
+        now_ms = self._now_ms()
+        if self._snapshots.is_due(now_ms):
+            end_offset = image.offset + 1
+            written = self._snapshots.write(
+                image.records(), end_offset=end_offset, leader_epoch=self.leader_epoch, now_ms=now_ms
+            )
+            written.add_done_callback(lambda done: self._trim(done, end_offset))
 
     async def close(self) -> None:
         """Waits for what was appended."""
         if self._waiting:
             await asyncio.wait([self._waiting[-1].done])
+        await self._snapshots.close()
 
-    def _batches(self) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
-        """The batches of metadata records; control batches are for the quorum alone."""
-        offset, end_offset = self._log.log_start_offset, self._log.log_end_offset
+    def _trim(self, written: asyncio.Future[None], end_offset: int) -> None:
+        """Lets go of what a snapshot has: whole segments before it are deleted."""
+        if not written.cancelled() and written.exception() is None:
+            self._log.advance_log_start(end_offset)
+            self._log.apply_retention(self._now_ms())
+
+    def _batches(self, offset: int) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
+        """The batches of metadata records from `offset` on; control batches are for the quorum alone."""
+        end_offset = self._log.log_end_offset
         while offset < end_offset:
             data = self._log.read(offset, READ_BYTES).read()
             if not data:

@@ -38,6 +38,7 @@ from penstock.node.group_driver import GroupDriver
 from penstock.node.handler import load_handlers
 from penstock.node.log_configs import TopicSettingsTable
 from penstock.node.metadata_log import TOPIC, MetadataLog
+from penstock.node.metadata_snapshots import SnapshotLimits
 from penstock.node.partitions import PartitionTable
 from penstock.node.registration import UNKNOWN_EPOCH, BrokerIdentity, join
 from penstock.node.replicas import LocalReplicas
@@ -207,7 +208,7 @@ def _controller(
 ) -> ControllerDriver:
     log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, _metadata_log_config(config))
     return ControllerDriver(
-        MetadataLog(log, directories.open_files.disk, config.node_id, wall_clock_ms),
+        MetadataLog(log, directories.open_files.disk, config.node_id, wall_clock_ms, _snapshot_limits(config)),
         image,
         ControllerSettings(
             rules=DefinedConfigs(config.static),
@@ -218,6 +219,13 @@ def _controller(
         random,
         node_id=config.node_id,
         now_ms=wall_clock_ms,
+    )
+
+
+def _snapshot_limits(config: BrokerConfig) -> SnapshotLimits:
+    return SnapshotLimits(
+        max_bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
     )
 
 

@@ -4,7 +4,13 @@ import pytest
 
 from penstock.metadata.control_records import ControlType, control_type, leader_change_batch
 from penstock.metadata.records import MetadataRecord, TopicRecord
-from penstock.metadata.snapshot import RECORDS_PER_BATCH, decode_snapshot, encode_snapshot, snapshot_name
+from penstock.metadata.snapshot import (
+    RECORDS_PER_BATCH,
+    decode_snapshot,
+    encode_snapshot,
+    parse_snapshot_name,
+    snapshot_name,
+)
 from penstock.protocol.batch import read_header
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError
@@ -48,6 +54,9 @@ def test_a_file_that_was_cut_off_anywhere_is_refused() -> None:
 def test_the_name_sorts_by_offset_then_epoch() -> None:
     assert snapshot_name(0, 0) == "00000000000000000000-0000000000.checkpoint"
     assert snapshot_name(42, 7) == "00000000000000000042-0000000007.checkpoint"
+    assert parse_snapshot_name(snapshot_name(42, 7)) == (42, 7)
+    assert parse_snapshot_name("00000000000000000042-0000000007.checkpoint.tmp") is None
+    assert parse_snapshot_name("leader-epoch-checkpoint") is None
 
 
 def test_a_leader_begins_its_epoch_with_a_control_record() -> None:

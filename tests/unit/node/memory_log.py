@@ -9,6 +9,12 @@ class MemorySlice:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
+    def advance_log_start(self, offset: int) -> None:
+        self.start_offset = offset
+
+    def apply_retention(self, now_ms: int) -> int:
+        return 0
+
     def read(self) -> bytes:
         return self._data
 
@@ -20,6 +26,7 @@ class MemoryLog:
         self.directory = directory
         self.batches = batches if batches is not None else []
         self.syncs = 0
+        self.start_offset = 0
         self.write_error: Exception | None = None
         self.sync_error: Exception | None = None
         self.open = threading.Event()
@@ -28,7 +35,7 @@ class MemoryLog:
 
     @property
     def log_start_offset(self) -> int:
-        return 0
+        return self.start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -42,6 +49,12 @@ class MemoryLog:
         assert header.size_in_bytes == len(batches)
         self.batches.append(bytes(batches))
         return header.last_offset
+
+    def advance_log_start(self, offset: int) -> None:
+        self.start_offset = offset
+
+    def apply_retention(self, now_ms: int) -> int:
+        return 0
 
     def read(self, offset: int, max_bytes: int) -> MemorySlice:
         found = next(n for n, batch in enumerate(self.batches) if read_header(batch, 0).last_offset >= offset)

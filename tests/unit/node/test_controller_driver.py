@@ -20,8 +20,9 @@ from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.node import controller_driver
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.metadata_log import BatchLog, MetadataLog
+from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
 from penstock.node.registration import BrokerIdentity, join
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -29,10 +30,10 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 NODE = 1
 
 
-def driver_over(log: BatchLog, cluster_id: str = "cluster") -> ControllerDriver:
+def driver_over(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
     return ControllerDriver(
-        MetadataLog(log, Disk(), NODE, lambda: 1_000),
-        ClusterImage(cluster_id),
+        MetadataLog(log, Disk(), NODE, lambda: 1_000, limits),
+        ClusterImage("cluster"),
         ControllerSettings(rules=DefinedConfigs({})),
         random.Random(1),
         node_id=NODE,
@@ -47,8 +48,8 @@ def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
     )
 
 
-async def started(log: BatchLog) -> ControllerDriver:
-    driver = driver_over(log)
+async def started(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
+    driver = driver_over(log, limits)
     await driver.start()
     await join(driver, identity())
     return driver
@@ -236,3 +237,67 @@ async def test_after_a_clean_stop_leader_epochs_stay(tmp_path: Path) -> None:
     await again.start()
     await join(again, identity(run=2, previous_epoch=driver.image.brokers[NODE].epoch))
     assert again.image.topics["flights"].partitions[0].leader_epoch == 0
+
+
+def checkpoints(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*.checkpoint"))
+
+
+async def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = on_disk(directory)
+    driver = await started(log, SnapshotLimits(max_bytes_between=2_000))
+    for number in range(60):
+        await driver.submit(create(f"topic-{number}"))
+        await driver.submit(DeleteTopicsRequest(topic_names=[f"topic-{number - 1}"]))
+    await driver.stop()
+    (name,) = checkpoints(directory)
+    assert 0 < int(name.partition("-")[0]) <= driver.image.offset + 1
+    assert log.log_start_offset > 0
+    log.close()
+
+    again = driver_over(on_disk(directory))
+    await again.start()
+    assert list(again.image.records()) == list(driver.image.records())
+    assert list(again.image.topics) == ["topic-59"]
+    assert again.image.offset == driver.image.offset
+    assert again.image.controller_epoch == 2
+
+
+async def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = on_disk(directory)
+    driver = await started(log, SnapshotLimits(max_bytes_between=1))
+    await driver.submit(create("flights"))
+    await driver.stop()
+    (name,) = checkpoints(directory)
+    with pytest.raises(DecodeError, match="its snapshot goes up to"):
+        await driver_over(MemoryLog(str(directory))).start()
+    content = (directory / name).read_bytes()
+    (directory / name).write_bytes(content[:-1])
+    with pytest.raises(DecodeError, match=name):
+        await driver_over(on_disk(directory)).start()
+
+
+async def test_a_snapshot_that_cannot_be_written_is_a_warning(
+    memory: MemoryLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = await started(memory)
+    snapshots = MetadataSnapshots(Disk(), "/nowhere", SnapshotLimits(), 0)
+    writing = snapshots.write(driver.image.records(), end_offset=1, leader_epoch=1, now_ms=1)
+    await asyncio.wait([writing])
+    await snapshots.close()
+    assert "/nowhere" in caplog.text
+
+
+def test_a_snapshot_is_due_by_bytes_or_by_age(tmp_path: Path) -> None:
+    snapshots = MetadataSnapshots(Disk(), str(tmp_path), SnapshotLimits(100, 1_000), 0)
+    assert not snapshots.is_due(5_000), "nothing was committed"
+    snapshots.note(99)
+    assert not snapshots.is_due(999)
+    assert snapshots.is_due(1_000)
+    snapshots.note(1)
+    assert snapshots.is_due(1)
+    never = MetadataSnapshots(Disk(), str(tmp_path), SnapshotLimits(100, 0), 0)
+    never.note(99)
+    assert not never.is_due(1_000_000)
