@@ -63,15 +63,16 @@ def load_log(
     end_offset = _adopt(segments) if is_clean and epochs_known else None
     if end_offset is None:
         end_offset = _recover(segments, recovery_point, epochs, config, disk)
-    epochs.truncate_from_end(end_offset)
-    if start_offset > end_offset:
+        epochs.truncate_from_end(end_offset)
+    snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
+    snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
+    if start_offset > end_offset:  # what is left lies below the log start: begin anew
         for segment in segments:
             _remove(disk, segment)
         segments = [_new_segment(open_files, directory, start_offset)]
         end_offset = start_offset
-    snapshots = ProducerSnapshots(
-        disk, directory, [offset for offset in map(_snapshot_offset, names) if offset is not None]
-    )
+        epochs.clear()
+        snapshots.remove_all()
     snapshots.keep([segment.base_offset for segment in segments], end_offset)
     producers = Producers()
     snapshot_offset = snapshots.restore(producers)

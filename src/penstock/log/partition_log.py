@@ -212,7 +212,11 @@ class PartitionLog(StoredLog):
             size = segment.size
             end_offset = segment.truncate_to(offset)
             self._size_bytes -= size - segment.size
-            self._after_truncation(offset if end_offset is None else end_offset)
+            end_offset = offset if end_offset is None else end_offset
+            if end_offset < self._start_offset:  # the batch that held the log start was cut: begin anew behind it
+                self.truncate_fully_and_start_at(self._start_offset)
+            else:
+                self._after_truncation(end_offset)
         except OSError as error:
             raise self._storage_error(error) from error
         return self._end_offset

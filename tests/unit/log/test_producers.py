@@ -1,0 +1,182 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, append, batch, open_log
+
+from penstock.log.config import LogConfig
+from penstock.log.partition_log import AppendResult, PartitionLog
+from penstock.log.producer_snapshot import (
+    CorruptSnapshotError,
+    ProducerSnapshotEntry,
+    decode_snapshot,
+    encode_snapshot,
+)
+from penstock.log.validation import AppendOrigin
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+
+MAX_SEQUENCE = (1 << 31) - 1
+
+
+def send(log: PartitionLog, sequence: int, count: int = 1, *, producer_id: int = 9, epoch: int = 0) -> AppendResult:
+    sent = batch(count, producer=(producer_id, epoch, sequence))
+    return log.append_as_leader(sent, leader_epoch=0, now_ms=NOW)
+
+
+def refusal_of(log: PartitionLog, sequence: int, count: int = 1, *, epoch: int = 0) -> ErrorCode:
+    end_offset = log.log_end_offset
+    with pytest.raises(KafkaError) as refusal:
+        send(log, sequence, count, epoch=epoch)
+    assert log.log_end_offset == end_offset
+    return refusal.value.code
+
+
+def test_sequences_of_one_epoch(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert send(log, 0, 3).base_offset == 0
+    assert send(log, 3, 2).base_offset == 3
+    assert refusal_of(log, 6) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(log, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 5).base_offset == 5
+
+
+def test_the_last_five_batches_are_recognised_when_they_are_repeated(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for number in range(7):
+        send(log, number * 2, 2)
+    for number in range(2, 7):
+        again = send(log, number * 2, 2)
+        assert (again.base_offset, again.last_offset, again.is_duplicate) == (number * 2, number * 2 + 1, True)
+    assert log.log_end_offset == 14
+    assert refusal_of(log, 2, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(log, 12, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_begins_with_sequence_0_and_fences_the_old_one(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    send(log, 0, 3)
+    assert refusal_of(log, 3, epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 0, epoch=1).base_offset == 3
+    assert refusal_of(log, 3, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert send(log, 1, epoch=1).base_offset == 4
+
+
+def test_an_unknown_producer_may_begin_anywhere(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert send(log, 17).base_offset == 0
+    assert send(log, 18).base_offset == 1
+
+
+def test_sequences_wrap_around(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    send(log, MAX_SEQUENCE - 1, 4)
+    assert send(log, MAX_SEQUENCE - 1, 4).is_duplicate
+    assert send(log, 2).base_offset == 4
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_producers_survive_a_restart(tmp_path: Path, is_clean: bool) -> None:
+    config = LogConfig(segment_bytes=400)
+    log = open_log(tmp_path, config)
+    for number in range(12):
+        send(log, number)
+    assert len(log.segments) > 2
+    if is_clean:
+        log.close()
+        assert (tmp_path / "t-0" / "00000000000000000012.snapshot").exists()
+    log.abandon()
+    again = open_log(tmp_path, config, is_clean=is_clean, recovery_point=12 if is_clean else 0)
+    repeated = send(again, 11)
+    assert (repeated.base_offset, repeated.is_duplicate) == (11, True)
+    assert refusal_of(again, 13) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 12).base_offset == 12
+
+
+def test_damaged_snapshots_are_passed_over(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=400)
+    log = open_log(tmp_path, config)
+    for number in range(12):
+        send(log, number)
+    log.close()
+    for path in (tmp_path / "t-0").glob("*.snapshot"):
+        path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    again = open_log(tmp_path, config)
+    assert send(again, 11).is_duplicate
+
+
+def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(producer_id_expiration_ms=1000, retention_ms=-1))
+    send(log, 0)
+    log.apply_retention(NOW + 999)
+    assert len(log.producers) == 1
+    log.apply_retention(NOW + 1000)
+    assert len(log.producers) == 0
+    assert send(log, 5).base_offset == 1
+
+
+def test_transactions_bound_what_is_stable(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(2))
+    data = encode_batch(
+        [Record(0, NOW, b"k", b"v")], producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    append(log, memoryview(data))
+    assert log.producers.first_unstable_offset == 2
+    log.close()
+    log = open_log(tmp_path, is_clean=True, recovery_point=3)
+    assert log.producers.first_unstable_offset == 2
+    marker = encode_batch(
+        [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\7")],
+        producer_id=9,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert log.producers.first_unstable_offset is None
+    producer = log.producers.get(9)
+    assert producer is not None
+    assert producer.coordinator_epoch == 7
+    log.abandon()
+    assert open_log(tmp_path).producers.first_unstable_offset is None
+
+
+def test_snapshot_has_kafkas_layout() -> None:
+    entry = ProducerSnapshotEntry(
+        producer_id=1,
+        producer_epoch=2,
+        last_sequence=3,
+        last_offset=4,
+        offset_delta=5,
+        timestamp_ms=6,
+        coordinator_epoch=7,
+        current_transaction_first_offset=-1,
+    )
+    content = encode_snapshot([entry])
+    assert content[:2] == b"\0\1"
+    assert content[6:].hex() == (
+        "00000001" "0000000000000001" "0002" "00000003" "0000000000000004" "00000005"
+        "0000000000000006" "00000007" "ffffffffffffffff"
+    )  # fmt: skip
+    assert decode_snapshot(content) == [entry]
+
+
+@pytest.mark.parametrize("position", range(56))
+def test_every_damage_of_a_snapshot_is_seen(position: int) -> None:
+    entry = ProducerSnapshotEntry(
+        producer_id=1,
+        producer_epoch=0,
+        last_sequence=-1,
+        last_offset=-1,
+        offset_delta=0,
+        timestamp_ms=-1,
+        coordinator_epoch=-1,
+        current_transaction_first_offset=-1,
+    )
+    content = bytearray(encode_snapshot([entry]))
+    assert len(content) == 56
+    content[position] ^= 0x10
+    with pytest.raises(CorruptSnapshotError):
+        decode_snapshot(bytes(content))
+    with pytest.raises(CorruptSnapshotError):
+        decode_snapshot(bytes(content[:position]))

@@ -1,0 +1,169 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, append, batch, open_log
+
+from penstock.log.config import DAY_MS, LogConfig
+from penstock.log.partition_log import PartitionLog
+from penstock.log.validation import AppendOrigin, InvalidRecords
+from penstock.protocol.batch import read_header, write_crc
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, decode_batch, encode_batch
+
+
+def refusal_of(log: PartitionLog, data: memoryview | bytearray) -> KafkaError:
+    with pytest.raises(KafkaError) as refusal:
+        append(log, memoryview(data))
+    assert log.log_end_offset == 0
+    assert log.size_bytes == 0
+    return refusal.value
+
+
+@pytest.mark.parametrize("position", [17, 21, 30, 60, 70])
+def test_a_wrong_crc_is_corrupt(tmp_path: Path, position: int) -> None:
+    data = bytearray(batch(3))
+    data[position] ^= 1
+    assert refusal_of(open_log(tmp_path), data).code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_cut_off_batch_is_corrupt(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    data = batch(3)
+    for size in range(1, len(data)):
+        assert refusal_of(log, data[:size]).code in {
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        }
+
+
+def test_an_old_format_is_not_supported(tmp_path: Path) -> None:
+    data = bytearray(batch(3))
+    data[16] = 1
+    assert refusal_of(open_log(tmp_path), data).code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+def test_nothing_or_two_batches_are_no_produce_request(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert refusal_of(log, bytearray()).code == ErrorCode.INVALID_RECORD
+    two = bytearray(batch(1)) + bytearray(batch(1))
+    assert refusal_of(log, two).code == ErrorCode.INVALID_RECORD
+    result = log.append_as_leader(memoryview(two), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert (result.base_offset, result.last_offset) == (0, 1)
+
+
+def test_too_large(tmp_path: Path) -> None:
+    data = batch(3)
+    assert refusal_of(open_log(tmp_path, LogConfig(max_message_bytes=len(data) - 1)), data).code == (
+        ErrorCode.MESSAGE_TOO_LARGE
+    )
+    assert refusal_of(open_log(tmp_path, LogConfig(segment_bytes=len(data) - 1)), data).code == (
+        ErrorCode.RECORD_LIST_TOO_LARGE
+    )
+    append(open_log(tmp_path, LogConfig(max_message_bytes=len(data), segment_bytes=len(data))), data)
+
+
+def test_headers_that_contradict_themselves(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for position, value in ((26, 9), (60, 9)):  # last offset delta, record count
+        data = bytearray(batch(3))
+        data[position] = value
+        write_crc(data, 0, len(data))
+        assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
+    data = bytearray(batch(3))
+    data[7] = 1
+    assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
+
+
+def test_clients_may_not_write_control_batches_nor_transactions_without_producer(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    records = [Record(0, NOW, b"\0\0\0\1", b"")]
+    for data in (
+        encode_batch(records, is_control=True),
+        encode_batch(records, is_transactional=True),
+        encode_batch(records, producer_id=1, producer_epoch=0, base_sequence=-1),
+    ):
+        assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
+
+
+def test_each_keyless_record_of_a_compacted_topic_is_named(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(cleanup_policy=frozenset({"compact"})))
+    keys = (b"a", None, b"b", None)
+    data = encode_batch([Record(i, NOW, key, b"v") for i, key in enumerate(keys)], compression=Compression.GZIP)
+    refusal = refusal_of(log, data)
+    assert isinstance(refusal, InvalidRecords)
+    assert refusal.code == ErrorCode.INVALID_RECORD
+    assert [index for index, _ in refusal.record_errors] == [1, 3]
+    assert append(log, batch(2)) == 0
+
+
+def test_each_record_out_of_the_bounds_of_time_is_named(tmp_path: Path) -> None:
+    config = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
+    log = open_log(tmp_path, config)
+    times = (NOW - 1000, NOW - 1001, NOW + 500, NOW + 501, -1)
+    refusal = refusal_of(log, encode_batch([Record(i, time, b"k", b"v") for i, time in enumerate(times)]))
+    assert isinstance(refusal, InvalidRecords)
+    assert refusal.code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refusal.record_errors] == [1, 3]
+
+
+def test_the_future_is_refused_by_default_and_the_past_is_not(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert refusal_of(log, batch(1, timestamp_ms=NOW + 3_600_001)).code == ErrorCode.INVALID_TIMESTAMP
+    append(log, batch(1, timestamp_ms=NOW + 3_600_000))
+    append(log, batch(1, timestamp_ms=NOW - 5000 * DAY_MS))
+
+
+def test_log_append_time_stamps_the_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(message_timestamp_type="LogAppendTime"))
+    result = log.append_as_leader(batch(2, timestamp_ms=5), leader_epoch=0, now_ms=NOW)
+    assert result.log_append_time_ms == NOW
+    data = log.read(0, 1000).read()
+    header = read_header(data, 0)
+    assert header.is_log_append_time
+    assert header.max_timestamp == NOW
+    assert [record.timestamp_ms for record in decode_batch(data)] == [NOW, NOW]
+    found = log.offset_for_timestamp(NOW)
+    assert found is not None
+    assert found.offset == 0
+
+
+@pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_packs_batches_in_its_own_codec(tmp_path: Path, name: str) -> None:
+    log = open_log(tmp_path, LogConfig(compression_type=name))
+    for codec in Compression:
+        append(log, batch(4, value=b"v" * 50, compression=codec, producer=(5, 0, int(codec) * 4)))
+    for codec in Compression:
+        data = log.read(int(codec) * 4, 1).read()
+        header = read_header(data, 0)
+        assert header.compression.name == ("NONE" if name == "uncompressed" else name.upper())
+        assert (header.base_offset, header.producer_id, header.base_sequence) == (int(codec) * 4, 5, int(codec) * 4)
+        assert [record.value for record in decode_batch(data)] == [b"v" * 50] * 4
+
+
+def test_what_must_be_unpacked_is_bounded(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(compression_type="uncompressed"))
+    data = encode_batch([Record(0, NOW, b"k", bytes(80 << 20))], compression=Compression.ZSTD)
+    assert len(data) < 1 << 20
+    assert refusal_of(log, data).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_follower_takes_batches_as_they_are_and_only_whole(tmp_path: Path) -> None:
+    (tmp_path / "leader").mkdir()
+    leader = open_log(tmp_path / "leader")
+    for epoch in (3, 4, 4):
+        append(leader, batch(2), epoch=epoch)
+    data = bytearray(leader.read(0, 1 << 20).read())
+    follower = open_log(tmp_path)
+    assert follower.append_as_follower(memoryview(data)[:-1]) == 3
+    assert follower.leader_epochs.entries == [(3, 0), (4, 2)]
+    with pytest.raises(KafkaError) as refusal:
+        follower.append_as_follower(memoryview(data))
+    assert refusal.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert follower.append_as_follower(memoryview(bytearray(leader.read(4, 1 << 20).read()))) == 5
+    assert follower.read(0, 1 << 20).read() == bytes(data)
+    data[-1] ^= 1
+    (tmp_path / "other").mkdir()
+    with pytest.raises(KafkaError) as refusal:
+        open_log(tmp_path / "other").append_as_follower(memoryview(data))
+    assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE
