@@ -5,9 +5,21 @@
     with Cluster() as cluster:
         print(cluster.bootstrap_servers)
 
-Nothing of the server is imported before a cluster is made.
+Nothing is imported before it is used, so that the pytest plugin costs nothing where it is not.
 """
 
-from penstock.testing.cluster import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.testing.cluster import Cluster
 
 __all__ = ["Cluster"]
+
+
+def __getattr__(name: str) -> object:
+    """Import `Cluster` when it is asked for."""
+    if name == "Cluster":
+        from penstock.testing.cluster import Cluster
+
+        return Cluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
