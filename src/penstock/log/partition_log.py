@@ -137,6 +137,8 @@ class PartitionLog(StoredLog):
         self._size_bytes += size
         if self._dirty_since_ms is None:
             self._dirty_since_ms = now_ms
+            if segment.created_ms is None:
+                segment.created_ms = now_ms
         return segment
 
     def _note_producer(

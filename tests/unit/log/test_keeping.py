@@ -1,0 +1,211 @@
+"""Rolling, retention, flushing, and full disks."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
+
+from penstock.log.config import LogConfig
+from penstock.log.disk import Disk, OpenFile
+from penstock.log.partition_log import CHECK_INTERVAL_MS, PartitionLog
+from penstock.log.segment import MAX_RELATIVE_OFFSET
+from penstock.protocol.batch import set_base_offset
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+SIZE = len(batch(1))
+
+
+def bases(log: PartitionLog) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_a_segment_takes_exactly_its_size(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=3 * SIZE))
+    for _ in range(7):
+        append(log, batch(1))
+    assert bases(log) == [0, 3, 6]
+
+
+def test_a_segment_ages_by_its_batches_timestamps(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_ms=1000))
+    for delta in (0, 1000, 500, 1001, 2001, 2003):
+        append(log, batch(1, timestamp_ms=NOW + delta), now_ms=NOW)
+    assert bases(log) == [0, 3, 5]
+
+
+def test_a_segment_without_timestamps_ages_by_the_clock(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_ms=1000))
+    for delta in (0, 1000, 1001, 1500):
+        append(log, batch(1, timestamp_ms=-1), now_ms=NOW + delta)
+    assert bases(log) == [0, 2]
+
+
+def test_a_full_index_rolls(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_index_bytes=5 * 12, index_interval_bytes=1))
+    for number in range(12):
+        append(log, batch(1, timestamp_ms=NOW + number))
+    assert bases(log) == [0, 5, 10]
+
+
+def test_offsets_that_do_not_fit_roll(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for offset in (0, MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET + 1):
+        sent = batch(1)
+        set_base_offset(sent, 0, offset)
+        log.append_as_follower(sent)
+    assert bases(log) == [0, MAX_RELATIVE_OFFSET + 1]
+
+
+def test_retention_by_size(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=2 * SIZE, retention_bytes=4 * SIZE, retention_ms=-1)
+    log = open_log(tmp_path, config)
+    for _ in range(9):
+        append(log, batch(1))
+    assert log.apply_retention(NOW, high_watermark=1) == 0
+    assert log.apply_retention(NOW) == 2
+    assert (bases(log), log.log_start_offset, log.size_bytes) == ([4, 6, 8], 4, 5 * SIZE)
+    deleted = sorted(path.name for path in (tmp_path / "t-0").glob("*.log.deleted"))
+    assert deleted == ["00000000000000000000.log.deleted", "00000000000000000002.log.deleted"]
+    assert log.apply_retention(NOW) == 0
+
+
+def test_retention_by_time_takes_the_active_segment_as_well(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_ms=1000))
+    for delta in (0, 10, 20):
+        append(log, batch(1, timestamp_ms=NOW + delta))
+    assert log.apply_retention(NOW + 1010) == 0
+    assert log.next_deadline_ms(NOW + 20) == NOW + 1011
+    assert log.apply_retention(NOW + 1011) == 1
+    assert (bases(log), log.log_start_offset) == ([2], 2)
+    assert log.apply_retention(NOW + 1021) == 1
+    assert (bases(log), log.log_start_offset, log.log_end_offset) == ([3], 3, 3)
+    assert log.apply_retention(NOW + 99_999) == 0
+    assert append(log, batch(1)) == 3
+
+
+def test_a_topic_that_is_only_compacted_deletes_only_below_the_log_start(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=2 * SIZE, retention_bytes=0, retention_ms=0, cleanup_policy=frozenset({"compact"}))
+    log = open_log(tmp_path, config)
+    for _ in range(7):
+        append(log, batch(1))
+    assert log.apply_retention(NOW + 1) == 0
+    log.advance_log_start(5)
+    assert log.apply_retention(NOW + 1) == 2
+    assert (bases(log), log.log_start_offset) == ([4, 6], 5)
+    with pytest.raises(KafkaError) as refusal:
+        log.advance_log_start(8)
+    assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CountingFile(OpenFile):
+    """Counts syncs; takes only so many bytes, as a full disk does."""
+
+    __slots__ = ("disk", "path")
+
+    def __init__(self, fd: int, disk: "CountingDisk", path: str) -> None:
+        super().__init__(fd)
+        self.disk = disk
+        self.path = path
+
+    def sync(self) -> None:
+        self.disk.synced.append(Path(self.path).name)
+
+    def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        if self.disk.room is None or len(data) <= self.disk.room:
+            return super().write_at(data, position)
+        super().write_at(data[: self.disk.room], position)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class CountingDisk(Disk):
+    __slots__ = ("room", "synced")
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.room: int | None = None
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        file = super().open(path, create=create)
+        fd, file.fd = file.fd, -1
+        return CountingFile(fd, self, path)
+
+
+def test_flush_after_so_many_messages(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfig(flush_messages=3), disk=disk)
+    points = []
+    for _ in range(7):
+        append(log, batch(1))
+        points.append(log.recovery_point)
+    assert points == [0, 0, 3, 3, 3, 6, 6]
+    assert disk.synced == ["00000000000000000000.log"] * 2
+
+
+def test_flush_after_so_many_milliseconds(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfig(flush_ms=100), disk=disk)
+    append(log, batch(1), now_ms=NOW)
+    append(log, batch(1), now_ms=NOW + 50)
+    assert log.next_deadline_ms(NOW + 50) == NOW + 100
+    assert not log.maybe_flush(NOW + 99)
+    assert log.maybe_flush(NOW + 100)
+    assert (log.recovery_point, log.is_dirty) == (2, False)
+    assert not log.maybe_flush(NOW + 500)
+    assert log.next_deadline_ms(NOW + 500) == NOW + 600
+
+
+def test_without_flush_configs_the_page_cache_decides(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
+    for _ in range(3):
+        append(log, batch(1))
+    assert not log.maybe_flush(NOW + 59_999)
+    assert disk.synced == []
+    assert log.maybe_flush(NOW + 60_000)
+    assert disk.synced[0] == "00000000000000000000.log"
+    assert "00000000000000000002.log" not in disk.synced
+    assert log.recovery_point == 2
+    assert log.next_deadline_ms(NOW) == NOW + CHECK_INTERVAL_MS
+    log.flush()
+    assert log.recovery_point == 3
+
+
+@pytest.mark.parametrize("room", [0, 1, 60, SIZE - 1])
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path, room: int) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, batch(1))
+    disk.room = room
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refusal:
+            append(log, batch(1, producer=(1, 0, 0)))
+        assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "No space left" in str(refusal.value)
+    assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == SIZE
+    assert len(log.producers) == 0
+    disk.room = None
+    assert append(log, batch(1, producer=(1, 0, 0))) == 1
+    assert all_batches(log) == [(0, 0), (1, 1)]
+
+
+def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, batch(1))
+    disk.room = 90
+
+    def fail(self: OpenFile, size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CountingFile, "truncate", fail)
+        with pytest.raises(KafkaError):
+            append(log, batch(5, value=b"v" * 100))
+    disk.room = None
+    append(log, batch(1))
+    log.abandon()
+    assert all_batches(open_log(tmp_path)) == [(0, 0), (1, 1)]
+    assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == 2 * SIZE
