@@ -34,7 +34,7 @@ group.consumer.session.timeout.ms int 45000 1.. fixed medium | Default of a grou
 group.consumer.max.session.timeout.ms int 60000 1.. fixed medium | Longest session timeout of a group.
 group.consumer.min.session.timeout.ms int 45000 1.. fixed medium | Shortest session timeout of a group.
 group.consumer.max.size int 2147483647 1.. fixed medium | Members of one group of the new protocol.
-group.consumer.migration.policy string bidirectional bidirectional/upgrade/downgrade/disabled fixed medium
+group.consumer.migration.policy string bidirectional * fixed medium
     | Which groups may change their protocol while they have members.
 group.consumer.regex.refresh.interval.ms int 600000 10000.. fixed medium | How often patterns of topics are resolved.
 group.share.assignors list simple * fixed medium | The assignors of share groups.
@@ -63,16 +63,16 @@ group.streams.max.standby.replicas int 2 0.. fixed medium | Most standby replica
 group.streams.initial.rebalance.delay.ms int 3000 0.. fixed medium | How long a new streams group waits for members.
 share.coordinator.append.linger.ms int -1 -1.. fixed medium | How long the share coordinator collects records.
 share.coordinator.cold.partition.snapshot.interval.ms int 300000 1.. fixed low | Snapshots of idle share partitions.
-share.coordinator.load.buffer.size int 5242880 1.. fixed medium | Bytes that are read at once when it loads.
-share.coordinator.snapshot.update.records.per.snapshot int 500 0..500 fixed medium | Updates between two snapshots.
-share.coordinator.state.topic.compression.codec int 0 * fixed medium | Codec of its topic, by its number.
-share.coordinator.state.topic.min.isr short 2 1.. fixed medium | min.insync.replicas of its topic.
-share.coordinator.state.topic.num.partitions int 50 1.. fixed medium | Partitions of its topic.
+share.coordinator.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it loads.
+share.coordinator.snapshot.update.records.per.snapshot int 500 0.. fixed medium | Updates between two snapshots.
+share.coordinator.state.topic.compression.codec int 0 * fixed high | Codec of its topic, by its number.
+share.coordinator.state.topic.min.isr short 2 1.. fixed high | min.insync.replicas of its topic.
+share.coordinator.state.topic.num.partitions int 50 1.. fixed high | Partitions of its topic.
 share.coordinator.state.topic.prune.interval.ms int 300000 1.. fixed low | How often its topic is pruned.
-share.coordinator.state.topic.replication.factor short 3 1.. fixed medium | Replicas of its topic.
-share.coordinator.state.topic.segment.bytes int 104857600 1.. fixed medium | Size of a segment of its topic.
+share.coordinator.state.topic.replication.factor short 3 1.. fixed high | Replicas of its topic.
+share.coordinator.state.topic.segment.bytes int 104857600 1.. fixed high | Size of a segment of its topic.
 share.coordinator.threads int 1 1.. fixed medium | Accepted; one event loop does the work.
-share.coordinator.write.timeout.ms int 5000 1.. fixed medium | How long its writes may wait for the replicas.
+share.coordinator.write.timeout.ms int 5000 1.. fixed high | How long its writes may wait for the replicas.
 transaction.max.timeout.ms int 900000 1.. fixed high | Longest transaction timeout that a producer may ask for.
 transaction.state.log.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it is loaded.
 transaction.state.log.min.isr int 2 1.. fixed high | min.insync.replicas of the transaction topic.

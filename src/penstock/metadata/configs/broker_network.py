@@ -10,7 +10,7 @@ broker.rack string null * fixed medium | The rack or zone of this broker, for th
 listeners list PLAINTEXT://:9092 * broker high
     | Where this node listens: name://host:port with commas between; port 0 takes any free port.
 advertised.listeners list null * broker high | The addresses that clients are told; without it, those of listeners.
-listener.security.protocol.map string PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL \
+listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT \
     * fixed low | Which protocol each listener speaks: name:protocol pairs.
 inter.broker.listener.name string null * fixed medium | The listener through which brokers talk to each other.
 security.inter.broker.protocol string PLAINTEXT PLAINTEXT/SSL/SASL_PLAINTEXT/SASL_SSL fixed medium
@@ -45,14 +45,14 @@ share.fetch.purgatory.purge.interval.requests int 1000 * fixed medium | Accepted
 controller.quorum.voters list "" * fixed high | The voters of the metadata quorum: id@host:port with commas between.
 controller.quorum.bootstrap.servers list "" * fixed high | Addresses through which the quorum is found: host:port.
 controller.quorum.auto.join.enable boolean false * fixed low | Whether a new controller adds itself to the voters.
-controller.quorum.election.timeout.ms int 1000 * fixed high | Time without a leader before an election.
-controller.quorum.election.backoff.max.ms int 1000 * fixed high | Longest pause between two elections.
-controller.quorum.fetch.timeout.ms int 2000 * fixed high | Time without a fetch before the leader counts as lost.
+controller.quorum.election.timeout.ms int 1000 0.. fixed high | Time without a leader before an election.
+controller.quorum.election.backoff.max.ms int 1000 0.. fixed high | Longest pause between two elections.
+controller.quorum.fetch.timeout.ms int 2000 0.. fixed high | Time without a fetch before the leader counts as lost.
 controller.quorum.fetch.snapshot.max.bytes int 1048576 0.. fixed medium | Bytes of a snapshot in one request.
 controller.quorum.fetch.max.bytes int 1048576 0.. fixed medium | Bytes of metadata in one fetch of the quorum.
-controller.quorum.append.linger.ms int 25 * fixed medium | How long the quorum's leader collects records.
-controller.quorum.request.timeout.ms int 2000 * fixed medium | How long a request within the quorum may take.
-controller.quorum.retry.backoff.ms int 20 * fixed low | Pause before a request within the quorum is repeated.
+controller.quorum.append.linger.ms int 25 0.. fixed medium | How long the quorum's leader collects records.
+controller.quorum.request.timeout.ms int 2000 0.. fixed medium | How long a request within the quorum may take.
+controller.quorum.retry.backoff.ms int 20 0.. fixed low | Pause before a request within the quorum is repeated.
 controller.socket.timeout.ms int 30000 * fixed medium | How long a request of the controller to a broker may take.
 controller.performance.sample.period.ms long 60000 100.. fixed low | Period of the controller's own measurements.
 controller.performance.always.log.threshold.ms long 2000 0.. fixed low | Slower events of the controller are logged.
@@ -98,9 +98,9 @@ controller.quota.window.size.seconds int 1 1.. fixed low | Length of a sample fo
 quota.window.num int 11 1.. fixed low | Samples kept for client quotas.
 quota.window.size.seconds int 1 1.. fixed low | Length of a sample for client quotas.
 client.quota.callback.class class null * fixed low | Decides which quota counts for a client.
-metric.reporters list "" * cluster low | Classes that report metrics.
+metric.reporters list org.apache.kafka.common.metrics.JmxReporter * cluster low | Classes that report metrics.
 metrics.num.samples int 2 1.. fixed low | Samples kept for a metric.
-metrics.recording.level string INFO INFO/DEBUG/TRACE fixed low | Which metrics are kept.
+metrics.recording.level string INFO * fixed low | Which metrics are kept.
 metrics.sample.window.ms long 30000 1.. fixed low | Length of a metric's sample.
 kafka.metrics.polling.interval.secs int 10 1.. fixed low | How often Kafka's own reporters run.
 kafka.metrics.reporters list "" * fixed low | Reporters of Kafka's older metrics.

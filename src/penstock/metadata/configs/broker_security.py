@@ -57,8 +57,12 @@ sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000 * fixed low | How often t
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000 * fixed low | Longest pause between attempts.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100 * fixed low | First pause between attempts.
 sasl.oauthbearer.jwks.endpoint.url string null * fixed medium | Where the provider's keys are.
-sasl.oauthbearer.jwt.retriever.class class null * fixed medium | A class that fetches tokens.
-sasl.oauthbearer.jwt.validator.class class null * fixed medium | A class that checks tokens.
+sasl.oauthbearer.jwt.retriever.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever \
+    * fixed medium
+    | A class that fetches tokens.
+sasl.oauthbearer.jwt.validator.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator \
+    * fixed medium
+    | A class that checks tokens.
 sasl.oauthbearer.scope string null * fixed medium | The scope that is asked for.
 sasl.oauthbearer.scope.claim.name string scope * fixed low | The claim that holds the scope.
 sasl.oauthbearer.sub.claim.name string sub * fixed low | The claim that holds the subject.
