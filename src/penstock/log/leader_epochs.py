@@ -86,10 +86,19 @@ class LeaderEpochs:
         if self._entries:
             self._replace([])
 
-    def save(self, *, durable: bool = True) -> None:
-        """Make the file durable if it is not; without `durable` the caller syncs the disk as a whole."""
-        if not self._is_durable:
-            self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=durable)
+    def write(self) -> None:
+        """Write the file as it should be, after `assign` without `save`."""
+        self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=False)
+
+    def sync(self) -> None:
+        """Make the file durable if it is not. May run in a thread beside the other methods."""
+        entries = self._entries
+        if self._is_durable:
+            return
+        if self._disk.exists(self.path):
+            self._disk.open(self.path).sync()
+            self._disk.sync_directory(self.path.rpartition("/")[0])
+        if self._entries is entries:
             self._is_durable = True
 
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:

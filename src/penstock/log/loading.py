@@ -154,7 +154,7 @@ def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs,
                 _remove(disk, lost)
             del segments[number + 1 :]
             break
-    epochs.save()
+    epochs.write()
     return end_offset
 
 

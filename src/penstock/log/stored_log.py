@@ -1,7 +1,8 @@
 """What lies in a partition's directory: segments, leader epochs, producers; how it is opened, made durable and closed.
 
 The log is lazy: until something asks for its content it is only a name, so that a node with 10,000 partitions
-starts quickly. All methods belong to one thread (the event loop's), but for `flush`, which may run in another one.
+starts quickly. All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in
+another one.
 """
 
 from bisect import bisect_right
@@ -266,12 +267,11 @@ class StoredLog:
             self._dirty_since_ms = None
 
     def _flush_up_to(self, end_offset: int, segments: list[Segment]) -> None:
+        active = self._active
         try:
             for segment in segments:
-                segment.flush()
-                if segment is not self._active:
-                    segment.save_indexes(durable=True)
-            self._epochs.save()
+                self._flush_segment(segment, with_indexes=segment is not active)
+            self._epochs.sync()
             if self._has_new_names:
                 self._has_new_names = False
                 self._open_files.disk.sync_directory(self.directory)
@@ -280,8 +280,20 @@ class StoredLog:
             raise self._storage_error(error) from error
         self.recovery_point = max(self.recovery_point, end_offset)
 
+    def _flush_segment(self, segment: Segment, *, with_indexes: bool) -> None:
+        try:
+            segment.flush()
+            if with_indexes:
+                segment.save_indexes(durable=True)
+        except FileNotFoundError:
+            if self._active is not None and segment in self._segments:
+                raise  # else it was deleted while this thread flushed
+
     def maybe_flush(self, now_ms: int) -> bool:
-        """Flush if `flush_ms` says so; sealed segments are flushed a while after their roll in any case."""
+        """Flush if `flush_ms` says so; sealed segments are flushed a while after their roll in any case.
+
+        May run in a thread beside appends, as `flush`.
+        """
         since = self._dirty_since_ms
         if since is None or self._active is None:
             return False
@@ -313,7 +325,8 @@ class StoredLog:
         try:
             self._active.save_indexes(is_final=True, durable=durable and was_dirty)
             self._snapshots.take(self._producers, self._end_offset, durable=durable)
-            self._epochs.save(durable=durable)
+            if durable:
+                self._epochs.sync()
             self.recovery_point = self._end_offset
         except OSError as error:
             raise self._storage_error(error) from error

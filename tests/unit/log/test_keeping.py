@@ -139,7 +139,8 @@ def test_flush_after_so_many_messages(tmp_path: Path) -> None:
         append(log, batch(1))
         points.append(log.recovery_point)
     assert points == [0, 0, 3, 3, 3, 6, 6]
-    assert disk.synced == ["00000000000000000000.log"] * 2
+    log_file = "00000000000000000000.log"
+    assert disk.synced == [log_file, "leader-epoch-checkpoint", log_file]
 
 
 def test_flush_after_so_many_milliseconds(tmp_path: Path) -> None:
