@@ -15,6 +15,7 @@ class DefinedConfigs:
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self._static = static
+        self._described: tuple[object, list[TopicConfigEntry]] | None = None
 
     def check(self, image: ClusterImage, resource: ConfigResource, settings: Mapping[str, str]) -> None:
         """Refuses unknown keys, values that a key does not allow, and values that do not go together.
@@ -45,13 +46,19 @@ class DefinedConfigs:
 
     def topic_entries(self, image: ClusterImage, settings: Mapping[str, str]) -> list[TopicConfigEntry]:
         """All configs that a topic with these settings has, by name."""
-        entries = topic_entries(settings, self._layers(image))
+        key = tuple(settings.items()), tuple(image.config_of(ResourceType.BROKER, "").items())
+        if self._described is None or self._described[0] != key:
+            # Most topics are created like the one before: only what changed is worked out again.
+            self._described = key, self._describe(image, settings)
+        return self._described[1]
+
+    def _describe(self, image: ClusterImage, settings: Mapping[str, str]) -> list[TopicConfigEntry]:
         return sorted(
             (
                 TopicConfigEntry(
                     entry.definition.name, entry.value, entry.source, entry.definition.sensitive, entry.read_only
                 )
-                for entry in entries
+                for entry in topic_entries(settings, self._layers(image))
             ),
             key=lambda entry: entry.name,
         )

@@ -24,12 +24,11 @@ from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, Par
 from penstock.metadata.topics import TopicImage
 from penstock.node.broker import Broker
 from penstock.node.group_partition import GroupPartition
+from penstock.node.topic_creation import creatable
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -132,18 +131,7 @@ class GroupDriver:
     def _create_topic(self) -> None:
         if self._creating is not None:
             return
-        config = self._broker.config
-        brokers = sum(1 for broker in self._broker.image.brokers.values() if broker.active)
-        topic = CreatableTopic(
-            name=OFFSETS_TOPIC,
-            num_partitions=config.offsets_topic_num_partitions,
-            replication_factor=min(config.offsets_topic_replication_factor, max(brokers, 1)),
-            configs=[
-                CreatableTopicConfig(name="cleanup.policy", value="compact"),
-                CreatableTopicConfig(name="compression.type", value="producer"),
-                CreatableTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
-            ],
-        )
+        topic = creatable(self._broker, OFFSETS_TOPIC)
         self._creating = asyncio.ensure_future(self._broker.controller.submit(CreateTopicsRequest(topics=[topic])))
         self._creating.add_done_callback(self._created)
 

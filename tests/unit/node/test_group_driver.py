@@ -112,7 +112,7 @@ async def test_anybody_can_say_who_coordinates(node: GroupNode, version: int) ->
 
 async def test_transactions_are_refused_in_words(node: GroupNode) -> None:
     answer = await ask(find_coordinator, node, 3, FindCoordinatorRequest(key="id", key_type=1))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert "transactions" in answer.error_message
 
 

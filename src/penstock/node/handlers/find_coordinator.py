@@ -20,6 +20,8 @@ GROUP: Final = 0
 BATCHED_SINCE: Final = 4
 NOBODY: Final = -1
 KEY_TYPES: Final = {1: "transactions", 2: "share groups"}
+REFUSALS: Final = {1: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+"""librdkafka takes any other error about a transaction for a passing one, and asks again until its user gives up."""
 
 
 @handles(ApiKey.FIND_COORDINATOR, versions=(0, 6))
@@ -45,8 +47,8 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
     answer = Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_message=None)
     try:
         if key_type != GROUP:
-            what = KEY_TYPES.get(key_type, f"keys of type {key_type}")
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This cluster has no coordinator for {what}.")
+            what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
+            raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
         node_id, endpoint = broker.groups.coordinator(key, context.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message

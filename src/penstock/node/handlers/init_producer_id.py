@@ -1,7 +1,8 @@
 """InitProducerId, versions 0 to 5: an id for an idempotent producer.
 
 A producer without a transactional id gets a new id with epoch 0 each time, whatever it had before. Transactions are not
-there yet: a transactional id is checked, with its time-out, and then answered with UNSUPPORTED_VERSION.
+there yet: a transactional id is checked, with its time-out, and then refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+(the one error on which every client gives up at once).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _problem(broker: Broker, request: InitProducerIdRequest) -> ErrorCode | None
         return ErrorCode.INVALID_REQUEST
     if not 0 < request.transaction_timeout_ms <= broker.config.transaction_max_timeout_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:

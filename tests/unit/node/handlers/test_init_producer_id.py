@@ -69,7 +69,7 @@ async def test_no_ids_from_a_controller_that_gives_none(broker: Broker) -> None:
         ("", 1000, ErrorCode.INVALID_REQUEST),
         ("pay", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("pay", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("pay", 900_000, ErrorCode.UNSUPPORTED_VERSION),
+        ("pay", 900_000, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
 async def test_transactions_are_refused(
