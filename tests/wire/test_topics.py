@@ -9,7 +9,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioTopic
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]  # re-exported without saying so
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic as PythonTopic
