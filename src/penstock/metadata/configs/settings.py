@@ -14,7 +14,6 @@ class BrokerSettings:
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
-    queued_max_requests: int
     request_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
@@ -23,56 +22,28 @@ class BrokerSettings:
 
     # metadata and replication
     auto_create_topics_enable: bool
-    auto_leader_rebalance_enable: bool
-    broker_heartbeat_interval_ms: int
-    broker_session_timeout_ms: int
-    controller_quorum_append_linger_ms: int
-    controller_quorum_election_backoff_max_ms: int
-    controller_quorum_election_timeout_ms: int
-    controller_quorum_fetch_timeout_ms: int
-    controller_quorum_request_timeout_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
-    leader_imbalance_check_interval_seconds: int
-    metadata_log_dir: str | None
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
-    metadata_log_segment_ms: int
-    metadata_max_idle_interval_ms: int
-    metadata_max_retention_bytes: int
-    metadata_max_retention_ms: int
     num_partitions: int
-    replica_fetch_max_bytes: int
-    replica_fetch_min_bytes: int
-    replica_fetch_response_max_bytes: int
-    replica_fetch_wait_max_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
-    replica_lag_time_max_ms: int
 
     # log
-    log_cleaner_backoff_ms: int
-    log_cleaner_enable: bool
     log_flush_offset_checkpoint_interval_ms: int
-    log_flush_scheduler_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     message_max_bytes: int
     min_insync_replicas: int
     producer_id_expiration_ms: int
-    unclean_leader_election_enable: bool
 
     # groups
     group_consumer_heartbeat_interval_ms: int
-    group_consumer_max_size: int
-    group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
-    offsets_commit_timeout_ms: int
-    offsets_load_buffer_size: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_compression_codec: int
@@ -81,16 +52,11 @@ class BrokerSettings:
     offsets_topic_segment_bytes: int
 
     # transactions
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
-    transaction_partition_verification_enable: bool
-    transaction_remove_expired_transaction_cleanup_interval_ms: int
-    transaction_state_log_load_buffer_size: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
-    transactional_id_expiration_ms: int
 
     @classmethod
     def attributes(cls) -> Iterator[tuple[str, str]]:
