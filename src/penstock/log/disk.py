@@ -164,6 +164,14 @@ class Disk:
                 if entry.is_dir():
                     yield entry.name
 
+    def bytes_of_files(self, directory: str, suffix: str) -> int:
+        """The bytes of all files in a directory whose names end so; 0 if there is no such directory."""
+        try:
+            with os.scandir(directory) as entries:
+                return sum(entry.stat().st_size for entry in entries if entry.name.endswith(suffix))
+        except FileNotFoundError:
+            return 0
+
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         """Make a directory; one that is there already is left as it is."""
         try:

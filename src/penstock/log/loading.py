@@ -13,6 +13,7 @@ from penstock.log.disk import Disk
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.names import (
     INDEX_SUFFIX,
+    INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LEFTOVER_SUFFIXES,
     LOG_SUFFIX,
@@ -82,9 +83,16 @@ def load_log(
 
 
 def _without_leftovers(disk: Disk, directory: str) -> list[str]:
+    """The names in the directory; what an interrupted deletion or replacement left is removed, and indexes of no
+    segment.
+    """
     names = []
-    for name in disk.names(directory):
-        if name.endswith(LEFTOVER_SUFFIXES):
+    all_names = disk.names(directory)
+    segments = {name.removesuffix(LOG_SUFFIX) for name in all_names if name.endswith(LOG_SUFFIX)}
+    for name in all_names:
+        stem, dot, suffix = name.partition(".")
+        is_orphan = dot + suffix in INDEX_SUFFIXES and stem not in segments
+        if is_orphan or name.endswith(LEFTOVER_SUFFIXES):
             disk.remove(f"{directory}/{name}")
         else:
             names.append(name)

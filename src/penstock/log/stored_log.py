@@ -13,7 +13,7 @@ from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_met
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import LoadedLog, load_log
-from penstock.log.names import DELETED_SUFFIX, PARTITION_METADATA
+from penstock.log.names import DELETED_SUFFIX, LOG_SUFFIX, PARTITION_METADATA
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_snapshots import ProducerSnapshots
 from penstock.log.producer_state import Producers
@@ -113,9 +113,9 @@ class StoredLog:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments, without their indexes."""
+        """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked."""
         if self._active is None:
-            self.load()
+            return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
         return self._size_bytes
 
     @property

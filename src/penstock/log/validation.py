@@ -9,7 +9,16 @@ unpacks every batch.
 import enum
 
 from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
-from penstock.protocol.batch import BatchHeader, UnsupportedMagicError, check_crc, read_header, set_max_timestamp
+from penstock.protocol.batch import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LENGTH_END,
+    BatchHeader,
+    UnsupportedMagicError,
+    check_crc,
+    read_header,
+    set_max_timestamp,
+)
 from penstock.protocol.compression import Compression, DecompressionLimitError
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
@@ -20,6 +29,9 @@ MIN_UNPACKED_LIMIT_BYTES = 64 << 20
 """Whatever `max.message.bytes` is, records may take this much."""
 RECORD_ERRORS_SHOWN = 3
 """Kafka's limit on the single errors in a refusal's text; all of them are in `record_errors`."""
+
+MIN_RECORD_BYTES = 7
+"""A record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
@@ -94,14 +106,26 @@ def _check_header(view: memoryview, position: int, end: int, config: LogConfig, 
         )
     if not check_crc(view, position, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not fit its bytes")
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records cannot have a last offset delta of {header.last_offset_delta}",
-        )
+    _check_count(header)
     if origin is AppendOrigin.CLIENT:
         _check_client(header)
     return header
+
+
+def _check_count(header: BatchHeader) -> None:
+    """The offsets that the batch takes must be as many as its records, and these as many as its bytes allow."""
+    count = header.record_count
+    codec = header.attributes & COMPRESSION_MASK
+    if count < 1 or header.last_offset_delta != count - 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{count} records cannot have a last offset delta of {header.last_offset_delta}"
+        )
+    if not codec and count * MIN_RECORD_BYTES > header.batch_length + LENGTH_END - HEADER_SIZE:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{count} records do not fit into a batch of {header.size_in_bytes} bytes"
+        )
+    if codec > Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no compression has the number {codec}")
 
 
 def _check_client(header: BatchHeader) -> None:
@@ -238,6 +262,8 @@ def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tup
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE, f"the CRC of batch {header.base_offset} does not fit its bytes"
                 )
+            if header.last_offset_delta < 0:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {header.base_offset} ends before it begins")
             if header.base_offset < expected:
                 raise KafkaError(
                     ErrorCode.UNKNOWN_SERVER_ERROR, f"batch {header.base_offset} arrives when {expected} is next"

@@ -153,3 +153,14 @@ def test_an_unreadable_epoch_checkpoint_is_rebuilt_from_the_batches(tmp_path: Pa
     again = open_log(tmp_path, CONFIG, is_clean=True, recovery_point=log.log_end_offset)
     assert all_batches(again) == expected
     assert again.leader_epochs.entries == epochs
+
+
+def test_what_an_interrupted_deletion_leaves_is_removed(tmp_path: Path) -> None:
+    log, expected = build(tmp_path)
+    log.close()
+    directory = tmp_path / "t-0"
+    names = {path.name for path in directory.iterdir()}
+    for name in ("00000000000000000005.log.deleted", "00000000000000000005.index", "leader-epoch-checkpoint.tmp"):
+        (directory / name).write_bytes(b"x")
+    assert all_batches(open_log(tmp_path, CONFIG)) == expected
+    assert {path.name for path in directory.iterdir()} == names

@@ -40,6 +40,7 @@ def test_a_clean_restart_knows_the_end_without_reading_the_logs(tmp_path: Path) 
     assert again.was_clean
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert log.log_end_offset == 5
+    assert log.size_bytes == len(batch(5))
     assert not log.is_loaded
     assert log.topic_id == TOPIC_ID
     assert append(log, batch(1)) == 5

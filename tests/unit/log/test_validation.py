@@ -75,6 +75,20 @@ def test_headers_that_contradict_themselves(tmp_path: Path) -> None:
     assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
 
 
+def test_more_records_than_bytes_and_unknown_codecs(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    data = bytearray(batch(3))
+    data[23:27] = (10**6 - 1).to_bytes(4, "big")
+    data[57:61] = (10**6).to_bytes(4, "big")
+    write_crc(data, 0, len(data))
+    assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
+    data = bytearray(batch(3))
+    data[22] |= 5
+    write_crc(data, 0, len(data))
+    assert refusal_of(log, data).code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    append(log, memoryview(encode_batch([Record(0, NOW, None, None)] * 3)))
+
+
 def test_clients_may_not_write_control_batches_nor_transactions_without_producer(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = [Record(0, NOW, b"\0\0\0\1", b"")]
