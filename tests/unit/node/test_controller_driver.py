@@ -1,62 +1,21 @@
 import asyncio
 import logging
-import random
 from collections.abc import Sequence
 from pathlib import Path
-from uuid import UUID
 
 import pytest
+from tests.unit.node.controller_node import NODE, create, driver_over, identity, on_disk, started
 from tests.unit.node.memory_log import MemoryLog
 
-from penstock.controller.config_rules import DefinedConfigs
-from penstock.controller.decision import ControllerSettings
-from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
-from penstock.log.open_files import OpenFiles
-from penstock.log.partition_log import PartitionLog
-from penstock.log.removals import Removals
-from penstock.metadata.image import NOBODY, ClusterImage, Endpoint
+from penstock.metadata.image import NOBODY
 from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.node import controller_driver
-from penstock.node.controller_driver import ControllerDriver
-from penstock.node.metadata_log import BatchLog, MetadataLog
 from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
-from penstock.node.registration import BrokerIdentity, join
+from penstock.node.registration import join
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-
-NODE = 1
-
-
-def driver_over(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
-    return ControllerDriver(
-        MetadataLog(log, Disk(), NODE, lambda: 1_000, limits),
-        ClusterImage("cluster"),
-        ControllerSettings(rules=DefinedConfigs({})),
-        random.Random(1),
-        node_id=NODE,
-        now_ms=lambda: 1_000,
-    )
-
-
-def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
-    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
-    return BrokerIdentity(
-        node_id=NODE, incarnation_id=UUID(int=run), endpoints=[endpoint], previous_epoch=previous_epoch
-    )
-
-
-async def started(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
-    driver = driver_over(log, limits)
-    await driver.start()
-    await join(driver, identity())
-    return driver
-
-
-def create(name: str, partitions: int = 1) -> CreateTopicsRequest:
-    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)])
 
 
 @pytest.fixture
@@ -198,11 +157,6 @@ async def test_a_broker_of_another_cluster_cannot_join(memory: MemoryLog) -> Non
     driver.image.cluster_id = "another"
     with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
         await join(driver, identity(run=2))
-
-
-def on_disk(path: Path) -> PartitionLog:
-    path.mkdir(exist_ok=True)
-    return PartitionLog(OpenFiles(Disk()), Removals(Disk()), str(path), "__cluster_metadata", 0, LogConfig())
 
 
 async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> None:
