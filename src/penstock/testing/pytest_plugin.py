@@ -1,5 +1,5 @@
-"""Fixtures for tests against a cluster. To use them, put `pytest_plugins = ["penstock.testing.pytest_plugin"]` into
-the `conftest.py` at the root of your tests.
+"""Fixtures for tests against a cluster. They are there wherever Penstock is installed; where plugins are not loaded by
+themselves, put `pytest_plugins = ["penstock.testing.pytest_plugin"]` into the `conftest.py` at the root of your tests.
 
 * `penstock_cluster`: a `penstock.testing.Cluster` that the whole session shares.
 * `penstock_bootstrap_servers`: its address, `host:port`.
