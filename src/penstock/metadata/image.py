@@ -118,6 +118,21 @@ class ClusterImage:
         if self.next_producer_id:
             yield ProducerIdsRecord(broker_id=NOBODY, next_producer_id=self.next_producer_id)
 
+    def copy(self) -> "ClusterImage":
+        """An image of its own that is equal to this one; what cannot change is shared between the two."""
+        other = ClusterImage(self.cluster_id)
+        other.elected(self.controller_id, self.controller_epoch)
+        other.applied_to(self.offset)
+        other.brokers, other.controllers = dict(self.brokers), dict(self.controllers)
+        for topic in self.topics.values():
+            other.topics[topic.name] = other.topics_by_id[topic.topic_id] = topic.copy()
+        other.colliding_names = {like: dict(names) for like, names in self.colliding_names.items()}
+        other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        other.features = dict(self.features)
+        other.next_producer_id = self.next_producer_id
+        other._sharing = self._sharing
+        return other
+
     def config_of(self, resource_type: ResourceType, name: str) -> dict[str, str]:
         """What was set for a resource; an empty name of a broker is the default for all brokers."""
         return self.configs.get(ConfigResource(resource_type, name), {})

@@ -57,6 +57,12 @@ class TopicImage:
         """Whether the cluster keeps its own state in this topic."""
         return self.name in INTERNAL_TOPICS
 
+    def copy(self) -> "TopicImage":
+        """A topic of its own; the partitions, which never change, are the same objects."""
+        other = TopicImage(self.name, self.topic_id)
+        other.partitions = dict(self.partitions)
+        return other
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TopicImage):
             return NotImplemented

@@ -99,7 +99,7 @@ class ControllerDriver:
         epoch = await self._log.lead()
         self.image.elected(self._node_id, epoch)
         self._controller = Controller(
-            _copy(self.image), self._settings, self._chance, next_offset=self._log.next_offset
+            self.image.copy(), self._settings, self._chance, next_offset=self._log.next_offset
         )
         if not self.image.features:
             await self._carry_out([FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION)])
@@ -182,13 +182,6 @@ class ControllerDriver:
                 logger.exception("%r failed on committed metadata up to offset %d", listener, last_offset)
         if self._controller is not None:
             self._log.snapshot_if_due(self.image)
-
-
-def _copy(image: ClusterImage) -> ClusterImage:
-    copy = ClusterImage(image.cluster_id)
-    for record in image.records():
-        copy.apply(record)
-    return copy
 
 
 def _answer(queued: _Queued, reply: object) -> None:

@@ -161,6 +161,31 @@ def test_a_snapshot_makes_an_equal_image() -> None:
     assert "2 partitions" in repr(image.topics["flights"])
 
 
+def test_a_copy_is_equal_and_goes_its_own_way() -> None:
+    image = image_of(*LIFE)
+    records = list(image.records())
+    copy = image.copy()
+    assert copy == image
+    changes: list[MetadataRecord] = [
+        RemoveTopicRecord(topic_id=DELAYS),
+        partition(FLIGHTS, 2, 1),
+        PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=1),
+        ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value=None),
+        ConfigRecord(resource_type=4, resource_name="", name="num.io.threads", value="3"),
+        TopicRecord(name="delays_by.hour", topic_id=UUID(int=3)),
+        UnregisterBrokerRecord(broker_id=1, broker_epoch=4),
+        RegisterControllerRecord(controller_id=2),
+        FeatureLevelRecord(name="metadata.version", feature_level=26),
+        ProducerIdsRecord(broker_id=1, next_producer_id=9000),
+    ]
+    for record in changes:
+        before = copy.copy()
+        copy.apply(record)
+        assert copy != before, record
+    assert list(image.records()) == records
+    assert list(image.colliding_names["delays_by_hour"]) == ["delays.by_hour"]
+
+
 def test_who_leads_and_how_far_it_was_applied_is_no_state_of_the_records() -> None:
     image = image_of(*LIFE)
     image.elected(1, 7)
