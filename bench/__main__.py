@@ -1,0 +1,60 @@
+"""`python -m bench [QUESTION …] [--runs N]`: ask the questions, print the table, write `bench/results/budgets.json`."""
+
+import argparse
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.measure import Measure, machine
+from bench.questions import QUESTIONS
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def table(measures: list[Measure]) -> Table:
+    """All measures for people."""
+    out = Table(title="Penstock: the budgets of one node")
+    for heading in ("figure", "median", "min", "max", "unit", "budget", ""):
+        out.add_column(heading, justify="left" if heading in ("figure", "unit", "") else "right")
+    for one in measures:
+        budget = f"{one.budget.side} {one.budget.bound:,g}" if one.budget else ""
+        low, high = min(one.values), max(one.values)
+        out.add_row(one.name, figure(one.median), figure(low), figure(high), one.unit, budget, one.verdict)
+    return out
+
+
+def figure(value: float) -> str:
+    """Three significant digits, or a whole number."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def main() -> None:
+    """Ask, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("questions", nargs="*", metavar="QUESTION", help=f"any of: {', '.join(QUESTIONS)} (all)")
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each (5)")
+    words = parser.parse_args()
+    unknown = sorted(set(words.questions) - set(QUESTIONS))
+    if unknown:
+        parser.error(f"no question {', '.join(unknown)}: choose from {', '.join(QUESTIONS)}")
+    console, measures = Console(), list[Measure]()
+    for name in words.questions or QUESTIONS:
+        with console.status(f"{name}: {(QUESTIONS[name].__doc__ or '').strip()}"):
+            measures += QUESTIONS[name](words.runs)
+    console.print(table(measures))
+    RESULTS.mkdir(exist_ok=True)
+    document = {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "measures": [asdict(one) | {"median": one.median} for one in measures],
+    }
+    (RESULTS / "budgets.json").write_text(json.dumps(document, indent=2) + "\n")
+    console.print(f"written to {RESULTS.name}/budgets.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The questions, one function each: it takes how many runs to make and returns its measures.
+
+Each starts a node of its own, warms the page cache by one run that is not counted (the first touch of memory can cost
+ten times what a later one does), and takes the CPU time that the operating system accounts to the node's process.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+
+from bench.load import Load, create_topic, delete_topic, run
+from bench.measure import Budget, Measure, measure
+from bench.node import CpuTimes, Node, running_node
+from bench.round_trip import round_trips_ms
+
+LARGE = {"linger.ms": 20, "batch.size": 1_000_000, "batch.num.messages": 1_000_000}
+ONE_RECORD_A_REQUEST = {"linger.ms": 0, "batch.num.messages": 1, "max.in.flight.requests.per.connection": 50}
+Question = Callable[[int], list[Measure]]
+
+
+def boot(runs: int) -> list[Measure]:
+    """How long until a new node answers, and what memory does it hold then?"""
+    seconds, megabytes = [], []
+    for _ in range(runs + 1):
+        with running_node() as node:
+            seconds.append(node.boot_s)
+            megabytes.append(node.resident_mb)
+    return [
+        measure("boot to the first answer", "s", seconds[1:], Budget(1.0)),
+        measure("resident memory, idle", "MB", megabytes[1:], Budget(60)),
+    ]
+
+
+def small_requests(runs: int) -> list[Measure]:
+    """What does a produce request with one record of 100 B cost?"""
+    records = 100_000
+    with running_node() as node:
+        done = list(produce_runs(node, runs, records=records, size=100, **ONE_RECORD_A_REQUEST))
+    return [
+        measure("one record a request, 50 in flight", "requests/s", [load.records_per_s for load, _ in done]),
+        measure("user CPU per small produce request", "µs", [cpu.user / records * 1e6 for _, cpu in done], Budget(25)),
+        measure("system CPU per small produce request", "µs", [cpu.system / records * 1e6 for _, cpu in done]),
+    ]
+
+
+def large_batches(runs: int) -> list[Measure]:
+    """What do 500 MB of 1000 B records in batches of 1 MB cost, produced and fetched?"""
+    records, size = 500_000, 1000
+    megabytes = records * size / 1e6
+    with running_node() as node:
+        done = list(produce_runs(node, runs, records=records, size=size, **LARGE))
+        fetched = list(fetch_runs(node, runs, records=records, size=size))
+    return [
+        measure("produce, 1000 B", "MB/s", [load.mb_per_s for load, _ in done]),
+        measure("user CPU per MB produced", "ms", [cpu.user / megabytes * 1e3 for _, cpu in done], Budget(0.5)),
+        measure("system CPU per MB produced", "ms", [cpu.system / megabytes * 1e3 for _, cpu in done]),
+        measure("fetch, 1000 B", "MB/s", [load.mb_per_s for load, _ in fetched]),
+        measure("user CPU per MB fetched", "ms", [cpu.user / megabytes * 1e3 for _, cpu in fetched], Budget(0.5)),
+        measure("system CPU per MB fetched", "ms", [cpu.system / megabytes * 1e3 for _, cpu in fetched]),
+    ]
+
+
+def records_a_second(runs: int) -> list[Measure]:
+    """How many records of 100 B a second does one partition take, offered by one C client?"""
+    with running_node() as node:
+        done = list(produce_runs(node, runs, records=3_000_000, size=100, **LARGE))
+    return [
+        measure("produce, 100 B", "records/s", [load.records_per_s for load, _ in done], Budget(1e6, "at least")),
+        measure("node's CPU share while it does", "%", [share_percent(load, cpu) for load, cpu in done]),
+    ]
+
+
+def round_trip(runs: int) -> list[Measure]:
+    """How long does one small produce request take on an idle node?"""
+    with running_node() as node:
+        create_topic(node.address, "trips")
+        samples = [sorted(round_trips_ms(node.port, "trips", 5_000)) for _ in range(runs + 1)][1:]
+    return [
+        measure("round trip, p50", "ms", [statistics.median(trips) for trips in samples], Budget(0.3)),
+        measure("round trip, p99", "ms", [trips[len(trips) * 99 // 100] for trips in samples], Budget(1.0)),
+    ]
+
+
+def many_partitions(runs: int) -> list[Measure]:
+    """Does a request cost more where there are 10,000 partitions than where there are 10?"""
+    records = 50_000
+    cost: dict[int, list[float]] = {}
+    memory: dict[int, float] = {}
+    for partitions in (10, 10_000):
+        with running_node() as node:
+            create_topic(node.address, "others", partitions)
+            done = list(produce_runs(node, runs, records=records, size=100, **ONE_RECORD_A_REQUEST))
+            cost[partitions] = [(cpu.user + cpu.system) / records * 1e6 for _, cpu in done]
+            memory[partitions] = node.resident_mb
+    ratios = [many / few for many, few in zip(sorted(cost[10_000]), sorted(cost[10]), strict=True)]
+    return [
+        measure("CPU per small request at 10 partitions", "µs", cost[10]),
+        measure("CPU per small request at 10,000 partitions", "µs", cost[10_000]),
+        measure("their ratio", "", ratios, Budget(1.2)),
+        measure("resident memory with 10,000 partitions", "MB", [memory[10_000]]),
+    ]
+
+
+QUESTIONS: dict[str, Question] = {
+    "boot": boot,
+    "small-requests": small_requests,
+    "large-batches": large_batches,
+    "records": records_a_second,
+    "round-trip": round_trip,
+    "partitions": many_partitions,
+}
+
+
+def produce_runs(
+    node: Node, runs: int, *, records: int, size: int, **settings: str | int
+) -> Iterator[tuple[Load, CpuTimes]]:
+    """Produce to a topic of one partition, once to warm up and then `runs` times; the topic of the last run stays."""
+    for number in range(runs + 1):
+        topic = f"produced-{number}"
+        create_topic(node.address, topic)
+        before = node.cpu()
+        load = run("produce", node.address, topic, records=records, size=size, **settings)
+        used = node.cpu_since(before)
+        if number < runs:
+            delete_topic(node.address, topic)
+        if number > 0:
+            yield load, used
+
+
+def fetch_runs(node: Node, runs: int, *, records: int, size: int) -> Iterator[tuple[Load, CpuTimes]]:
+    """Fetch what the last produce run left, once to warm up and then `runs` times."""
+    for number in range(runs + 1):
+        before = node.cpu()
+        load = run("consume", node.address, f"produced-{runs}", records=records, size=size)
+        if number > 0:
+            yield load, node.cpu_since(before)
+
+
+def share_percent(load: Load, cpu: CpuTimes) -> float:
+    """The share of one core that the node used while the load ran."""
+    return (cpu.user + cpu.system) / load.seconds * 100
