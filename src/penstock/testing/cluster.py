@@ -59,6 +59,13 @@ class Cluster:
             raise RuntimeError("the cluster was not started: use it in a `with` statement, or call start()")
         return self._address
 
+    @property
+    def pid(self) -> int | None:
+        """The process of the node; None where it is a thread of this one or does not run."""
+        from penstock.testing.process_node import ProcessNode
+
+        return self._node.pid if isinstance(self._node, ProcessNode) else None
+
     def start(self) -> Self:
         """Start the node and return when it answers.
 
