@@ -7,7 +7,8 @@ served: the answer for this broker's loggers is empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from penstock.metadata.configs.effective import (
     ConfigEntry,
@@ -32,31 +33,53 @@ from penstock.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """A kind of resource: how to find what is set for a name (or KafkaError), and which entries that makes."""
+
+    settings: Callable[[Broker, str], Settings]
+    entries: Callable[[Broker, Settings], Iterable[ConfigEntry]]
+
+
+Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list[DescribeConfigsResourceResult]]
+"""What a request has had described so far: resources with the same settings, as most topics have, share one list."""
+
 
 @handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource by itself; what is wrong with one does not touch the others."""
-    return DescribeConfigsResponse(results=[_result(broker, request, resource) for resource in request.resources])
+    described: Described = {}
+    return DescribeConfigsResponse(
+        results=[_result(broker, request, resource, described) for resource in request.resources]
+    )
 
 
 def _result(
-    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource, described: Described
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
-    describe = _DESCRIBE.get(resource.resource_type)
     try:
-        if describe is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with configs")
-        entries = describe(broker, resource.resource_name)
+        kind = _kind(resource)
+        settings = kind.settings(broker, resource.resource_name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    wanted = resource.configuration_keys
-    result.configs = [_described(entry, request) for entry in entries if not wanted or entry.definition.name in wanted]
+    wanted = tuple(resource.configuration_keys or ())
+    same = (kind, tuple(settings.items()), wanted)
+    if same not in described:
+        described[same] = [
+            _described(entry, request)
+            for entry in kind.entries(broker, settings)
+            if not wanted or entry.definition.name in wanted
+        ]
+    result.configs = described[same]
     return result
 
 
@@ -75,49 +98,56 @@ def _described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeC
     )
 
 
-def _topic(broker: Broker, name: str) -> Iterable[ConfigEntry]:
+def _topic_settings(broker: Broker, name: str) -> Settings:
     problem = topic_name_error(name)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name not in broker.image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic '{name}'")
-    return topic_entries(broker.image.config_of(ResourceType.TOPIC, name), broker.config.layers)
+    settings: Settings = broker.image.config_of(ResourceType.TOPIC, name)
+    return settings
 
 
-def _broker(broker: Broker, name: str) -> Iterable[ConfigEntry]:
-    if not name:
-        return default_broker_entries(broker.image.config_of(ResourceType.BROKER, ""))
-    _check_own_id(broker, name)
-    return broker_entries(broker.config.layers)
-
-
-def _loggers(broker: Broker, name: str) -> Iterable[ConfigEntry]:
-    _check_own_id(broker, name)
-    return ()
-
-
-def _check_own_id(broker: Broker, name: str) -> None:
+def _own_settings(broker: Broker, name: str) -> Settings:
+    """Nothing: what is set for this broker is in its configuration already."""
     if name != str(broker.node_id):
         message = f"this broker describes itself, {broker.node_id}, and all with an empty name, but not '{name}'"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return {}
 
 
-def _group(broker: Broker, name: str) -> Iterable[ConfigEntry]:
-    if not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a group has a name")
-    return group_entries(broker.image.config_of(ResourceType.GROUP, name), broker.config.layers)
+def _named_settings(kind: ResourceType) -> Callable[[Broker, str], Settings]:
+    def find(broker: Broker, name: str) -> Settings:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a {kind.name.lower().replace('_', ' ')} needs a name")
+        settings: Settings = broker.image.config_of(kind, name)
+        return settings
+
+    return find
 
 
-def _client_metrics(broker: Broker, name: str) -> Iterable[ConfigEntry]:
-    if not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a client metrics subscription has a name")
-    return client_metrics_entries(broker.image.config_of(ResourceType.CLIENT_METRICS, name))
+_ALL_BROKERS = Kind(
+    lambda broker, name: broker.image.config_of(ResourceType.BROKER, name),
+    lambda broker, settings: default_broker_entries(settings),
+)
 
-
-_DESCRIBE: dict[int, Callable[[Broker, str], Iterable[ConfigEntry]]] = {
-    ResourceType.TOPIC: _topic,
-    ResourceType.BROKER: _broker,
-    ResourceType.BROKER_LOGGER: _loggers,
-    ResourceType.CLIENT_METRICS: _client_metrics,
-    ResourceType.GROUP: _group,
+_KINDS: dict[int, Kind] = {
+    ResourceType.TOPIC: Kind(_topic_settings, lambda broker, settings: topic_entries(settings, broker.config.layers)),
+    ResourceType.BROKER: Kind(_own_settings, lambda broker, settings: broker_entries(broker.config.layers)),
+    ResourceType.BROKER_LOGGER: Kind(_own_settings, lambda broker, settings: ()),
+    ResourceType.CLIENT_METRICS: Kind(
+        _named_settings(ResourceType.CLIENT_METRICS), lambda broker, settings: client_metrics_entries(settings)
+    ),
+    ResourceType.GROUP: Kind(
+        _named_settings(ResourceType.GROUP), lambda broker, settings: group_entries(settings, broker.config.layers)
+    ),
 }
+
+
+def _kind(resource: DescribeConfigsResource) -> Kind:
+    if resource.resource_type == ResourceType.BROKER and not resource.resource_name:
+        return _ALL_BROKERS
+    kind = _KINDS.get(resource.resource_type)
+    if kind is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with configs")
+    return kind
