@@ -188,11 +188,13 @@ class PartitionLog(StoredLog):
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is at least this one."""
-        return find_timestamp(list(self.segments), timestamp_ms, self.log_start_offset)
+        with self._reporting():
+            return find_timestamp(list(self.segments), timestamp_ms, self.log_start_offset)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the latest timestamp of the log."""
-        return find_max_timestamp(list(self.segments), self.log_start_offset)
+        with self._reporting():
+            return find_max_timestamp(list(self.segments), self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
@@ -208,8 +210,8 @@ class PartitionLog(StoredLog):
         if offset <= self._bases[0] or offset < self._start_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
-        try:
-            self._drop_segments(self._segment_number(offset) + 1, len(self._segments))
+        with self._reporting(is_change=True):
+            self._drop_segments(self._segment_number(offset) + 1)
             segment = self._active = self._segments[-1]
             size = segment.size
             end_offset = segment.truncate_to(offset)
@@ -219,8 +221,6 @@ class PartitionLog(StoredLog):
                 self.truncate_fully_and_start_at(self._start_offset)
             else:
                 self._after_truncation(end_offset)
-        except OSError as error:
-            raise self._storage_error(error) from error
         return self._end_offset
 
     def _after_truncation(self, end_offset: int) -> None:
@@ -234,15 +234,14 @@ class PartitionLog(StoredLog):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the next record gets this offset."""
         self.load()
-        try:
-            self._drop_segments(0, len(self._segments))
+        with self._reporting(is_change=True):
+            self._drop_segments(0)
+            self._start_offset = self.recovery_point = offset
             self._add_segment(offset, None)
-            self._start_offset = self._end_offset = self.recovery_point = offset
+            self._end_offset = offset
             self._epochs.clear()
             self._producers.clear()
             self._snapshots.remove_all()
-        except OSError as error:
-            raise self._storage_error(error) from error
 
     def advance_log_start(self, offset: int) -> None:
         """Records below `offset` can no longer be read (DeleteRecords); their segments go at the next retention."""
@@ -252,7 +251,8 @@ class PartitionLog(StoredLog):
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} lies behind the log's end, {self._end_offset}"
             )
         if offset > self._start_offset:
-            self._start_at(offset)
+            with self._reporting():
+                self._start_at(offset)
 
     # keeping
 
@@ -264,20 +264,19 @@ class PartitionLog(StoredLog):
         """
         self.load()
         self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        count = deletable_segments(
-            self._segments,
-            self.config,
-            log_start_offset=self._start_offset,
-            high_watermark=self._end_offset if high_watermark is None else high_watermark,
-            end_offset=self._end_offset,
-            now_ms=now_ms,
-        )
-        try:
+        with self._reporting():
+            count = deletable_segments(
+                self._segments,
+                self.config,
+                log_start_offset=self._start_offset,
+                high_watermark=self._end_offset if high_watermark is None else high_watermark,
+                end_offset=self._end_offset,
+                now_ms=now_ms,
+            )
+        with self._reporting(is_change=True):
             if count == len(self._segments):
                 self._roll(self._end_offset, now_ms)
             self._retire_segments(count, now_ms)
-        except OSError as error:
-            raise self._storage_error(error) from error
         return count
 
     def maintain(self, now_ms: int, *, high_watermark: int | None = None) -> int:

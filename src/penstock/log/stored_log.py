@@ -6,7 +6,8 @@ another one.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_metadata
@@ -19,7 +20,7 @@ from penstock.log.producer_snapshots import ProducerSnapshots
 from penstock.log.producer_state import Producers
 from penstock.log.removals import Removals
 from penstock.log.segment import Segment
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 SEALED_FLUSH_DELAY_MS = 60_000
 """How long after a roll `maybe_flush` syncs the sealed segment: by then the system has written most of it by itself."""
@@ -161,12 +162,14 @@ class StoredLog:
         return self._segments
 
     def load(self) -> Segment:
-        """Read the directory now; returns the active segment. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Read the directory now; returns the active segment. Raises KafkaError(KAFKA_STORAGE_ERROR,
+        CORRUPT_MESSAGE).
+        """
         if self.is_deleted:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
         if self._active is not None:
             return self._active
-        try:
+        with self._reporting():
             loaded = load_log(
                 self._open_files,
                 self.directory,
@@ -175,8 +178,6 @@ class StoredLog:
                 start_offset=self._start_offset,
                 is_clean=self._is_clean,
             )
-        except OSError as error:
-            raise self._storage_error(error) from error
         self._adopt(loaded)
         return self._segments[-1]
 
@@ -196,6 +197,23 @@ class StoredLog:
     def _storage_error(self, error: OSError) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} in {self.directory}: {error}")
 
+    @contextmanager
+    def _reporting(self, *, is_change: bool = False) -> Iterator[None]:
+        """OSError becomes KAFKA_STORAGE_ERROR, nonsense in the files CORRUPT_MESSAGE.
+
+        After a change that failed half-way the log believes only its files: it recovers when it is used next.
+        """
+        try:
+            yield
+        except (OSError, DecodeError) as error:
+            if is_change:
+                self.abandon()
+                self._is_clean = False
+                self._end_offset = UNKNOWN
+            if isinstance(error, OSError):
+                raise self._storage_error(error) from error
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic}-{self.partition}: {error}") from error
+
     # segments
 
     def _segment_number(self, offset: int) -> int:
@@ -207,7 +225,7 @@ class StoredLog:
         if active.size == 0:
             if active.base_offset == base_offset:
                 return active
-            self._drop_segments(len(self._segments) - 1, len(self._segments))
+            self._drop_segments(len(self._segments) - 1)
         else:
             active.save_indexes(is_final=True)
         self._snapshots.take(self._producers, self._end_offset, durable=False)
@@ -223,30 +241,31 @@ class StoredLog:
         self._active = segment
         return segment
 
-    def _drop_segments(self, first: int, end: int) -> None:
-        """Remove segments at once; whoever still reads them holds their files open."""
+    def _drop_segments(self, first: int) -> None:
+        """Remove segments at once, the newest first; whoever still reads them holds their files open."""
         disk = self._open_files.disk
-        for segment in self._segments[first:end]:
+        while len(self._segments) > first:
+            segment = self._segments.pop()
+            self._bases.pop()
+            self._size_bytes -= segment.size
             segment.forget_file()
             for path in segment.paths():
                 disk.remove(path)
-            self._size_bytes -= segment.size
-        del self._segments[first:end]
-        del self._bases[first:end]
 
     def _retire_segments(self, count: int, now_ms: int) -> None:
+        """Rename the oldest segments away; one whose files cannot be renamed is gone nevertheless until a restart."""
         if not count:
             return
         disk = self._open_files.disk
-        for segment in self._segments[:count]:
+        for _ in range(count):
+            segment = self._segments.pop(0)
+            del self._bases[0]
+            self._size_bytes -= segment.size
             segment.forget_file()
             for path in segment.paths():
                 if disk.exists(path):
                     disk.rename(path, path + DELETED_SUFFIX)
                     self._removals.schedule(path + DELETED_SUFFIX, now_ms + self.config.file_delete_delay_ms)
-            self._size_bytes -= segment.size
-        del self._segments[:count]
-        del self._bases[:count]
         self._snapshots.forget_below(self._bases[0])
         if self._start_offset < self._bases[0]:
             self._start_at(self._bases[0])
@@ -268,7 +287,7 @@ class StoredLog:
 
     def _flush_up_to(self, end_offset: int, segments: list[Segment]) -> None:
         active = self._active
-        try:
+        with self._reporting():
             for segment in segments:
                 self._flush_segment(segment, with_indexes=segment is not active)
             self._epochs.sync()
@@ -276,8 +295,6 @@ class StoredLog:
                 self._has_new_names = False
                 self._open_files.disk.sync_directory(self.directory)
                 self._open_files.disk.sync_directory(self.parent)
-        except OSError as error:
-            raise self._storage_error(error) from error
         self.recovery_point = max(self.recovery_point, end_offset)
 
     def _flush_segment(self, segment: Segment, *, with_indexes: bool) -> None:

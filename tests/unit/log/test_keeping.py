@@ -210,3 +210,32 @@ def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
     log.abandon()
     assert all_batches(open_log(tmp_path)) == [(0, 0), (1, 1)]
     assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == 2 * SIZE
+
+
+@pytest.mark.parametrize("working_removals", range(8))
+def test_a_truncation_that_fails_half_way_leaves_a_log_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working_removals: int
+) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
+    for _ in range(8):
+        append(log, batch(1))
+    left = [working_removals]
+    remove = Disk.remove
+
+    def fail_later(self: Disk, path: str) -> None:
+        if not left[0]:
+            raise OSError(errno.EIO, "Input/output error")
+        left[0] -= 1
+        remove(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "remove", fail_later)
+        with pytest.raises(KafkaError) as refusal:
+            log.truncate_to(3)
+        assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    offsets = [first for first, _ in all_batches(log)]
+    assert offsets == list(range(log.log_end_offset))
+    assert 3 < log.log_end_offset <= 8
+    assert log.truncate_to(3) == 3
+    assert append(log, batch(1)) == 3
+    assert all_batches(log) == [(offset, offset) for offset in range(4)]
