@@ -42,7 +42,10 @@ def batches_by_partition(
     columns = write_columns(batch)
     partitions = partition_numbers(batch)
     if len(partitions) and int(partitions.max()) >= partition_count:
-        raise PipelineError(f"Column partition is {partitions.max()} in some row, but the topic has {partition_count}.")
+        raise PipelineError(
+            f"Column partition is {partitions.max()} in some row, but the topic has {partition_count} partitions from 0 on. "
+            "Without that column the key decides."
+        )
     partitions_of_keys(columns.key, partition_count, without_key, partitions)
     return {
         partition: list(encode_records(columns, rows, settings.max_bytes))
