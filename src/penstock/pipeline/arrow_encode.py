@@ -43,8 +43,8 @@ def batches_by_partition(
     partitions = partition_numbers(batch)
     if len(partitions) and int(partitions.max()) >= partition_count:
         raise PipelineError(
-            f"Column partition is {partitions.max()} in some row, but the topic's partitions end at {partition_count - 1}. "
-            "Without that column the key decides."
+            f"Column partition is {partitions.max()} in some row, but the topic's partitions end at "
+            f"{partition_count - 1}. Without that column the key decides."
         )
     partitions_of_keys(columns.key, partition_count, without_key, partitions)
     return {
