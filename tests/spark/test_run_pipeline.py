@@ -3,14 +3,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from penstock.pipeline.progress import BatchProgress
-from penstock.pipeline.run import run_pipeline
-from penstock.pipeline.spec import pipeline_spec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from tests.spark.topics import batch_frame, new_topic, write
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.progress import BatchProgress
+from penstock.pipeline.run import run_pipeline
+from penstock.pipeline.spec import pipeline_spec
 from penstock.protocol.records import Record
 
 pytestmark = pytest.mark.xdist_group("spark")

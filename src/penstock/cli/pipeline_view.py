@@ -1,0 +1,91 @@
+"""What a person sees while a pipeline runs: on a terminal a line per sink that changes in place, else plain lines."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from penstock.pipeline.progress import BatchProgress
+    from penstock.pipeline.run import PipelineResult
+    from penstock.pipeline.spec import PipelineSpec
+
+COLUMNS = ("sink", "rows", "rows/s", "lag", "batch", "batch time")
+
+
+class PipelineView:
+    """A context: while it is entered, the terminal shows how the pipeline gets on."""
+
+    def __init__(self, spec: "PipelineSpec", log_file: Path) -> None:
+        self._spec = spec
+        self._log_file = log_file
+        self._console = Console(highlight=False)
+        self._state = "starting Spark …"
+        self._rows: dict[str, int] = {}
+        self._latest: dict[str, BatchProgress] = {}
+        self._live = Live(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> "PipelineView":
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._console.print(f"{self._spec.name}: {self._state}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def running(self) -> None:
+        """Spark is there, the queries start."""
+        self._state = "running; Ctrl-C stops it, the next run goes on from here"
+        if not self._console.is_terminal:
+            self._console.print(f"{self._spec.name}: {self._state}")
+
+    def batch_ended(self, batch: "BatchProgress") -> None:
+        """Show a batch."""
+        self._latest[batch.query] = batch
+        self._rows[batch.query] = self._rows.get(batch.query, 0) + batch.input_rows
+        if not self._console.is_terminal:
+            self._console.print(
+                " ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, self._cells(batch), strict=True))
+            )
+
+    def failed(self) -> None:
+        """Say where more is to be read."""
+        self._console.print(f"Spark's own words are in {self._log_file}")
+
+    def ended(self, result: "PipelineResult") -> None:
+        """The closing line of each sink."""
+        if self._console.is_terminal:
+            self._live.stop()
+        how = "stopped" if result.was_stopped else "done"
+        for query, rows in result.input_rows.items():
+            self._console.print(f"{query}: {how} after {rows:,} rows in {result.batches[query]} batches")
+
+    def _cells(self, batch: "BatchProgress") -> tuple[str, ...]:
+        return (
+            batch.query,
+            f"{self._rows[batch.query]:,}",
+            f"{batch.rows_per_second:,.0f}",
+            "?" if batch.lag is None else f"{batch.lag:,}",
+            str(batch.batch_id),
+            f"{batch.duration_ms / 1000:.1f} s",
+        )
+
+    def _render(self) -> RenderableType:
+        title = Text(f"{self._spec.name}: {self._state}", style="bold")
+        if not self._latest:
+            return title
+        table = Table(*COLUMNS, box=None, pad_edge=False)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for batch in self._latest.values():
+            table.add_row(*self._cells(batch))
+        return Group(title, table)

@@ -1,0 +1,115 @@
+"""Runs a pipeline until it is done or told to stop; from the same checkpoint it goes on where it was.
+
+Each sink is a streaming query of its own, all in one session.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.pipeline.errors import PipelineError, message_in
+from penstock.pipeline.frames import sink_writer, transformed
+from penstock.pipeline.progress import BatchProgress, ProgressFeed
+from penstock.pipeline.session import spark_session
+from penstock.pipeline.spec import PipelineSpec
+
+LOOK_EVERY_S = 0.2
+OnProgress = Callable[[BatchProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """What a run did, per sink: batches and rows that went in."""
+
+    batches: Mapping[str, int]
+    input_rows: Mapping[str, int]
+    was_stopped: bool
+
+
+def run_pipeline(
+    spec: PipelineSpec,
+    on_progress: OnProgress | None = None,
+    *,
+    session: SparkSession | None = None,
+    master: str = "local[*]",
+    log_file: Path | None = None,
+    stop: threading.Event | None = None,
+) -> PipelineResult:
+    """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
+
+    Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
+    own exception.
+    """
+    queries: list[StreamingQuery] = []
+    stop = stop or threading.Event()
+    try:
+        session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+        frame = transformed(session, spec)
+        queries += [sink_writer(frame, spec, sink).start() for sink in spec.sinks]
+        run = _Run(queries, on_progress)
+        while run.is_active() and not stop.is_set():
+            run.report()
+            stop.wait(LOOK_EVERY_S)
+        run.stop_all()
+        run.report()
+        if not stop.is_set():
+            run.raise_failure()
+        return run.result(stop.is_set())
+    except PySparkException as error:
+        raise PipelineError(plain_message(error)) from error
+    finally:
+        for query in queries:
+            query.stop()
+
+
+class _Run:
+    """The queries of a run, and what they have done so far."""
+
+    def __init__(self, queries: list[StreamingQuery], on_progress: OnProgress | None) -> None:
+        self._queries = {query.name: query for query in queries}
+        self._feeds = [ProgressFeed(query) for query in queries]
+        self._on_progress = on_progress
+        self._batches = dict.fromkeys(self._queries, 0)
+        self._rows = dict.fromkeys(self._queries, 0)
+
+    def is_active(self) -> bool:
+        """Whether there is anything to wait for; one query that failed ends all."""
+        queries = self._queries.values()
+        return any(query.isActive for query in queries) and not any(query.exception() for query in queries)
+
+    def report(self) -> None:
+        """Tell of the batches that have ended."""
+        for feed in self._feeds:
+            for batch in feed.new_batches():
+                self._batches[batch.query] += 1
+                self._rows[batch.query] += batch.input_rows
+                if self._on_progress is not None:
+                    self._on_progress(batch)
+
+    def stop_all(self) -> None:
+        """Stop what still runs; a batch in its midst is done again at the next start."""
+        for query in self._queries.values():
+            query.stop()
+
+    def raise_failure(self) -> None:
+        """Raise what a query died of."""
+        for query in self._queries.values():
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+
+    def result(self, was_stopped: bool) -> PipelineResult:
+        """What was done."""
+        return PipelineResult(self._batches, self._rows, was_stopped)
+
+
+def plain_message(error: PySparkException) -> str:
+    """Our own sentence within Spark's text if there is one, else the first line of that."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return message_in(text) or (lines[0] if lines else type(error).__name__)

