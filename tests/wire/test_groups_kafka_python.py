@@ -35,7 +35,7 @@ class Group:
             enable_auto_commit=False,
         )
         leaving = threading.Event()
-        thread = threading.Thread(target=self.run, args=(name, consumer, leaving), name=name)
+        thread = threading.Thread(target=self.run, args=(name, consumer, leaving), name=name, daemon=True)
         self.members[name] = (consumer, leaving, thread)
         thread.start()
 

@@ -81,8 +81,8 @@ class RunningNode:
 
     async def stop(self) -> None:
         """Answer what is being asked, write everything down, and leave the directories marked as clean."""
+        await self.broker.groups.stop()  # First: members that wait for a rebalance would hold up the server.
         await self._server.stop()
-        await self.broker.groups.stop()
         await self._upkeep.stop()
         await self.broker.controller.stop()
         self._directories.close(broker_epoch=self.broker.broker_epoch)

@@ -1,0 +1,125 @@
+"""The bytes of `__consumer_offsets`, written out by hand as Kafka lays them out."""
+
+import struct
+from uuid import UUID
+
+import pytest
+
+from penstock.coordinator.group.records import (
+    CommittedOffset,
+    GroupMetadataValue,
+    GroupRecord,
+    MemberMetadata,
+    OffsetRecord,
+    decode_record,
+    encode_group_record,
+    encode_offset_record,
+)
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.uuids import ZERO_UUID
+
+OFFSET_KEY = b"\x00\x01" + b"\x00\x06orders" + b"\x00\x07flights" + b"\x00\x00\x00\x05"
+OFFSET_KEY_V0 = b"\x00\x00" + OFFSET_KEY[2:]
+GROUP_KEY = b"\x00\x02" + b"\x00\x06orders"
+
+
+def offset(value: CommittedOffset | None) -> OffsetRecord:
+    return OffsetRecord("orders", "flights", 5, value)
+
+
+OFFSETS = {
+    "plain": (
+        CommittedOffset(42, 7, "half", 1000),
+        b"\x00\x03" + struct.pack(">qi", 42, 7) + b"\x00\x04half" + struct.pack(">q", 1000),
+    ),
+    "with a retention time": (
+        CommittedOffset(42, -1, "half", 1000, 2000),
+        b"\x00\x01" + struct.pack(">q", 42) + b"\x00\x04half" + struct.pack(">qq", 1000, 2000),
+    ),
+    "with a topic id": (
+        CommittedOffset(42, 7, "half", 1000, -1, UUID(int=9)),
+        b"\x00\x04" + struct.pack(">qi", 42, 7) + b"\x05half" + struct.pack(">q", 1000)
+        # one tagged field: tag 0, 16 bytes
+        + b"\x01\x00\x10" + UUID(int=9).bytes,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OFFSETS)
+def test_committed_offsets(kind: str) -> None:
+    committed, value = OFFSETS[kind]
+    assert encode_offset_record(offset(committed)) == (OFFSET_KEY, value)
+    assert decode_record(OFFSET_KEY, value) == offset(committed)
+
+
+def test_old_versions_of_offsets_are_read() -> None:
+    zero = b"\x00\x00" + struct.pack(">q", 42) + b"\x00\x00" + struct.pack(">q", 1000)
+    assert decode_record(OFFSET_KEY_V0, zero) == offset(CommittedOffset(42, -1, "", 1000))
+    two = b"\x00\x02" + zero[2:]
+    assert decode_record(OFFSET_KEY, two) == offset(CommittedOffset(42, -1, "", 1000, -1, ZERO_UUID))
+
+
+def test_a_group_as_kafka_writes_it() -> None:
+    member = MemberMetadata(
+        member_id="m",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=60,
+        session_timeout=10,
+        subscription=b"\xff\x00",
+        assignment=b"\x01",
+    )
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=3,
+        protocol="range",
+        leader="m",
+        current_state_timestamp=77,
+        members=[member],
+    )
+    expected = (
+        b"\x00\x03" + b"\x00\x08consumer" + struct.pack(">i", 3) + b"\x00\x05range" + b"\x00\x01m"
+        + struct.pack(">q", 77)
+        + struct.pack(">i", 1)
+        + b"\x00\x01m" + b"\xff\xff" + b"\x00\x01c" + b"\x00\x02/h" + struct.pack(">ii", 60, 10)
+        + struct.pack(">i", 2) + b"\xff\x00" + struct.pack(">i", 1) + b"\x01"
+    )  # fmt: skip
+    assert encode_group_record(GroupRecord("orders", value)) == (GROUP_KEY, expected)
+    assert decode_record(GROUP_KEY, expected) == GroupRecord("orders", value)
+
+
+def test_an_empty_group_of_the_oldest_version_is_read() -> None:
+    nobody = b"\xff\xff" + b"\xff\xff" + struct.pack(">i", 0)
+    value = b"\x00\x00" + b"\x00\x08consumer" + struct.pack(">i", 3) + nobody
+    record = decode_record(GROUP_KEY, value)
+    assert record == GroupRecord("orders", GroupMetadataValue(protocol_type="consumer", generation=3))
+
+
+def test_tombstones() -> None:
+    assert encode_offset_record(offset(None)) == (OFFSET_KEY, None)
+    assert decode_record(OFFSET_KEY, None) == offset(None)
+    assert encode_group_record(GroupRecord("orders", None)) == (GROUP_KEY, None)
+    assert decode_record(GROUP_KEY, None) == GroupRecord("orders", None)
+
+
+def test_newer_kinds_of_keys_are_left_alone() -> None:
+    assert decode_record(b"\x00\x03\x00\x06orders", b"\x00\x00whatever") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"", None),
+        (b"\x00", None),
+        (OFFSET_KEY[:-1], None),
+        (OFFSET_KEY, b""),
+        (OFFSET_KEY, b"\x00\x09" + bytes(30)),
+        (OFFSET_KEY, b"\x00\x03" + bytes(5)),
+        (GROUP_KEY, b"\x00\x09" + bytes(30)),
+        (GROUP_KEY, b"\x00\x03\x7f\xff"),
+    ],
+)
+def test_what_is_no_record_is_an_error(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(DecodeError):
+        decode_record(key, value)

@@ -1,0 +1,81 @@
+import random
+
+from penstock.coordinator.group.timers import Timer, Timers
+
+
+def test_timers_fire_at_their_deadline_in_order() -> None:
+    timers, fired = Timers(), list[tuple[str, int]]()
+    for name, deadline_ms in (("late", 300), ("early", 100), ("middle", 200)):
+        timers.set(Timer(lambda now_ms, name=name: fired.append((name, now_ms))), deadline_ms)  # type: ignore[misc]
+    assert timers.next_ms() == 100
+    timers.fire_due(99)
+    assert fired == []
+    timers.fire_due(250)
+    assert fired == [("early", 250), ("middle", 250)]
+    assert timers.next_ms() == 300
+
+
+def test_a_deadline_that_is_put_off_costs_an_assignment() -> None:
+    timers, fired = Timers(), list[int]()
+    timer = Timer(fired.append)
+    timers.set(timer, 100)
+    timer.deadline_ms = 500
+    timers.fire_due(100)
+    assert fired == []
+    assert timers.next_ms() == 500
+    timers.set(timer, 200)
+    assert timers.next_ms() == 200
+    timers.fire_due(200)
+    timers.fire_due(1000)
+    assert fired == [200]
+
+
+def test_a_timer_that_is_off_does_not_fire() -> None:
+    timers, fired = Timers(), list[int]()
+    timer = Timer(fired.append)
+    timers.set(timer, 100)
+    timer.deadline_ms = None
+    assert timers.next_ms() is None
+    timers.set(timer, 300)
+    timers.fire_due(300)
+    assert fired == [300]
+
+
+def test_a_timer_may_set_itself_again() -> None:
+    timers, fired = Timers(), list[int]()
+
+    def fire(now_ms: int) -> None:
+        fired.append(now_ms)
+        timers.set(timer, now_ms + 10)
+
+    timer = Timer(fire)
+    timers.set(timer, 10)
+    timers.fire_due(10)
+    timers.fire_due(25)
+    assert fired == [10, 25]
+    assert timers.next_ms() == 35
+
+
+def test_against_a_naive_list() -> None:
+    chance = random.Random(3)
+    timers, fired, wanted = Timers(), list[int](), dict[int, int]()
+    made = [Timer(lambda now_ms, number=number: fired.append(number)) for number in range(20)]  # type: ignore[misc]
+    now_ms = 0
+    for _ in range(3000):
+        number = chance.randrange(20)
+        if chance.random() < 0.6:
+            wanted[number] = now_ms + chance.randrange(1, 200)
+            timers.set(made[number], wanted[number])
+        elif chance.random() < 0.3:
+            wanted.pop(number, None)
+            made[number].deadline_ms = None
+        else:
+            now_ms += chance.randrange(60)
+            due = sorted((deadline_ms, number) for number, deadline_ms in wanted.items() if deadline_ms <= now_ms)
+            fired.clear()
+            timers.fire_due(now_ms)
+            assert sorted(fired) == sorted(number for _, number in due)
+            assert [wanted[number] for number in fired] == [deadline_ms for deadline_ms, _ in due]
+            for number in fired:
+                del wanted[number]
+        assert timers.next_ms() == min(wanted.values(), default=None)
