@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.wire.conftest import NodeThread, settings_for
+
+from penstock.testing import Cluster
 
 PARTITIONS = 12
 POLLS = 3000
@@ -89,12 +89,6 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-@pytest.fixture
-def lively(start_another: Callable[[dict[str, str]], NodeThread], tmp_path: Path) -> NodeThread:
-    """A node that gives up members after a second, and lets two into a group with a limit."""
-    return start_another(settings_for(tmp_path) | {"group.min.session.timeout.ms": "500"})
-
-
 def test_three_members_share_and_a_leaver_is_replaced(bootstrap: str, topic: str) -> None:
     with members(bootstrap, topic) as group:
         produce(bootstrap, topic, 120)
@@ -109,9 +103,10 @@ def test_three_members_share_and_a_leaver_is_replaced(bootstrap: str, topic: str
         assert [partition.offset for partition in committed] == [10] * PARTITIONS
 
 
-def test_the_rest_take_over_from_one_that_fell_silent(lively: NodeThread, topic: str) -> None:
+def test_the_rest_take_over_from_one_that_fell_silent(topic: str) -> None:
     settings: Settings = {"session.timeout.ms": 1000}
-    with members(lively.bootstrap, topic, settings) as group:
+    config = {"group.min.session.timeout.ms": "500"}
+    with Cluster(config=config) as cluster, members(cluster.bootstrap_servers, topic, settings) as group:
         group.add("anna")
         group.add("berta", group_instance_id="b")
         group.poll_until(lambda: group.shares() == {"anna": 6, "berta": 6})
@@ -145,11 +140,9 @@ def test_cooperative_members_keep_what_they_may_keep(bootstrap: str, topic: str)
         assert not [event for event in group.events if event[1] == "lost" or event == ("anna", "revoked", 12)]
 
 
-def test_a_full_group_lets_nobody_in(
-    start_another: Callable[[dict[str, str]], NodeThread], tmp_path: Path, topic: str
-) -> None:
-    node = start_another(settings_for(tmp_path) | {"group.max.size": "2"})
-    with members(node.bootstrap, topic) as group:
+def test_a_full_group_lets_nobody_in(topic: str) -> None:
+    config = {"group.max.size": "2"}
+    with Cluster(config=config) as cluster, members(cluster.bootstrap_servers, topic) as group:
         group.add("anna")
         group.add("berta")
         group.poll_until(lambda: group.shares() == {"anna": 6, "berta": 6})
