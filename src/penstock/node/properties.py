@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.metadata.configs.broker import BROKER_CONFIGS
+from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.broker_config import EMBEDDED_DEFAULTS, BrokerConfig
 from penstock.metadata.configs.definitions import nearest_key
 
@@ -100,7 +100,7 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-        if key in BROKER_CONFIGS:
+        if key in BROKER_CONFIGS or is_free_key(key):
             settings[key] = value
         elif (nearest := nearest_key(key, BROKER_CONFIGS)) is not None:
             meant = ENVIRONMENT_PREFIX + nearest.upper().replace(".", "_")

@@ -92,6 +92,12 @@ def test_a_misspelt_variable_is_a_warning_and_a_foreign_one_is_nothing() -> None
     assert loaded.warnings == ("unknown variable PENSTOCK_NUM_PARTITION; did you mean PENSTOCK_NUM_PARTITIONS?",)
 
 
+def test_a_key_of_one_listener_can_come_from_the_environment() -> None:
+    loaded = load_config(environment={"PENSTOCK_LISTENER_NAME_INSIDE_MAX_CONNECTIONS": "5"})
+    assert loaded.config.static["listener.name.inside.max.connections"] == "5"
+    assert loaded.warnings == ()
+
+
 def test_a_misspelt_key_is_a_warning() -> None:
     loaded = load_config(overrides=["log.dir.s=x"])
     assert loaded.warnings == ("unknown key log.dir.s; did you mean log.dirs?",)
