@@ -1,14 +1,16 @@
 """The language of the controller's transcripts: a line is a command, what comes back are records and replies.
 
-brokers 1 2 3                                         three brokers, registered and unfenced
-create flights partitions=3 replicas=2 [validate]     also: config.KEY=VALUE, assign=1,2/2,3
-delete flights flights2      delete-id ID
-partitions flights 5 [validate] [assign=1/2]
-set topic flights KEY=VALUE   (also: delete, append, subtract, replace)
+brokers 1 2@RACK                                brokers, registered and unfenced
+create flights [partitions=3] [replicas=2] [assign=1,2/2,3] [config.KEY=VALUE] [validate]
+delete flights delays                           by name
+delete-id #2                                    by id; ids are numbered as they appear
+partitions flights 5 [assign=1/2] [validate]
+configs topic flights set KEY=VALUE [validate]  or: delete, append, subtract; also of a broker or a group
+replace topic flights KEY=VALUE                 the older request, which replaces everything
 producer-ids BROKER EPOCH
 register BROKER incarnation=N [previous=EPOCH] [rack=R] [cluster=ID]
 heartbeat BROKER EPOCH seen=OFFSET [fence] [stop]
-image                                                  partitions: leader/epoch replicas isr
+image                                           each partition with its leader, leader epoch and replicas
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What a client may do, as the bit fields of Metadata, DescribeCluster and DescribeGroups tell it (KIP-430).
+"""What a client may do, as the bit fields of Metadata and DescribeCluster tell it (KIP-430).
 
 Nobody is refused anything yet, so each field holds all operations that there are for such a resource.
 """
@@ -13,4 +13,3 @@ TOPIC_OPERATIONS = _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DE
 CLUSTER_OPERATIONS = (
     _CREATE | _ALTER | _DESCRIBE | _CLUSTER_ACTION | _DESCRIBE_CONFIGS | _ALTER_CONFIGS | _IDEMPOTENT_WRITE
 )
-GROUP_OPERATIONS = _READ | _DELETE | _DESCRIBE
