@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
-from penstock.metadata.configs.broker_config import EMBEDDED_DEFAULTS, BrokerConfig
+from penstock.metadata.configs.broker_config import BrokerConfig, embedded_settings
 from penstock.metadata.configs.definitions import nearest_key
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
@@ -51,11 +51,10 @@ def load_config(
         PropertiesError: The file cannot be read, or an override is not `key=value`.
         ConfigError: A value that is not allowed.
     """
-    settings = dict(EMBEDDED_DEFAULTS) if file is None else read_properties(file)
+    in_file = None if file is None else read_properties(file)
     from_environment, warnings = environment_settings(environment or {})
-    settings |= from_environment
-    settings |= dict(parse_override(override) for override in overrides)
-    config = BrokerConfig(settings)
+    given = from_environment | dict(parse_override(override) for override in overrides)
+    config = BrokerConfig(embedded_settings(given) if in_file is None else in_file | given)
     return LoadedConfig(config, (*warnings, *config.warnings()))
 
 

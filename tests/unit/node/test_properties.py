@@ -87,6 +87,12 @@ def test_without_a_file_it_is_the_embedded_node() -> None:
     assert config.log_dirs == ("./penstock-data",)
 
 
+def test_the_old_names_of_keys_go_before_the_embedded_node_too() -> None:
+    config = load_config(environment={"PENSTOCK_LOG_DIR": "/elsewhere"}, overrides=["broker.id=7"]).config
+    assert config.log_dirs == ("/elsewhere",)
+    assert config.node_id == 7
+
+
 def test_a_misspelt_variable_is_a_warning_and_a_foreign_one_is_nothing() -> None:
     loaded = load_config(environment={"PENSTOCK_NUM_PARTITION": "3", "PENSTOCK_COLOUR": "blue"})
     assert loaded.warnings == ("unknown variable PENSTOCK_NUM_PARTITION; did you mean PENSTOCK_NUM_PARTITIONS?",)

@@ -22,7 +22,7 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "listeners": "PLAINTEXT://127.0.0.1:9092",
-    "log.dirs": "./penstock-data",
+    "log.dir": "./penstock-data",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -30,6 +30,14 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 """What stands in for a file when there is none: one node, on this machine only."""
+
+
+def embedded_settings(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Put `overrides` before what stands in for a file; the old name of a key goes before it as well."""
+    settings = EMBEDDED_DEFAULTS | dict(overrides)
+    if "broker.id" in overrides and "node.id" not in overrides:
+        settings["node.id"] = overrides["broker.id"]
+    return settings
 
 
 class BrokerConfig(BrokerSettings):
@@ -64,7 +72,7 @@ class BrokerConfig(BrokerSettings):
     @classmethod
     def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":
         """Build the configuration of a single node that needs no file; `overrides` go before what it brings."""
-        return cls(EMBEDDED_DEFAULTS | dict(overrides or {}))
+        return cls(embedded_settings(overrides or {}))
 
     @property
     def layers(self) -> Layers:
