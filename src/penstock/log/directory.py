@@ -158,23 +158,34 @@ class LogDirectories:
                 log.load()
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """The log of a new partition, in the directory that has the fewest; the one there is, if there is one.
+        """The log of a partition of this topic: the one there is, or a new one in the directory that has the fewest.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        A log that is left of an earlier topic of the same name is deleted first. Raises
+        KafkaError(KAFKA_STORAGE_ERROR).
         """
         key = (topic, partition)
-        if key in self.logs:
-            return self.logs[key]
+        log = self.logs.get(key)
+        if log is not None:
+            found = log.topic_id
+            if found == topic_id:
+                return log
+            if found is None:
+                self._write_topic_id(log.directory, topic_id)
+                return log
+            self.delete(log, now_ms=0)
         path = f"{self._emptiest().path}/{partition_directory(topic, partition)}"
+        self._write_topic_id(path, topic_id)
+        log = PartitionLog(self.open_files, self._removals, path, topic, partition, config, is_clean=True)
+        self.logs[key] = log
+        return log
+
+    def _write_topic_id(self, path: str, topic_id: UUID) -> None:
         try:
             self._disk.make_directory(path)
             metadata = encode_partition_metadata(topic_id)
             self._disk.replace_file(f"{path}/{PARTITION_METADATA}", metadata, durable=False)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create {path}: {error}") from error
-        log = PartitionLog(self.open_files, self._removals, path, topic, partition, config, is_clean=True)
-        self.logs[key] = log
-        return log
 
     def _emptiest(self) -> LogDirectory:
         if len(self._directories) == 1:

@@ -225,9 +225,10 @@ class StoredLog:
         if active.size == 0:
             if active.base_offset == base_offset:
                 return active
-            self._drop_segments(len(self._segments) - 1)
-        else:
-            active.save_indexes(is_final=True)
+            with self._reporting(is_change=True):
+                self._drop_segments(len(self._segments) - 1)
+                return self._add_segment(base_offset, now_ms)
+        active.save_indexes(is_final=True)
         self._snapshots.take(self._producers, self._end_offset, durable=False)
         return self._add_segment(base_offset, now_ms)
 

@@ -97,6 +97,22 @@ def test_a_deleted_partition_goes_at_once_and_its_files_later(tmp_path: Path) ->
     directories.close()
 
 
+def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_taken_over(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(5))
+    assert directories.create("t", 0, TOPIC_ID, CONFIG).log_end_offset == 5
+    directories.close()
+    again = open_directories(tmp_path)
+    assert again.create("t", 0, TOPIC_ID, CONFIG).log_end_offset == 5
+    log = again.create("t", 0, UUID(int=78), CONFIG)
+    assert (log.log_end_offset, log.topic_id) == (0, UUID(int=78))
+    assert again.remove_due(NOW) == 1
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    assert again.create("t", 0, TOPIC_ID, CONFIG) is log
+    assert log.topic_id == TOPIC_ID
+    again.close()
+
+
 def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
     directories = open_directories(tmp_path)
     directories.delete(directories.create("t", 0, TOPIC_ID, CONFIG), NOW)

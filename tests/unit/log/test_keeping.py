@@ -190,6 +190,27 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path, room: int) -> None
     assert all_batches(log) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.parametrize("broken", ["open", "replace_file"])
+def test_a_roll_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
+    append(log, batch(1, producer=(1, 0, 0)))
+    append(log, batch(1, producer=(1, 0, 1)))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, broken, fail)
+        with pytest.raises(KafkaError) as refusal:
+            append(log, batch(1, producer=(1, 0, 2)))
+        assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert bases(log) == [0]
+    assert append(log, batch(1, producer=(1, 0, 2))) == 2
+    assert bases(log) == [0, 2]
+    log.abandon()
+    assert all_batches(open_log(tmp_path)) == [(0, 0), (1, 1), (2, 2)]
+
+
 def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
