@@ -1,0 +1,72 @@
+"""`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.output import print_json, print_table
+from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
+
+
+@click.group(short_help="describe the cluster")
+def command() -> None:
+    """Ask a cluster who it is."""
+
+
+@command.command("cluster-id")
+@bootstrap_option
+@command_config_option
+@json_option
+def cluster_id(bootstrap_server: str, command_config: Path | None, as_json: bool) -> None:
+    """Print the cluster's id."""
+    description = run_with_admin(bootstrap_server, command_config, lambda admin: admin.describe_cluster())
+    if as_json:
+        print_json({"cluster_id": description.cluster_id})
+    else:
+        click.echo(description.cluster_id)
+
+
+@command.command("describe")
+@bootstrap_option
+@command_config_option
+@click.option("--include-fenced-brokers", is_flag=True, help="Show brokers that are registered but not in service too.")
+@json_option
+def describe(bootstrap_server: str, command_config: Path | None, include_fenced_brokers: bool, as_json: bool) -> None:
+    """Show the cluster's id, its controller and its brokers."""
+    description = run_with_admin(
+        bootstrap_server,
+        command_config,
+        lambda admin: admin.describe_cluster(include_fenced=include_fenced_brokers),
+    )
+    if as_json:
+        print_json(
+            {
+                "cluster_id": description.cluster_id,
+                "controller_id": description.controller_id,
+                "brokers": [
+                    {
+                        "node_id": broker.node_id,
+                        "host": broker.address.host,
+                        "port": broker.address.port,
+                        "rack": broker.rack,
+                        "is_fenced": broker.is_fenced,
+                    }
+                    for broker in description.brokers
+                ],
+            }
+        )
+        return
+    click.echo(f"cluster {description.cluster_id}")
+    print_table(
+        ["NODE", "ADDRESS", "RACK", "CONTROLLER", "FENCED"],
+        [
+            (
+                broker.node_id,
+                str(broker.address),
+                broker.rack,
+                broker.node_id == description.controller_id,
+                broker.is_fenced,
+            )
+            for broker in description.brokers
+        ],
+    )

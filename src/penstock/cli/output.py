@@ -1,0 +1,70 @@
+"""What commands print: tables for people, JSON for programs. Both say the same."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+Value = str | int | float | bool | None
+PIPE_WIDTH: Final = 10_000
+UNKNOWN: Final = "-"
+
+
+def print_json(document: object) -> None:
+    """One document, indented."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, empty: str = "nothing to show") -> None:
+    """A table with a line of column names; on a pipe nothing is cut to the width of a terminal."""
+    if not rows:
+        click.echo(empty, err=True)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    on_terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, width=None if on_terminal else PIPE_WIDTH, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD if on_terminal else None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        is_number = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(show(value)) for value in row))
+    with console.capture() as captured:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, as_json: bool, empty: str) -> None:
+    """A table, or the same as a list of objects whose keys are the column names in snake_case."""
+    if as_json:
+        keys = [column.lower().replace("-", "_").replace(" ", "_") for column in columns]
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows, empty=empty)
+
+
+def show(value: Value) -> str:
+    """A value in a table's cell."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def show_bytes(size: int | None) -> str:
+    """A number of bytes as people say it."""
+    if size is None or size < 0:
+        return UNKNOWN
+    number, unit = float(size), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if number < 1024 or unit == "TiB":
+            break
+        number /= 1024
+    return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"

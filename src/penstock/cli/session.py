@@ -1,0 +1,140 @@
+"""What commands that talk to a cluster have in common: options, one way to run, one way to fail.
+
+A failure is one line that names the cause and, where there is one, the cure. Exit codes: 0 done, 1 the cluster (or the
+way to it) failed, 2 wrong usage, 130 interrupted.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from penstock.client.address import parse_bootstrap_servers
+from penstock.client.admin import Admin
+from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.properties import with_properties
+from penstock.client.settings import ClientSettings
+from penstock.protocol.errors import KafkaError
+
+Result = TypeVar("Result")
+Settings = TypeVar("Settings", bound=ClientSettings)
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
+INTERRUPTED: Final = 130
+TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
+
+
+def bootstrap_option(function: Decorated) -> Decorated:
+    """--bootstrap-server."""
+    return click.option(
+        "--bootstrap-server",
+        default=DEFAULT_BOOTSTRAP_SERVER,
+        show_default=True,
+        metavar="HOST:PORT,...",
+        callback=_check_servers,
+        help="Where to reach the cluster.",
+    )(function)
+
+
+def json_option(function: Decorated) -> Decorated:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
+
+
+def command_config_option(function: Decorated) -> Decorated:
+    """--command-config."""
+    return click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file with properties of the client, such as request.timeout.ms=5000.",
+    )(function)
+
+
+def _check_servers(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        parse_bootstrap_servers(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return value
+
+
+def read_properties(path: Path | None) -> dict[str, str]:
+    """The properties in a file, if one is named."""
+    if path is None:
+        return {}
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return parse_pairs([line for line in lines if line and line[0] not in "#!"], str(path))
+
+
+def parse_pairs(texts: "list[str] | tuple[str, ...]", option: str) -> dict[str, str]:
+    """key=value texts as a dictionary."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise click.UsageError(f"{option}: {text!r} is not key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Settings:
+    """The defaults with properties from files and options; later ones go before earlier ones."""
+    merged = {key: value for group in properties for key, value in group.items()}
+    try:
+        return with_properties(defaults, merged)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def run(work: Coroutine[Any, Any, Result], *, interrupted: int = INTERRUPTED) -> Result:
+    """Run a command's work to its end, or end the process with a line that people understand."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(interrupted) from None
+    except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        raise click.ClickException(explain(error)) from None
+
+
+def explain(error: Exception) -> str:
+    """A failure as one line."""
+    if isinstance(error, ClusterUnreachableError):
+        return f"{error}: is a node running there? start one with `penstock start`"
+    if isinstance(error, KafkaError):
+        return f"{error.message or 'the cluster refused'} ({error.code.name})"
+    if isinstance(error, ClientError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{type(error).__name__}: {error} (a fault of this program: {TRACEBACK_VARIABLE}=1 shows where)"
+
+
+def run_with_admin(
+    bootstrap_server: str,
+    command_config: Path | None,
+    work: Callable[[Admin], Coroutine[Any, Any, Result]],
+) -> Result:
+    """Connect, work, disconnect."""
+    settings = settings_from(ClientSettings(client_id="penstock-cli"), read_properties(command_config))
+
+    async def connected() -> Result:
+        async with Admin(bootstrap_server, settings) as admin:
+            return await work(admin)
+
+    return run(connected())
+
+
+def one_of(actions: Mapping[str, bool]) -> str:
+    """The one action that was asked for."""
+    chosen = [name for name, given in actions.items() if given]
+    if len(chosen) != 1:
+        names = ", ".join(f"--{name}" for name in actions)
+        raise click.UsageError(f"give exactly one of {names}" + (f"; given are {len(chosen)}" if chosen else ""))
+    return chosen[0]
