@@ -1,0 +1,126 @@
+"""What `penstock dump-log` makes of a record's key and value: text, metadata, committed offsets and groups, markers."""
+
+import base64
+import re
+from collections.abc import Callable
+from uuid import UUID
+
+from penstock.client.consumer_protocol import decode_assignment
+from penstock.coordinator.group import records as group_records
+from penstock.metadata.control_records import ControlType, control_type
+from penstock.metadata.record_frames import decode_record
+from penstock.metadata.records import MetadataRecord
+from penstock.protocol.codec import decode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
+from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from penstock.protocol.records import Record
+from penstock.protocol.schema import Message
+from penstock.protocol.uuids import uuid_to_text
+
+Decoder = Callable[[Record], dict[str, object]]
+MARKERS = {0: "ABORT", 1: "COMMIT"}
+CONTROL_CLASSES: dict[int, type[Message]] = {
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+}
+
+
+def decode_text(record: Record) -> dict[str, object]:
+    """Key and value as they are; bytes that are not UTF-8 as base64."""
+    decoded: dict[str, object] = {}
+    for name, data in (("key", record.key), ("payload", record.value)):
+        if data is not None:
+            decoded[name] = _text(data)
+    return decoded
+
+
+def decode_metadata(record: Record) -> dict[str, object]:
+    """A record of the metadata log; DecodeError if it is none."""
+    if record.value is None:
+        return {}
+    message = decode_record(record.value)
+    return {"payload": {"type": _type_name(message), "version": record.value[2], "data": as_dictionary(message)}}
+
+
+def decode_offsets(record: Record) -> dict[str, object]:
+    """A record of __consumer_offsets; a key of another kind is shown as it is."""
+    if record.key is None:
+        return decode_text(record)
+    decoded = group_records.decode_record(record.key, record.value)
+    if isinstance(decoded, group_records.OffsetRecord):
+        key = {
+            "type": "offset_commit",
+            "group": decoded.group_id,
+            "topic": decoded.topic,
+            "partition": decoded.partition,
+        }
+        value = decoded.value
+        return {
+            "key": key,
+            "payload": value
+            and {
+                "offset": value.offset,
+                "leaderEpoch": value.leader_epoch,
+                "metadata": value.metadata,
+                "commitTimestamp": value.commit_timestamp_ms,
+            },
+        }
+    if isinstance(decoded, group_records.GroupRecord):
+        payload = decoded.value and as_dictionary(decoded.value)
+        return {"key": {"type": "group_metadata", "group": decoded.group_id}, "payload": payload}
+    return decode_text(record)
+
+
+def decode_control(record: Record) -> dict[str, object]:
+    """A marker of a transaction or of the quorum."""
+    kind = control_type(record)
+    if kind in MARKERS:
+        return {"endTxnMarker": MARKERS[kind]}
+    cls = CONTROL_CLASSES.get(kind)
+    if cls is None or record.value is None:
+        return {"controlType": kind} | decode_text(record)
+    message, _ = decode(cls, 0, record.value, 0)
+    return {cls.__name__.removesuffix("Record").removesuffix("Message"): as_dictionary(message)}
+
+
+def as_dictionary(message: Message) -> dict[str, object]:
+    """A message as Kafka's tools print it: names in camelCase, ids as text."""
+    return {_camel(name): _plain(name, getattr(message, name)) for name in message.__fields__}
+
+
+def _plain(name: str, value: object) -> object:
+    if isinstance(value, Message):
+        return as_dictionary(value)
+    if isinstance(value, list):
+        return [_plain(name, item) for item in value]
+    if isinstance(value, UUID):
+        return uuid_to_text(value)
+    if isinstance(value, bytes):
+        return _assignment(value) if name == "assignment" else base64.b64encode(value).decode()
+    return value
+
+
+def _assignment(data: bytes) -> object:
+    try:
+        return [str(partition) for partition in decode_assignment(data)]
+    except DecodeError:
+        return base64.b64encode(data).decode()
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+def _type_name(message: MetadataRecord) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()

@@ -1,0 +1,94 @@
+"""How `penstock dump-log` writes a line: in the form of kafka-dump-log.sh, or as an object of JSON."""
+
+import json
+from dataclasses import dataclass
+
+import click
+
+from penstock.log.dump import DumpedBatch
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line says: its kind, then names and values in order."""
+
+    kind: str
+    values: dict[str, object]
+
+
+def print_line(line: Line, as_json: bool) -> None:
+    """Print a line."""
+    if as_json:
+        click.echo(json.dumps({"kind": line.kind} | line.values, ensure_ascii=False, default=str))
+        return
+    indent = "| " if line.kind == "record" else ""
+    click.echo(indent + " ".join(f"{name}: {_show(value)}" for name, value in line.values.items()))
+
+
+def batch_line(batch: DumpedBatch) -> Line:
+    """What a batch's header says."""
+    header = batch.header
+    count = header.record_count
+    return Line(
+        "batch",
+        {
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": header.last_sequence,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.partition_leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.base_timestamp if header.has_delete_horizon else None,
+            "position": batch.position,
+            _time_kind(header): header.max_timestamp,
+            "size": header.size_in_bytes,
+            "magic": header.magic,
+            "compresscodec": _codec(header),
+            "crc": header.crc,
+            "isvalid": batch.is_valid,
+        },
+    )
+
+
+def record_line(
+    header: BatchHeader, index: int, record: Record, decoded: dict[str, object], with_metadata: bool
+) -> Line:
+    """What a record says of itself, then what the decoder made of its key and value."""
+    values: dict[str, object] = {}
+    if with_metadata:
+        values = {
+            "offset": record.offset,
+            _time_kind(header): record.timestamp_ms,
+            "keySize": -1 if record.key is None else len(record.key),
+            "valueSize": -1 if record.value is None else len(record.value),
+            "sequence": header.base_sequence + index if header.base_sequence >= 0 else -1,
+            "headerKeys": [name for name, _ in record.headers],
+        }
+    return Line("record", values | decoded)
+
+
+def _time_kind(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def _codec(header: BatchHeader) -> str:
+    try:
+        return header.compression.name.lower()
+    except ValueError:
+        return "unknown"
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, list):
+        return "[" + ",".join(map(str, value)) + "]"
+    return "none" if value is None else str(value)
