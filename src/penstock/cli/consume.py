@@ -123,9 +123,10 @@ def command(
             await _print(consumer, wanted, format_record, counted)
 
     try:
-        run(work(), interrupted=0)
-    finally:
-        click.echo(f"processed {counted[0]} records", err=True)
+        run(work())
+    except click.exceptions.Exit:
+        pass  # Ctrl-C is how one stops it
+    click.echo(f"processed {counted[0]} records", err=True)
 
 
 def _check(wanted: Wanted, group: str | None) -> None:

@@ -84,6 +84,8 @@ def command(
                 sound &= verify_index(path, kind, as_json, against_segment=verify_index_only)
             else:
                 sound &= _dump(path, kind, depth, as_json)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise click.ClickException(explain(error)) from None
         except (CorruptSnapshotError, CorruptCheckpointError) as error:

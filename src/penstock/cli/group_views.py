@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Collection, Sequence
 
+import click
+
 from penstock.cli.output import Value, print_rows
 from penstock.client.admin import Admin
 from penstock.client.group_admin import GroupDescription, MemberDescription
@@ -30,7 +32,10 @@ async def list_groups(
             "TYPE": listing.type,
         }
         rows.append(tuple(values[column] for column in columns))
-    print_rows(columns, rows, as_json=as_json, empty="no groups")
+    if len(columns) == 1:
+        click.echo("".join(f"{listing.group_id}\n" for listing in listings), nl=False)
+    else:
+        print_rows(columns, rows, as_json=as_json, empty="no groups")
 
 
 async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:

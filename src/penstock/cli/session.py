@@ -89,12 +89,12 @@ def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Setting
         raise click.UsageError(str(error)) from None
 
 
-def run(work: Coroutine[Any, Any, Result], *, interrupted: int = INTERRUPTED) -> Result:
+def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a command's work to its end, or end the process with a line that people understand."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(interrupted) from None
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
