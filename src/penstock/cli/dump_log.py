@@ -73,25 +73,27 @@ def command(
         max_bytes=max_bytes,
         decoder=decoder or (lambda record: {}),
     )
-    sound = True
-    for path in (part.strip() for part in files.split(",") if part.strip()):
-        kind = kind_of(path)
-        if kind is None:
-            raise click.UsageError(f"--files: {path!r} is none of the files of a log directory")
-        checking = verify_index_only or index_sanity_check
-        try:
-            if checking and kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-                sound &= verify_index(path, kind, as_json, against_segment=verify_index_only)
-            else:
-                sound &= _dump(path, kind, depth, as_json)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise click.ClickException(explain(error)) from None
-        except (CorruptSnapshotError, CorruptCheckpointError) as error:
-            raise click.ClickException(f"{path}: {error}") from None
-    if not sound:
+    checking = verify_index_only or index_sanity_check
+    paths = [part.strip() for part in files.split(",") if part.strip()]
+    if not all([_dump_or_check(path, checking, verify_index_only, depth, as_json) for path in paths]):
         raise click.exceptions.Exit(1)
+
+
+def _dump_or_check(path: str, checking: bool, against_segment: bool, depth: Depth, as_json: bool) -> bool:
+    """Print a file or check an index; whether it is sound."""
+    kind = kind_of(path)
+    if kind is None:
+        raise click.UsageError(f"--files: {path!r} is none of the files of a log directory")
+    try:
+        if checking and kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            return verify_index(path, kind, as_json, against_segment=against_segment)
+        return _dump(path, kind, depth, as_json)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(explain(error)) from None
+    except (CorruptSnapshotError, CorruptCheckpointError) as error:
+        raise click.ClickException(f"{path}: {error}") from None
 
 
 def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
