@@ -75,7 +75,8 @@ def command(
     )
     checking = verify_index_only or index_sanity_check
     paths = [part.strip() for part in files.split(",") if part.strip()]
-    if not all([_dump_or_check(path, checking, verify_index_only, depth, as_json) for path in paths]):
+    sound = [_dump_or_check(path, checking, verify_index_only, depth, as_json) for path in paths]
+    if not all(sound):
         raise click.exceptions.Exit(1)
 
 
