@@ -46,7 +46,6 @@ _NOT_YET_PREFIXES = {
     "replica.selector.class": "a replica selector is not there: it would be Java",
     "log.cleaner.": "compaction is not there yet, so compacted topics keep everything",
     "max.connection.creation.rate": "the rate of new connections is not limited yet",
-    "max.connections.per.ip.overrides": "max.connections.per.ip holds for every address for now",
     "metadata.log.dir": "the metadata log lies in the first of log.dirs",
     "config.providers": "configuration providers are not there yet: values are taken as they stand",
 }

@@ -10,6 +10,7 @@ written in the file is remembered. So read an attribute when it is needed; do no
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import Addresses, check_rules, read_addresses, single_node_warnings
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
@@ -56,6 +57,7 @@ class BrokerConfig(BrokerSettings):
     voters: dict[int, Voter]
     log_dirs: tuple[str, ...]
     node_id: int
+    max_connections_per_ip_overrides: dict[str, int]
 
     def __init__(self, static: Mapping[str, str]) -> None:
         """Build the configuration from the text of its keys, as a file has them."""
@@ -122,6 +124,7 @@ class BrokerConfig(BrokerSettings):
     def _load(self) -> None:
         for attribute, name in BrokerSettings.attributes():
             setattr(self, attribute, self.value(name))
+        self.max_connections_per_ip_overrides = parse_address_limits(self.text(ADDRESS_LIMITS_KEY) or "")
 
     def _take(self, addresses: Addresses) -> None:
         taken: dict[str, Any] = {name: getattr(addresses, name) for name in addresses.__slots__}
@@ -136,4 +139,5 @@ def _changeable(values: Mapping[str, str]) -> dict[str, str]:
     }
     for name, text in kept.items():
         parse_value(BROKER_CONFIGS[name], text)
+    parse_address_limits(kept.get(ADDRESS_LIMITS_KEY, ""))
     return kept

@@ -7,6 +7,7 @@ broker cannot be set for all.
 import re
 from collections.abc import Callable, Mapping
 
+from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.definitions import (
     ConfigDefinition,
@@ -94,6 +95,7 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
             )
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
             raise NotChangeableError(key, _hidden(definition, text), "a value for one broker, not for all")
+    parse_address_limits(settings.get(ADDRESS_LIMITS_KEY, ""))
 
 
 def _hidden(definition: ConfigDefinition, text: str) -> str:

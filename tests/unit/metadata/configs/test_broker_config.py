@@ -134,6 +134,8 @@ def test_a_combined_node_of_kafka_4_is_accepted() -> None:
             "controller.quorum.bootstrap.servers",
             "a quorum of several is not there yet",
         ),
+        ({"max.connections.per.ip.overrides": "h"}, "max.connections.per.ip.overrides", "address:number pairs"),
+        ({"max.connections.per.ip.overrides": ":5"}, "max.connections.per.ip.overrides", "address:number pairs"),
         ({"log.dirs": "/a,/a"}, "log.dirs", "each once"),
         ({"log.dirs": "/a,,/b"}, "log.dirs", "none empty"),
         (
@@ -187,6 +189,16 @@ def test_a_key_that_only_a_restart_changes_stays() -> None:
     config = BrokerConfig(PLAIN)
     config.apply_dynamic(broker={"num.partitions": "9"}, default={})
     assert config.num_partitions == 1
+
+
+def test_single_addresses_have_limits_of_their_own() -> None:
+    config = BrokerConfig(PLAIN | {"max.connections.per.ip.overrides": "10.0.0.1:5, [::1]:0"})
+    assert config.max_connections_per_ip_overrides == {"10.0.0.1": 5, "::1": 0}
+    config.apply_dynamic(broker={"max.connections.per.ip.overrides": "10.0.0.1:6"}, default={})
+    assert config.max_connections_per_ip_overrides == {"10.0.0.1": 6}
+    with pytest.raises(ConfigError):
+        config.apply_dynamic(broker={"max.connections.per.ip.overrides": "10.0.0.1"}, default={})
+    assert config.max_connections_per_ip_overrides == {"10.0.0.1": 6}
 
 
 def test_a_bad_dynamic_value_changes_nothing() -> None:
