@@ -43,3 +43,16 @@ def test_what_does_not_exist_is_one_line_and_an_exit_code(arguments: list[str]) 
     result = CliRunner().invoke(main, arguments, prog_name="penstock")
     assert result.exit_code == 2
     assert "No such" in result.output
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_a_help(name: str) -> None:
+    result = CliRunner().invoke(main, [name, "--help"], prog_name="penstock")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"Usage: penstock {name}")
+
+
+def test_starting_imports_neither_the_client_nor_what_draws_tables() -> None:
+    modules = modules_after("start", "--help")
+    assert not [name for name in modules if name.startswith(("rich", "penstock.client", "penstock.pipeline"))]
+    assert [name for name in modules if name.startswith("penstock.cli.")] == ["penstock.cli.main", "penstock.cli.start"]
