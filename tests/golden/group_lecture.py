@@ -9,7 +9,7 @@
     offsets | describe GROUP [version=…] | list | history GROUP
     delete GROUP | forget GROUP topic:partition …
     advance MS                                      time passes, deadline by deadline
-    hold | commit-writes | fail-writes CODE         from now on writes wait; let them happen; let them fail
+    hold | commit-writes [N] | fail-writes CODE     from now on writes wait; let them happen; let them fail
     restart | resign                                a new shard reads the log; another node takes over
 
 Member ids are written `client~1`, the number standing for the random part.
@@ -147,8 +147,9 @@ class GroupLecture:
         yield from ()
 
     def do_commit_writes(self, words: Words) -> Iterator[str]:
-        self.holding = False
-        held, self.held = self.held, []
+        count = int(words.plain[0]) if words.plain else len(self.held)
+        held, self.held = self.held[:count], self.held[count:]
+        self.holding = bool(self.held)
         for effect in held:
             self.log += effect.records
             yield from self.show(self.shard.appended(effect.write_id, ErrorCode.NONE, self.now_ms))

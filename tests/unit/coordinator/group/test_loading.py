@@ -1,0 +1,44 @@
+import random
+
+import pytest
+
+from penstock.coordinator.group.group import GroupState
+from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, encode_group_record
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.shard import GroupShard
+from penstock.protocol.errors import DecodeError
+
+
+def member(member_id: str) -> MemberMetadata:
+    return MemberMetadata(member_id=member_id, client_id="c", rebalance_timeout=0, session_timeout=10_000)
+
+
+def test_the_leader_is_the_one_that_was_stored() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1))
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=3, protocol="range", leader="b", members=[member("a"), member("b")]
+    )
+    key, stored = encode_group_record(GroupRecord("orders", value))
+    shard.read(key, stored)
+    assert shard.loaded(0) == []
+    (group,) = shard.groups()
+    assert (group.leader_id, group.generation, group.state) == ("b", 3, GroupState.STABLE)
+    # Records of the oldest version have no rebalance timeout: the session timeout stands for it.
+    assert [one.rebalance_timeout_ms for one in group.members.values()] == [10_000, 10_000]
+    assert shard.next_deadline_ms() == 10_000
+
+
+def test_the_last_record_about_a_group_holds() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1))
+    for generation in (1, 2):
+        shard.read(*encode_group_record(GroupRecord("orders", GroupMetadataValue(generation=generation))))
+        shard.read(*encode_group_record(GroupRecord("gone", GroupMetadataValue(generation=generation))))
+    shard.read(*encode_group_record(GroupRecord("gone", None)))
+    shard.loaded(0)
+    assert [(group.group_id, group.generation) for group in shard.groups()] == [("orders", 2)]
+
+
+def test_a_damaged_record_is_an_error() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1))
+    with pytest.raises(DecodeError):
+        shard.read(b"\x00\x02\x00\x06orders", b"\x00\x03\x7f")
