@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING
 
 from penstock.node.dispatch import Dispatcher, Peer
 from penstock.node.frames import FrameBuffers
+from penstock.node.memory import give_back_memory
 
 if TYPE_CHECKING:
     from penstock.node.connection import Connection
 
 logger = logging.getLogger(__name__)
+
+LOST_BEFORE_GIVING_BACK = 1000
+"""After so many lost connections their memory is given back to the system, ..."""
+GIVING_BACK_AFTER_S = 0.25
+"""... a moment later, so that the rest of a burst is with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,7 @@ class Connections:
         self._ids = itertools.count(1)
         self._idle_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
+        self._lost = 0
 
     def admit(self, connection: Connection, transport: asyncio.BaseTransport, listener: str) -> Peer | None:
         """Enter a new connection; None when a limit refuses it."""
@@ -76,6 +83,9 @@ class Connections:
             del self._by_host[peer.client_host]
         if self._drained is not None and not self.active:
             self._drained.set()
+        self._lost += 1
+        if self._lost == LOST_BEFORE_GIVING_BACK:
+            self._loop.call_later(GIVING_BACK_AFTER_S, self._give_back_memory)
 
     async def stop(self, patience_s: float) -> None:
         """Close every connection: those with a request that waits once it is answered, but at most `patience_s`."""
@@ -91,6 +101,10 @@ class Connections:
                 for connection in list(self.active):
                     connection.abort()
                 await self._drained.wait()
+
+    def _give_back_memory(self) -> None:
+        self._lost = 0
+        give_back_memory()
 
     def _close_idle(self) -> None:
         """Close those at the front that were idle for too long, and come back when the next one could be."""

@@ -6,10 +6,12 @@ again. A frame is handled within one call, so nobody keeps a slice of a buffer t
 
 from __future__ import annotations
 
+import mmap
+
 SHARED_BYTES = 256 * 1024
-POOLED_FRAME_BYTES = 4 * 1024 * 1024
-"""Larger frames get a buffer of their own that is not kept."""
-MAX_POOLED_BUFFERS = 4
+POOLED_FRAME_BYTES = 2 * 1024 * 1024
+"""Larger frames get memory of their own that is not kept."""
+MAX_POOLED_BUFFERS = 2
 _SMALLEST_POOLED_BYTES = 64 * 1024
 
 
@@ -32,7 +34,10 @@ class FrameBuffers:
             for i, buffer in enumerate(self._spare):
                 if len(buffer) >= size:
                     return self._spare.pop(i)
-            size = 1 << (size - 1).bit_length()
+            size = -(-size // _SMALLEST_POOLED_BYTES) * _SMALLEST_POOLED_BYTES
+        if size > POOLED_FRAME_BYTES:
+            # Pages that the peer does not fill are never touched, so a length that is a lie costs nothing.
+            return memoryview(mmap.mmap(-1, size))
         return memoryview(bytearray(size))
 
     def give(self, buffer: memoryview) -> None:

@@ -7,7 +7,6 @@ sleep, costs one chunk of memory, whatever it asked for.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -49,7 +48,8 @@ class Outgoing:
     __slots__ = ("_parts", "is_blocked")
 
     def __init__(self) -> None:
-        self._parts: deque[ResponsePart] = deque()
+        # A list, as ten thousand idle connections have one each: an empty deque takes ten times as much.
+        self._parts: list[ResponsePart] = []
         self.is_blocked = False
 
     def __bool__(self) -> bool:
@@ -67,7 +67,7 @@ class Outgoing:
         """Write until the transport holds bytes back. FileCutError when a slice cannot be read."""
         parts = self._parts
         if len(parts) == 1 and not self.is_blocked and len(parts[0]) <= CHUNK_BYTES and type(parts[0]) is bytes:
-            transport.write(parts.popleft())  # type: ignore[arg-type]  # the line above says that it is bytes
+            transport.write(parts.pop(0))  # type: ignore[arg-type]  # the line above says that it is bytes
             return
         while parts and not self.is_blocked:
             transport.write(self._next_chunk())
@@ -81,7 +81,7 @@ class Outgoing:
             part = parts[0]
             size = len(part)
             if size <= room:
-                parts.popleft()
+                parts.pop(0)
             if isinstance(part, FilePart):
                 taken: bytes | bytearray | memoryview = self._read(part, min(size, room))
             elif size <= room:

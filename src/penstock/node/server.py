@@ -15,7 +15,7 @@ from penstock.node.connections import Connections
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 1024
+BACKLOG = 4096
 STOP_PATIENCE_S = 1.0
 """How long a stop waits for requests that wait for something themselves."""
 

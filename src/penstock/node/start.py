@@ -37,12 +37,13 @@ from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.group_driver import GroupDriver
 from penstock.node.handler import load_handlers
 from penstock.node.log_configs import TopicSettingsTable
+from penstock.node.memory import keep_for_good
 from penstock.node.metadata_log import TOPIC, MetadataLog
 from penstock.node.metadata_snapshots import SnapshotLimits
 from penstock.node.partitions import PartitionTable
 from penstock.node.registration import UNKNOWN_EPOCH, BrokerIdentity, join
 from penstock.node.replicas import LocalReplicas
-from penstock.node.server import BoundListener, Endpoint, Server
+from penstock.node.server import BACKLOG, BoundListener, Endpoint, Server
 from penstock.node.upkeep import Upkeep, UpkeepIntervals
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.uuids import random_uuid
@@ -122,6 +123,9 @@ def _reason(error: BaseException) -> str | None:
 
 def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`."""
+    # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
+    # at once when many clients come back together: only who sets these keys gets them.
+    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else BACKLOG
     send_bytes = config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1
     receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in config.broker_listeners:
@@ -135,7 +139,7 @@ def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
                 Endpoint(wanted.name, wanted.host, wanted.port),
                 send_buffer_bytes=send_bytes,
                 receive_buffer_bytes=receive_bytes,
-                backlog=config.socket_listen_backlog_size,
+                backlog=backlog,
             )
         except OSError as error:
             raise StartError(
@@ -200,6 +204,7 @@ async def _start(
     upkeep.start()
     server = Server(Connections(Dispatcher(broker), _limits(config), asyncio.get_running_loop()))
     await server.listen(listeners)
+    keep_for_good()
     return RunningNode(broker, listeners, server, upkeep, directories)
 
 

@@ -1,14 +1,14 @@
 """What the logs of a node need from time to time: retention, flushes, checkpoints, removal of deleted files.
 
 Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
-nothing costs nothing. Checkpoints are written at their intervals, and only if something was appended since.
+nothing costs nothing. The heap has keys alone: a deadline that no longer holds keeps nothing alive. Checkpoints are
+written at their intervals, and only if something was appended since.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,9 +41,8 @@ class Upkeep:
         self._directories = directories
         self._intervals = intervals
         self._now_ms = now_ms
-        self._due_ms: dict[Partition, int] = {}
-        self._heap: list[tuple[int, int, Partition]] = []
-        self._order = itertools.count()
+        self._watched: dict[int, tuple[int, Partition]] = {}
+        self._heap: list[tuple[int, int]] = []
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._recovery_points_changed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -53,14 +52,15 @@ class Upkeep:
         """Look after a partition, the next time at `due_ms`."""
         if due_ms is None:
             due_ms = partition.log.next_deadline_ms(self._now_ms())
-        self._due_ms[partition] = due_ms
-        heapq.heappush(self._heap, (due_ms, next(self._order), partition))
-        if self._heap[0][2] is partition:
+        key = id(partition)
+        self._watched[key] = due_ms, partition
+        heapq.heappush(self._heap, (due_ms, key))
+        if self._heap[0][1] == key:
             self._changed.set()
 
     def forget(self, partition: Partition) -> None:
         """Its log is deleted: what is left of it is removed later."""
-        self._due_ms.pop(partition, None)
+        self._watched.pop(id(partition), None)
         self.dirty.pop(partition, None)
         self._high_watermarks.pop((partition.topic, partition.index), None)
         self._changed.set()
@@ -100,20 +100,21 @@ class Upkeep:
         for _ in range(MAX_DUE_AT_ONCE):
             if not self._heap or self._heap[0][0] > now_ms:
                 return
-            due_ms, _, partition = heapq.heappop(self._heap)
-            if self._due_ms.get(partition) == due_ms:
-                await self._maintain(partition, now_ms)
+            due_ms, key = heapq.heappop(self._heap)
+            watched = self._watched.get(key)
+            if watched is not None and watched[0] == due_ms:
+                await self._maintain(watched[1], now_ms)
 
     async def _maintain(self, partition: Partition, now_ms: int) -> None:
         log = partition.log
         try:
             if log.is_loaded:
                 await asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
-            if partition in self._due_ms:
+            if id(partition) in self._watched:
                 log.apply_retention(now_ms, high_watermark=partition.high_watermark)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
-        if partition in self._due_ms:
+        if id(partition) in self._watched:
             deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + self._intervals.retention_check_ms)
             self.watch(partition, due_ms=max(deadline_ms, now_ms + 1))
 
