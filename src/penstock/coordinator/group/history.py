@@ -32,12 +32,15 @@ class Rebalance:
         return -1 if self.ended_ms < 0 else self.ended_ms - self.started_ms
 
     def describe(self) -> str:
-        """One line: what happened, how long it took, and why."""
+        """One line: what happened, how long it took, and why. Clients' own words cannot break out of it."""
         if self.outcome == "stable":
             result = f"generation {self.generation} with {self.members} members after {self.length_ms} ms"
         elif self.outcome == "empty":
             result = f"empty after {self.length_ms} ms"
+        elif self.ended_ms < 0:
+            result = self.outcome
         else:
             result = f"{self.outcome} after {self.length_ms} ms"
         removed = f"; removed as too late: {', '.join(self.removed)}" if self.removed else ""
-        return f"{result}: {'; '.join([self.cause, *self.also])}{removed}"
+        line = f"{result}: {'; '.join([self.cause, *self.also])}{removed}"
+        return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
