@@ -1,5 +1,6 @@
 """Configurations through the admin clients of confluent-kafka and kafka-python."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -154,6 +155,19 @@ def test_a_change_of_a_broker_key_reaches_the_running_node(cluster: Cluster, adm
     assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
     altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.DELETE, "message.max.bytes", ""))
     assert sent(cluster, topic, 2000) is None
+
+
+def test_limits_of_connections_change_while_the_node_runs() -> None:
+    with Cluster() as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        host, _, port = cluster.bootstrap_servers.rpartition(":")
+        altered(
+            admin, ResourceType.BROKER, "1", (AlterConfigOpType.SET, "max.connections.per.ip.overrides", f"{host}:0")
+        )
+        with socket.create_connection((host, int(port)), timeout=10) as refused:
+            assert refused.recv(1) == b""
+        altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.DELETE, "max.connections.per.ip.overrides", ""))
+        assert sent(cluster, "orders", 10) is None
 
 
 def test_a_topic_goes_before_its_broker(cluster: Cluster, admin: AdminClient, topic: str) -> None:

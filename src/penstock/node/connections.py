@@ -54,6 +54,10 @@ class Connections:
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Let other limits hold for connections to come; the largest frame stays as it was."""
+        self._limits = limits
+
     def admit(self, connection: Connection, transport: asyncio.BaseTransport, listener: str) -> Peer | None:
         """Enter a new connection; None when a limit refuses it."""
         address = transport.get_extra_info("peername") or ("", 0)

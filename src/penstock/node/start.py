@@ -202,7 +202,9 @@ async def _start(
         controller.add_listener(listener)
     broker.groups.start()
     upkeep.start()
-    server = Server(Connections(Dispatcher(broker), _limits(config), asyncio.get_running_loop()))
+    connections = Connections(Dispatcher(broker), _limits(config), asyncio.get_running_loop())
+    dynamic_configs.on_change(lambda: connections.set_limits(_limits(config)))
+    server = Server(connections)
     await server.listen(listeners)
     keep_for_good()
     return RunningNode(broker, listeners, server, upkeep, directories)
@@ -253,4 +255,5 @@ def _limits(config: BrokerConfig) -> ConnectionLimits:
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
     )
