@@ -54,11 +54,15 @@ def send_fetch(
 
 def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
     """The answer to `send_fetch`; DecodeError if it is none."""
-    frame, version = connection.receive_frame()
+    return parse_fetch_response(*connection.receive_frame())
+
+
+def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
+    """Read the body of a response about one partition; its records stay a slice of the frame."""
     try:
         return _parse(frame, version)
-    except struct.error as error:
-        raise DecodeError(f"a Fetch response that ends too early: {error}") from error
+    except (struct.error, ValueError) as error:
+        raise DecodeError(f"not a Fetch response about one partition: {error}") from error
 
 
 def _parse(frame: memoryview, version: int) -> FetchedRecords:

@@ -193,10 +193,11 @@ def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | N
 
 
 def _details(partition: PartitionProduceResponse) -> str:
-    texts = [partition.error_message or ""]
-    texts += [f"record {item.batch_index}: {item.batch_index_error_message}" for item in partition.record_errors[:3]]
-    joined = "; ".join(filter(None, texts))
-    return f": {joined}" if joined else ""
+    if partition.error_message:
+        return f": {partition.error_message}"
+    return "".join(
+        f": record {item.batch_index}: {item.batch_index_error_message}" for item in partition.record_errors[:1]
+    )
 
 
 def _requests(

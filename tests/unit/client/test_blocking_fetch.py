@@ -1,0 +1,50 @@
+"""Fetch responses that are read by hand, in each version, against those that the codec writes."""
+
+import pytest
+
+from penstock.client.blocking_fetch import parse_fetch_response
+from penstock.protocol.codec import encode
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+
+VERSIONS = range(4, 12)
+
+
+def response(version: int, records: bytes | None = b"records") -> memoryview:
+    partition = PartitionData(
+        partition_index=3,
+        high_watermark=50,
+        last_stable_offset=40,
+        log_start_offset=10,
+        aborted_transactions=[AbortedTransaction(producer_id=7, first_offset=12)],
+        records=records,
+    )
+    topic = FetchableTopicResponse(topic="flights", partitions=[partition])
+    return memoryview(encode(FetchResponse(responses=[topic]), version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_read(version: int) -> None:
+    fetched = parse_fetch_response(response(version), version)
+    assert bytes(fetched.records) == b"records"
+    assert (fetched.high_watermark, fetched.last_stable_offset) == (50, 40)
+    assert fetched.log_start_offset == (10 if version >= 5 else -1)
+    assert fetched.aborted == [(7, 12)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_null_records_are_no_records(version: int) -> None:
+    assert len(parse_fetch_response(response(version, None), version).records) == 0
+
+
+def test_an_error_of_the_whole_response() -> None:
+    frame = memoryview(encode(FetchResponse(error_code=ErrorCode.INVALID_REQUEST), 11))
+    assert parse_fetch_response(frame, 11).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_response_that_ends_too_early_is_refused(version: int) -> None:
+    whole = response(version)
+    for length in range(len(whole)):
+        with pytest.raises(DecodeError):
+            parse_fetch_response(whole[:length], version)
