@@ -1,6 +1,6 @@
 """AlterConfigs, versions 0 to 2: replaces all that is set for a resource. The controller decides.
 
-Levels of loggers cannot be changed yet: the controller refuses their type with INVALID_REQUEST.
+Levels of loggers are changed with IncrementalAlterConfigs only: the controller refuses their type, as in Kafka.
 """
 
 from __future__ import annotations

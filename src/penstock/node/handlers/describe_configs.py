@@ -1,8 +1,7 @@
 """DescribeConfigs, versions 1 to 4: every key of a topic, a broker, a group or a client metrics subscription.
 
 Each entry has its value, where that comes from, the values behind it and, if asked for, its documentation. A broker
-describes itself only; with an empty name it describes what was set for all brokers. Levels of loggers (type 8) are not
-served: the answer for this broker's loggers is empty.
+describes itself and its loggers only; with an empty name it describes what was set for all brokers.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from penstock.metadata.configs.effective import (
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.broker import Broker
+from penstock.node.broker_loggers import logger_entries
 from penstock.node.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -134,7 +134,7 @@ _ALL_BROKERS = Kind(
 _KINDS: dict[int, Kind] = {
     ResourceType.TOPIC: Kind(_topic_settings, lambda broker, settings: topic_entries(settings, broker.config.layers)),
     ResourceType.BROKER: Kind(_own_settings, lambda broker, settings: broker_entries(broker.config.layers)),
-    ResourceType.BROKER_LOGGER: Kind(_own_settings, lambda broker, settings: ()),
+    ResourceType.BROKER_LOGGER: Kind(_own_settings, lambda broker, settings: logger_entries()),
     ResourceType.CLIENT_METRICS: Kind(
         _named_settings(ResourceType.CLIENT_METRICS), lambda broker, settings: client_metrics_entries(settings)
     ),

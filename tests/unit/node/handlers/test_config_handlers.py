@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -115,6 +116,14 @@ def test_groups_and_client_metrics_are_described(broker: Broker) -> None:
     )
     metrics = {entry.name: entry for entry in describe(broker, ResourceType.CLIENT_METRICS, "slow").configs}
     assert (metrics["interval.ms"].value, metrics["interval.ms"].config_source) == ("1000", 7)
+
+
+def test_the_loggers_of_this_broker_have_levels(broker: Broker) -> None:
+    logging.getLogger("penstock.tests.noisy").setLevel(logging.DEBUG)
+    entries = {entry.name: entry for entry in describe(broker, ResourceType.BROKER_LOGGER, "1").configs}
+    assert (entries["penstock.tests.noisy"].value, entries["penstock.tests.noisy"].config_source) == ("DEBUG", 6)
+    assert {"root", "penstock"} <= entries.keys()
+    assert all(name == "root" or name.startswith("penstock") for name in entries)
 
 
 @pytest.mark.parametrize(
