@@ -133,7 +133,7 @@ class FetchReader:
                     upper_offset=upper_offset,
                     at_least_one_batch=at_least_one_batch,
                 )
-                if records.length:
+                if records.file is not None:
                     result.records = FilePart(records.file, records.position, records.length)
         result.diverging_epoch = diverging_epoch
         result.high_watermark = leader.high_watermark

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
+from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_leader import PartitionLeader
@@ -33,7 +33,7 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, index: int, topic_id: UUID, log: Any, leader_epoch: int = -1) -> None:
+    def __init__(self, topic: str, index: int, topic_id: UUID, log: PartitionLog, leader_epoch: int = -1) -> None:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -70,7 +70,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.leader
 
-    def append(self, batches: memoryview, *, acks: int, now_ms: int) -> Any:
+    def append(self, batches: memoryview, *, acks: int, now_ms: int) -> AppendResult:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
 
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset

@@ -46,7 +46,9 @@ def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp_ms,
+                last_timestamp=producer.timestamp_ms,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_first_offset,
             )
             for producer in partition.log.producers
         ],
