@@ -34,7 +34,10 @@ class ResetTarget:
 
     def check(self) -> None:
         """UsageError unless exactly one is given and makes sense."""
-        names = [f.name.replace("_", "-") for f in fields(self) if getattr(self, f.name) not in (None, False)]
+        given = [
+            f.name for f in fields(self) if getattr(self, f.name) is not None and getattr(self, f.name) is not False
+        ]
+        names = [name.replace("_", "-") for name in given]
         if len(names) != 1:
             every = ", ".join(f"--{f.name.replace('_', '-')}" for f in fields(self))
             raise click.UsageError(f"--reset-offsets needs exactly one of {every}")
