@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
 from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.handler import Handler
 from penstock.node.partition import Partition
@@ -15,6 +17,14 @@ from penstock.node.partitions import PartitionTable
 from penstock.node.producer_ids import ProducerIds
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from penstock.node.controller_driver import ControllerDriver
+    from penstock.node.group_driver import GroupDriver
+    from penstock.node.replicas import LocalReplicas
+
+NOT_YET: Any = None
+"""A part that is put in place before the first request."""
 
 
 def wall_clock_ms() -> int:
@@ -26,19 +36,17 @@ def wall_clock_ms() -> int:
 class Broker:
     """The broker of this process. Handlers read it and call its parts; it decides nothing itself."""
 
-    config: Any
-    """BrokerConfig: typed attributes, named as Kafka's keys in snake_case."""
+    config: BrokerConfig
+    """Typed attributes, named as Kafka's keys in snake_case."""
     node_id: int
     cluster_id: str
-    image: Any
-    """ClusterImage: the committed metadata."""
+    image: ClusterImage
+    """The committed metadata."""
     partitions: PartitionTable
-    replicas: Any = None
-    """LocalReplicas: keeps `partitions` in step with `image`."""
-    controller: Any = None
-    """ControllerDriver."""
-    groups: Any = None
-    """GroupDriver."""
+    replicas: LocalReplicas = field(default=NOT_YET)
+    """Keeps `partitions` in step with `image`."""
+    controller: ControllerDriver = field(default=NOT_YET)
+    groups: GroupDriver = field(default=NOT_YET)
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.broker import Broker
 from penstock.node.connections import ConnectionLimits, Connections
@@ -84,7 +85,7 @@ class Serving:
 async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) -> AsyncIterator[Serving]:
     """A server of ApiVersions and `handlers` until the block ends."""
     broker = Broker(
-        config=None,
+        config=BrokerConfig.embedded(),
         node_id=1,
         cluster_id="cluster",
         image=ClusterImage(),

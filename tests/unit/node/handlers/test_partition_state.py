@@ -1,0 +1,129 @@
+"""OffsetForLeaderEpoch, DeleteRecords, DescribeLogDirs, DescribeProducers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
+
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from penstock.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from penstock.protocol.records import Record, encode_batch
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Topic "orders" with four records in epoch 3 and one in epoch 4; "squeezed" is compacted, one is internal."""
+    squeezed = topic_records("squeezed", topic_id=UUID(int=8), cleanup_policy="compact")
+    internal = topic_records("__consumer_offsets", topic_id=UUID(int=9))
+    with node_on(tmp_path, *topic_records(), *squeezed, *internal) as node:
+        node.produce(b"a", b"b", b"c", b"d")
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=1))
+        node.produce(b"e")
+        yield node
+
+
+@pytest.mark.parametrize("version", range(2, 5))
+@pytest.mark.parametrize(("epoch", "end"), [(2, (2, 0)), (3, (3, 4)), (4, (4, 5)), (5, (-1, -1))])
+def test_where_a_term_ended(node: Node, version: int, epoch: int, end: tuple[int, int]) -> None:
+    wanted = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+    topic = OffsetForLeaderTopic(topic="orders", partitions=[wanted])
+    response = node.ask(OffsetForLeaderEpochRequest(topics=[topic]), version)
+    assert isinstance(response, OffsetForLeaderEpochResponse)
+    (got,) = response.topics[0].partitions
+    assert (got.error_code, (got.leader_epoch, got.end_offset)) == (ErrorCode.NONE, end)
+
+
+def test_a_term_of_an_unknown_partition(node: Node) -> None:
+    topic = OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=9, leader_epoch=1)])
+    response = node.ask(OffsetForLeaderEpochRequest(topics=[topic]), 4)
+    assert isinstance(response, OffsetForLeaderEpochResponse)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def delete(node: Node, offset: int, topic: str = "orders", version: int = 2) -> tuple[ErrorCode, int]:
+    wanted = DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+    response = node.ask(DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), version)
+    assert isinstance(response, DeleteRecordsResponse)
+    (got,) = response.topics[0].partitions
+    return ErrorCode(got.error_code), got.low_watermark
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_records_are_deleted_up_to_an_offset_or_the_high_watermark(node: Node, version: int) -> None:
+    assert delete(node, 2, version=version) == (ErrorCode.NONE, 2)
+    assert delete(node, 1, version=version) == (ErrorCode.NONE, 2)
+    assert delete(node, -1, version=version) == (ErrorCode.NONE, 5)
+    assert node.partition().log.log_start_offset == 5
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "code"),
+    [
+        ("orders", 6, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("orders", -2, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("squeezed", 0, ErrorCode.POLICY_VIOLATION),
+        ("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_what_cannot_be_deleted(node: Node, topic: str, offset: int, code: ErrorCode) -> None:
+    assert delete(node, offset, topic) == (code, -1)
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_log_directories_and_the_sizes_in_them(node: Node, version: int) -> None:
+    response = node.ask(DescribeLogDirsRequest(topics=None), version)
+    assert isinstance(response, DescribeLogDirsResponse)
+    (directory,) = response.results
+    assert directory.log_dir == node.directories.paths[0]
+    sizes = {topic.name: [p.partition_size for p in topic.partitions] for topic in directory.topics}
+    in_orders = len(batch(b"a", b"b", b"c", b"d")) + len(batch(b"e"))
+    assert sizes == {"orders": [in_orders], "squeezed": [0], "__consumer_offsets": [0]}
+    assert (directory.total_bytes > directory.usable_bytes > 0) == (version >= 4)
+
+
+def test_only_the_replicas_that_are_asked_for_are_described(node: Node) -> None:
+    topics = [DescribableLogDirTopic(topic="orders", partitions=[0, 7])]
+    response = node.ask(DescribeLogDirsRequest(topics=topics), 4)
+    assert isinstance(response, DescribeLogDirsResponse)
+    (topic,) = response.results[0].topics
+    assert (topic.name, [p.partition_index for p in topic.partitions]) == ("orders", [0])
+
+
+def test_the_producers_of_a_partition(node: Node) -> None:
+    record = Record(offset=0, timestamp_ms=NOW_MS, key=None, value=b"x", headers=[])
+    sent = encode_batch([record], producer_id=77, producer_epoch=2, base_sequence=0)
+    node.partition().append(memoryview(sent), acks=1, now_ms=NOW_MS)
+    response = node.ask(DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0, 9])]), 0)
+    assert isinstance(response, DescribeProducersResponse)
+    known, unknown = response.topics[0].partitions
+    (producer,) = known.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 2, 0)
+    assert producer.last_timestamp == NOW_MS
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
