@@ -19,7 +19,6 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from penstock.node.controller_driver import ControllerDriver
     from penstock.node.group_driver import GroupDriver
     from penstock.node.replicas import LocalReplicas
 
@@ -45,7 +44,8 @@ class Broker:
     partitions: PartitionTable
     replicas: LocalReplicas = field(default=NOT_YET)
     """Keeps `partitions` in step with `image`."""
-    controller: ControllerDriver = field(default=NOT_YET)
+    controller: Any = None
+    """The ControllerDriver: `submit(command)`. Tests put in its place whatever answers commands."""
     groups: GroupDriver = field(default=NOT_YET)
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)

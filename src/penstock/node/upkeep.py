@@ -12,6 +12,7 @@ import heapq
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.log.directory import LogDirectories
 from penstock.node.partition import Partition
@@ -33,6 +34,14 @@ class UpkeepIntervals:
     recovery_point_checkpoint_ms: int = 60_000
 
 
+class _Watched(NamedTuple):
+    """When to look at a partition, and until when not to read its log in only for that."""
+
+    due_ms: int
+    check_ms: int
+    partition: Partition
+
+
 class Upkeep:
     """Looks after the logs of one node. `dirty`: the partitions appended to since the last checkpoint."""
 
@@ -41,7 +50,7 @@ class Upkeep:
         self._directories = directories
         self._intervals = intervals
         self._now_ms = now_ms
-        self._watched: dict[int, tuple[int, Partition]] = {}
+        self._watched: dict[int, _Watched] = {}
         self._heap: list[tuple[int, int]] = []
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._recovery_points_changed = False
@@ -49,11 +58,16 @@ class Upkeep:
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
-        """Look after a partition, the next time at `due_ms`."""
-        if due_ms is None:
-            due_ms = partition.log.next_deadline_ms(self._now_ms())
+        """Look after a partition, the next time at `due_ms`, by default when its log asks for it."""
+        log = partition.log
+        check_ms = log.next_deadline_ms(self._now_ms()) if due_ms is None else due_ms
+        # A log that is not read in yet spreads its first check; but what is appended to it is to be flushed in time.
+        due_ms = check_ms if log.is_loaded else min(check_ms, self._now_ms() + log.config.flush_ms)
+        self._watch(partition, due_ms, check_ms)
+
+    def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
         key = id(partition)
-        self._watched[key] = due_ms, partition
+        self._watched[key] = _Watched(due_ms, check_ms, partition)
         heapq.heappush(self._heap, (due_ms, key))
         if self._heap[0][1] == key:
             self._changed.set()
@@ -102,11 +116,15 @@ class Upkeep:
                 return
             due_ms, key = heapq.heappop(self._heap)
             watched = self._watched.get(key)
-            if watched is not None and watched[0] == due_ms:
-                await self._maintain(watched[1], now_ms)
+            if watched is not None and watched.due_ms == due_ms:
+                await self._maintain(watched, now_ms)
 
-    async def _maintain(self, partition: Partition, now_ms: int) -> None:
+    async def _maintain(self, watched: _Watched, now_ms: int) -> None:
+        partition = watched.partition
         log = partition.log
+        if not log.is_loaded and now_ms < watched.check_ms:
+            self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
+            return
         try:
             if log.is_loaded:
                 await asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
@@ -116,7 +134,7 @@ class Upkeep:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
         if id(partition) in self._watched:
             deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + self._intervals.retention_check_ms)
-            self.watch(partition, due_ms=max(deadline_ms, now_ms + 1))
+            self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
 
     async def _look_after_logs(self) -> None:
         while True:

@@ -77,7 +77,7 @@ class GroupNode:
             cluster_id="cluster",
             image=ClusterImage(),
             partitions=self.table,
-            controller=self.controller,  # type: ignore[arg-type]  # it stands in for the driver
+            controller=self.controller,
             random=Random(5),
         )
         self.driver = self.broker.groups = GroupDriver(self.broker)

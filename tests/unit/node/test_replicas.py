@@ -1,0 +1,142 @@
+"""Replicas follow the committed metadata: made, led, configured, deleted; and found again after a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
+
+from penstock.metadata.image import ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.protocol.errors import ErrorCode
+
+OTHER_NODE = 2
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with node_on(tmp_path) as node:
+        yield node
+
+
+def config(name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name=name, value=value)
+
+
+def change(**fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, **fields)  # type: ignore[arg-type]
+
+
+def test_a_new_partition_is_led_with_its_configs(node: Node, tmp_path: Path) -> None:
+    node.commit(*topic_records(partitions=2, retention_ms="1000", min_insync_replicas="2"))
+    partition = node.partition(index=1)
+    assert (tmp_path / "orders-1" / "partition.metadata").exists()
+    assert partition.leader is not None
+    assert (partition.leader_epoch, partition.high_watermark) == (3, 0)
+    assert (partition.log.config.retention_ms, partition.min_insync_replicas) == (1000, 2)
+    assert node.table.get_by_id(TOPIC_ID, 1) is partition
+
+
+def test_topics_with_the_same_settings_share_one_object(node: Node) -> None:
+    node.commit(*topic_records("a", topic_id=UUID(int=1)), *topic_records("b", topic_id=UUID(int=2)))
+    assert node.partition("a").log.config is node.partition("b").log.config
+
+
+def test_replicas_of_other_nodes_are_not_held(node: Node) -> None:
+    records = topic_records()
+    records[-1].replicas = [OTHER_NODE]  # type: ignore[attr-defined]
+    node.commit(*records)
+    assert node.table.get("orders", 0) is None
+    assert list(node.table) == []
+
+
+def test_a_topic_that_is_made_and_removed_in_one_commit_leaves_nothing(node: Node) -> None:
+    node.commit(*topic_records(), RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert list(node.table) == []
+
+
+def test_leadership_comes_and_goes(node: Node) -> None:
+    node.commit(*topic_records())
+    node.produce(b"a")
+    node.commit(change(leader=OTHER_NODE))
+    assert node.partition().leader is None
+    assert node.produce(b"b") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    node.commit(change(leader=NODE_ID))
+    assert node.partition().leader_epoch == 5
+    assert node.produce(b"c") == (ErrorCode.NONE, 1)
+    assert node.partition().log.leader_epochs.entries == [(3, 0), (5, 1)]
+
+
+def test_a_change_of_the_isr_wakes_who_waits_for_the_high_watermark(node: Node) -> None:
+    records = topic_records()
+    records[-1].isr = [NODE_ID, OTHER_NODE]  # type: ignore[attr-defined]
+    node.commit(*records)
+    node.produce(b"a")
+    woken: list[int] = []
+    node.partition().on_high_watermark(lambda: woken.append(node.partition().high_watermark))
+    node.commit(change(isr=[NODE_ID]))
+    assert woken == [1]
+
+
+def test_configs_change_while_it_runs(node: Node) -> None:
+    node.commit(*topic_records())
+    before = node.partition().log.config.retention_ms
+    node.commit(config("retention.ms", "77"), config("min.insync.replicas", "3"))
+    assert (node.partition().log.config.retention_ms, node.partition().min_insync_replicas) == (77, 3)
+    node.commit(config("retention.ms", None))
+    assert node.partition().log.config.retention_ms == before
+
+
+def test_broker_keys_stand_behind_those_of_topics(node: Node) -> None:
+    node.commit(*topic_records("own", topic_id=UUID(int=1), segment_bytes="5000000"), *topic_records())
+    node.broker.config.apply_dynamic(broker={}, default={"log.segment.bytes": "9000000"})
+    node.replicas.configure_all()
+    assert node.partition("own").log.config.segment_bytes == 5_000_000
+    assert node.partition("orders").log.config.segment_bytes == 9_000_000
+
+
+def test_a_removed_topic_is_renamed_away_and_removed_later(node: Node, tmp_path: Path) -> None:
+    node.commit(*topic_records(file_delete_delay_ms="1000"))
+    node.produce(b"a")
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert node.table.get("orders", 0) is None
+    (renamed,) = tmp_path.glob("orders-0*")
+    assert renamed.name.endswith("-delete")
+    node.directories.remove_due(node.now_ms + 999)
+    assert renamed.exists()
+    node.directories.remove_due(node.now_ms + 1000)
+    assert not renamed.exists()
+
+
+def test_a_topic_of_the_same_name_begins_anew(node: Node) -> None:
+    node.commit(*topic_records())
+    node.produce(b"a")
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID), *topic_records(topic_id=UUID(int=99)))
+    assert node.partition().topic_id == UUID(int=99)
+    assert node.produce(b"b") == (ErrorCode.NONE, 0)
+
+
+def test_a_restart_finds_everything_again(tmp_path: Path) -> None:
+    records: list[MetadataRecord] = topic_records(partitions=2, max_message_bytes="777")
+    with node_on(tmp_path, *records) as node:
+        node.produce(b"a", b"b", index=1)
+    with node_on(tmp_path, *records) as node:
+        partition = node.partition(index=1)
+        assert (partition.high_watermark, partition.log.log_end_offset) == (2, 2)
+        assert partition.log.config.max_message_bytes == 777
+        assert node.produce(b"c", index=1) == (ErrorCode.NONE, 2)
+
+
+def test_a_log_that_the_metadata_does_not_know_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with node_on(tmp_path, *topic_records()):
+        pass
+    with node_on(tmp_path) as node:
+        assert list(node.table) == []
+    assert (tmp_path / "orders-0").is_dir()
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        f"{tmp_path}/orders-0: no such partition in the metadata: left as it is"
+    ]

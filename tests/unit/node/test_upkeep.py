@@ -1,0 +1,91 @@
+"""Upkeep: each partition at its deadline, checkpoints only after appends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
+
+from penstock.metadata.image import ResourceType
+from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
+
+RETENTION_MS = 10_000
+CHECKPOINT = "replication-offset-checkpoint"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with node_on(tmp_path, *topic_records(retention_ms=str(RETENTION_MS))) as node:
+        yield node
+
+
+async def later(node: Node, ms: int) -> None:
+    """Time goes by and what is due is done."""
+    node.now_ms += ms
+    await node.upkeep.run_due()
+
+
+async def test_old_records_go_when_their_time_has_come(node: Node) -> None:
+    node.produce(b"old")
+    await later(node, 1)
+    node.upkeep.watch(node.partition())
+    await later(node, RETENTION_MS - 1)
+    assert node.partition().log.log_start_offset == 0
+    await later(node, 1)
+    assert node.partition().log.log_start_offset == 1
+
+
+async def test_a_shorter_retention_holds_at_once(node: Node) -> None:
+    node.produce(b"old")
+    node.now_ms += 5000
+    node.commit(
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name="retention.ms", value="1000")
+    )
+    await node.upkeep.run_due()
+    assert node.partition().log.log_start_offset == 1
+
+
+async def test_deleted_records_free_their_segments(node: Node) -> None:
+    node.produce(b"a")
+    node.partition().log.advance_log_start(1)
+    node.replicas.on_log_start_moved(node.partition())
+    await node.upkeep.run_due()
+    assert node.partition().log.log_start_offset == 1
+
+
+async def test_a_removed_partition_is_not_looked_after(node: Node) -> None:
+    node.produce(b"a")
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    await later(node, 10 * RETENTION_MS)
+    assert list(node.table) == []
+
+
+async def test_flush_ms_is_obeyed(tmp_path: Path) -> None:
+    with node_on(tmp_path / "flushing", *topic_records(flush_ms="100")) as node:
+        node.partition().append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
+        await later(node, 99)
+        assert node.partition().log.recovery_point == 0
+        await later(node, 1)
+        assert node.partition().log.recovery_point == 1
+
+
+def test_high_watermarks_are_written_after_appends_only(node: Node, tmp_path: Path) -> None:
+    path = tmp_path / CHECKPOINT
+    node.upkeep.checkpoint_high_watermarks()
+    assert not path.exists()
+    node.produce(b"a", b"b")
+    node.upkeep.checkpoint_high_watermarks()
+    assert path.read_text() == "0\n1\norders 0 2\n"
+    path.unlink()
+    node.upkeep.checkpoint_high_watermarks()
+    assert not path.exists()
+
+
+async def test_it_works_in_the_background_and_stops(node: Node) -> None:
+    node.upkeep.start()
+    node.produce(b"a")
+    await node.upkeep.stop()
+    assert node.directories.high_watermarks() == {("orders", 0): 1}
+    assert node.now_ms == NOW_MS
