@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.spark.topics import cluster_at, filled_topic, numbered, stream_frame, write
@@ -72,6 +74,20 @@ def test_offsets_have_the_layout_of_the_jvm_connector(spark: SparkSession, serve
     (source,) = query.recentProgress[0].sources
     assert json.loads(source.endOffset) == {topic: {str(partition): 3 for partition in range(11)}}
     assert list(json.loads(source.endOffset)[topic]) == [str(partition) for partition in range(11)]
+
+
+def test_a_deleted_topic_is_lost_data_or_skipped(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    kept, deleted = filled_topic(servers, [5]), filled_topic(servers, [7])
+    both = f"{kept},{deleted}"
+    run_to_end(stream_frame(spark, servers, both), tmp_path)
+    admin = AdminClient({"bootstrap.servers": servers})
+    for done in admin.delete_topics([deleted]).values():
+        done.result()
+    write(servers, kept, 0, numbered(range(100, 103)))
+    with pytest.raises(PySparkException, match=f"has no topic '{deleted}'"):
+        run_to_end(stream_frame(spark, servers, both), tmp_path)
+    run_to_end(stream_frame(spark, servers, both, {"failOnDataLoss": "false"}), tmp_path)
+    assert numbers_in(spark, tmp_path) == sorted([*range(5), *range(7), 100, 101, 102])
 
 
 def test_a_query_that_is_stopped_in_mid_batch_misses_and_repeats_nothing(

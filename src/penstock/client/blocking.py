@@ -63,13 +63,13 @@ class BlockingCluster:
         limit_ms = CREATION_MS if may_create else None
         return self.retried(lambda: self._known_partitions(names, may_create), limit_ms)
 
-    def all_topics(self) -> dict[str, list[int]]:
-        """All topics but internal ones, with their partitions."""
+    def all_topics(self, *, with_internal: bool = False) -> dict[str, list[int]]:
+        """All topics with their partitions."""
         response = self.retried(lambda: self._metadata(None, False))
         return {
             topic.name or "": sorted(partition.partition_index for partition in topic.partitions)
             for topic in response.topics
-            if not topic.is_internal and not topic.error_code
+            if (with_internal or not topic.is_internal) and not topic.error_code
         }
 
     def _known_partitions(self, names: list[str], may_create: bool) -> dict[str, list[int]]:

@@ -3,6 +3,7 @@
 In offsets that are given per partition, -2 stands for earliest and -1 for latest, as in the JVM connector.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -11,6 +12,8 @@ from penstock.client.blocking import TopicPartition
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice, number, partition_list, per_partition
 from penstock.pipeline.options import Options
+
+INTERNAL = "__"
 
 
 class Word(Enum):
@@ -46,6 +49,12 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether a partition is meant."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, partition[0]) is not None and not partition[0].startswith(INTERNAL)
+        return partition[0] in self.topics or partition in self.partitions
 
 
 def subscription(options: Options) -> Subscription:

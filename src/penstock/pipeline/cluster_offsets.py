@@ -15,8 +15,12 @@ logger = logging.getLogger(__name__)
 SHOWN = 5
 
 
-def partitions_of(cluster: BlockingCluster, subscription: Subscription) -> list[TopicPartition]:
-    """All partitions that a subscription is about now; PipelineError for one that is not there."""
+def partitions_of(
+    cluster: BlockingCluster, subscription: Subscription, *, may_be_missing: bool = False
+) -> list[TopicPartition]:
+    """All partitions that a subscription is about now; an error for what is not there, unless that is allowed."""
+    if may_be_missing:
+        return [partition for partition in _flat(cluster.all_topics(with_internal=True)) if subscription.has(partition)]
     if subscription.pattern is not None:
         try:
             pattern = re.compile(subscription.pattern)

@@ -36,7 +36,6 @@ SOURCE_OPTIONS = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "commitOffsets",
-    "groupIdPrefix",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
@@ -65,6 +64,7 @@ WITHOUT_EFFECT = (
     "fetch.max.bytes",
     "fetch.max.wait.ms",
     "fetch.min.bytes",
+    "groupIdPrefix",
     "heartbeat.interval.ms",
     "linger.ms",
     "max.in.flight.requests.per.connection",
@@ -77,7 +77,7 @@ WITHOUT_EFFECT = (
     "retry.backoff.ms",
     "session.timeout.ms",
 )
-"""Settings of the Java client that have nothing to act on here; taken so that a move from the JVM connector is easy."""
+"""What has nothing to act on here (a reader of ours has no group of its own); taken so that moving is easy."""
 SPARK_OPTIONS = (
     "asyncProgressTrackingCheckpointIntervalMs",
     "asyncProgressTrackingEnabled",
@@ -161,5 +161,12 @@ def cluster_settings(options: Options) -> ClusterSettings:
         client_id=options.text("client.id") or standard.client_id,
         connect_timeout_ms=options.number("socket.connection.setup.timeout.ms", standard.connect_timeout_ms, 1),
         request_timeout_ms=options.number("request.timeout.ms", standard.request_timeout_ms, 1),
-        retry_timeout_ms=options.number("default.api.timeout.ms", standard.retry_timeout_ms, 1),
+        retry_timeout_ms=options.number("default.api.timeout.ms", _retry_timeout_ms(options, standard), 1),
     )
+
+
+def _retry_timeout_ms(options: Options, standard: ClusterSettings) -> int:
+    """The JVM connector counts attempts instead of time."""
+    if options.text("fetchOffset.numRetries") is None and options.text("fetchOffset.retryIntervalMs") is None:
+        return standard.retry_timeout_ms
+    return options.number("fetchOffset.numRetries", 3) * options.number("fetchOffset.retryIntervalMs", 1_000)

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,6 +76,10 @@ def check_topic(sink: SinkOptions) -> None:
 
 def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
     """Write and wait until all is stored."""
+    chunks = in_chunks(batches)
+    first = next(chunks, None)
+    if first is None:
+        return WrittenRecords(0)
     with plain_errors(), borrowed_cluster(sink.settings) as cluster:
         key = (os.getpid(), sink.settings)
         identity = _identities.pop(key, None) if sink.is_idempotent else ProducerIdentity()
@@ -82,7 +87,7 @@ def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenR
             identity = new_identity(cluster)
         writer = RowWriter(cluster, sink, identity)
         try:
-            count = sum(writer.write(chunk) for chunk in in_chunks(batches))
+            count = sum(writer.write(chunk) for chunk in chain([first], chunks))
             writer.flush()
         finally:
             writer.close()

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking_offsets import commit_offsets
 from penstock.pipeline.cluster_offsets import (
     at_boundary,
@@ -88,7 +88,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """From now on the query ends at what is there at this moment."""
         with plain_errors():
-            partitions = partitions_of(self._cluster, self._source.subscription)
+            partitions = self._partitions(is_restart=True)
             self._available = self._latest = latest(self._cluster, self._source, partitions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -141,9 +141,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is not None:
             self._opened.close()
 
+    def _partitions(self, *, is_restart: bool) -> list[TopicPartition]:
+        """What the subscription is about now; topics that were there at the start may be gone where that is allowed."""
+        may_be_missing = is_restart and not self._source.fail_on_data_loss
+        return partitions_of(self._cluster, self._source.subscription, may_be_missing=may_be_missing)
+
     def _wait_for_data(self, begin: Offsets, takes_all: bool) -> Offsets | None:
         """The ends of all partitions once there is enough to do, None if that does not come about for a while."""
-        partitions = partitions_of(self._cluster, self._source.subscription)
+        partitions = self._partitions(is_restart=bool(begin))
         deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
         while True:
             self._latest = latest(self._cluster, self._source, partitions)
@@ -182,7 +187,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._sizes.limit(self._cluster, begin, end, source.max_bytes_per_trigger)
         return end
 
-    def _with_new_partitions(self, begin: Offsets, end: Mapping[tuple[str, int], int]) -> Offsets:
+    def _with_new_partitions(self, begin: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
         """Partitions that came after the query had started are read from their beginning."""
         new = [partition for partition in end if partition not in begin]
         return begin | earliest(self._cluster, new) if new else begin
