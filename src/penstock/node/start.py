@@ -129,11 +129,6 @@ def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
     send_bytes = config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1
     receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in config.broker_listeners:
-        if wanted.security_protocol != "PLAINTEXT":
-            raise StartError(
-                f"listener {wanted}: {wanted.security_protocol} is not served yet: use PLAINTEXT in "
-                "listener.security.protocol.map"
-            )
         try:
             listener = BoundListener(
                 Endpoint(wanted.name, wanted.host, wanted.port),
