@@ -1,0 +1,64 @@
+"""A cluster of one fake broker that leads every partition of topic `t`; a test scripts what it answers."""
+
+from collections.abc import Callable
+
+from tests.unit.client.fake_broker import FakeBroker, Reply
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.framing import RequestHeader
+from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+from penstock.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.protocol.schema import Message
+
+NODE_ID = 7
+TOPIC = "t"
+Script = Callable[[Message], Reply]
+
+
+class FakeCluster:
+    """Answers what every client asks; `scripts` holds the answers to the API that a test is about, in their order."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.partitions = partitions
+        self.broker: FakeBroker | None = None
+        self.scripts: dict[ApiKey, list[Script]] = {}
+        self.producer_ids = 0
+
+    def asked(self, key: ApiKey) -> list[Message]:
+        assert self.broker is not None
+        return [request for header, request in self.broker.requests if header.api_key == key]
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        key = ApiKey(header.api_key)
+        if self.scripts.get(key):
+            return self.scripts[key].pop(0)(request)
+        if key == ApiKey.METADATA:
+            return self.metadata()
+        if key == ApiKey.INIT_PRODUCER_ID:
+            self.producer_ids += 1
+            return InitProducerIdResponse(producer_id=self.producer_ids, producer_epoch=0)
+        if key == ApiKey.FIND_COORDINATOR:
+            if header.api_version < 4:
+                return FindCoordinatorResponse(node_id=NODE_ID)
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=NODE_ID)])
+        raise AssertionError(f"nobody expected {key.name}")
+
+    def metadata(self) -> MetadataResponse:
+        assert self.broker is not None
+        host, port = self.broker.address
+        rows = [
+            MetadataResponsePartition(partition_index=number, leader_id=NODE_ID, replica_nodes=[NODE_ID])
+            for number in range(self.partitions)
+        ]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
+            controller_id=NODE_ID,
+            cluster_id="fake",
+            topics=[MetadataResponseTopic(name=TOPIC, partitions=rows)],
+        )

@@ -1,0 +1,132 @@
+"""Finding brokers, topics and coordinators, and trying again."""
+
+import socket
+
+import pytest
+from tests.unit.client.fake_broker import fake_broker
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
+
+from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.settings import ClientSettings
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
+
+
+def nobody() -> Address:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return Address("127.0.0.1", taken.getsockname()[1])
+
+
+async def test_the_first_address_that_answers_will_do() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        async with ClusterClient([nobody(), broker.address], SETTINGS) as cluster:
+            assert cluster.metadata.cluster_id == "fake"
+            assert cluster.metadata.controller_id == NODE_ID
+
+
+async def test_when_none_answers_each_is_named_at_once() -> None:
+    first, second = nobody(), nobody()
+    with pytest.raises(ClusterUnreachableError, match=rf"cannot reach {first} .*; cannot reach {second} "):
+        await ClusterClient([first, second], SETTINGS).start()
+
+
+async def test_a_topic_is_remembered_and_an_unknown_one_is_not_waited_for() -> None:
+    fake = FakeCluster(partitions=3)
+    unknown = MetadataResponseTopic(name="nope", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+            assert list((await cluster.topic(TOPIC)).partitions) == [0, 1, 2]
+            asked = len(fake.asked(ApiKey.METADATA))
+            await cluster.topic(TOPIC)
+            assert len(fake.asked(ApiKey.METADATA)) == asked
+            fake.scripts[ApiKey.METADATA] = [lambda request: MetadataResponse(topics=[unknown])]
+            with pytest.raises(KafkaError, match="topic 'nope' does not exist"):
+                await cluster.topic("nope")
+
+
+@pytest.mark.parametrize("newest", [3, 6])
+async def test_a_coordinator_is_found_remembered_and_forgotten(newest: int) -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake, {ApiKey.FIND_COORDINATOR: (0, newest)}) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+            for _ in range(2):
+                assert await cluster.coordinator("g") == NODE_ID
+            assert len(fake.asked(ApiKey.FIND_COORDINATOR)) == 1
+            cluster.forget_coordinator("g")
+            await cluster.coordinator("g")
+            assert len(fake.asked(ApiKey.FIND_COORDINATOR)) == 2
+
+
+async def test_a_coordinator_that_is_not_there_yet_is_waited_for() -> None:
+    fake = FakeCluster()
+    fake.scripts[ApiKey.FIND_COORDINATOR] = [
+        lambda request: FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    ] * 2
+    async with fake_broker(fake, {ApiKey.FIND_COORDINATOR: (0, 3)}) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+            assert await cluster.retrying(lambda: cluster.coordinator("g")) == NODE_ID
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (ConnectionFailedError("gone"), 3),
+        (KafkaError(ErrorCode.NOT_CONTROLLER), 3),
+        (KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS), 1),
+    ],
+)
+async def test_only_what_may_pass_is_tried_again(error: Exception, attempts: int) -> None:
+    made = 0
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+
+            async def attempt() -> str:
+                nonlocal made
+                made += 1
+                if made < 3:
+                    raise error
+                return "done"
+
+            if attempts == 3:
+                assert await cluster.retrying(attempt) == "done"
+            else:
+                with pytest.raises(type(error)):
+                    await cluster.retrying(attempt)
+            assert made == attempts
+
+
+async def test_trying_again_ends_with_the_last_failure() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+
+            async def attempt() -> None:
+                raise ConnectionFailedError("still gone")
+
+            with pytest.raises(ConnectionFailedError, match="still gone"):
+                await cluster.retrying(attempt, timeout_ms=10)
+
+
+async def test_an_address_that_a_node_advertises_in_vain_is_named() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as broker:
+        fake.broker = broker
+        async with ClusterClient([broker.address], SETTINGS) as cluster:
+            broker.address = nobody()
+            await cluster.refresh()
+            with pytest.raises(ClusterUnreachableError, match=f"which node {NODE_ID} advertises as its address"):
+                await cluster.connection(NODE_ID)

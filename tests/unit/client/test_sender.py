@@ -1,0 +1,146 @@
+"""What the producer makes of each answer: try again with the same numbers, begin anew, or tell the application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.client.fake_broker import Reply, fake_broker
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster, Script
+
+from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError
+from penstock.client.producer import Producer
+from penstock.client.settings import ProducerSettings
+from penstock.protocol.api import ApiKey
+from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from penstock.protocol.schema import Message
+
+
+def answer(code: ErrorCode, base_offset: int = -1, **details: object) -> Script:
+    def script(request: Message) -> Reply:
+        assert isinstance(request, ProduceRequest)
+        rows = [
+            PartitionProduceResponse(index=row.index, error_code=code, base_offset=base_offset, **details)  # type: ignore[arg-type]
+            for row in request.topic_data[0].partition_data
+        ]
+        return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=rows)])
+
+    return script
+
+
+def hang_up(request: Message) -> Reply:
+    return b""
+
+
+def headers(cluster: FakeCluster) -> list[BatchHeader]:
+    """The header of each batch that came, in order."""
+    found: list[BatchHeader] = []
+    for request in cluster.asked(ApiKey.PRODUCE):
+        assert isinstance(request, ProduceRequest)
+        records = request.topic_data[0].partition_data[0].records
+        assert records is not None
+        found.append(read_header(records))
+    return found
+
+
+@asynccontextmanager
+async def producing(*scripts: Script, **settings: object) -> AsyncIterator[tuple[FakeCluster, Producer]]:
+    cluster = FakeCluster()
+    cluster.scripts[ApiKey.PRODUCE] = list(scripts)
+    chosen: dict[str, object] = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 1} | settings
+    async with fake_broker(cluster) as broker:
+        cluster.broker = broker
+        async with Producer([broker.address], ProducerSettings(**chosen)) as producer:  # type: ignore[arg-type]
+            yield cluster, producer
+
+
+async def test_a_moved_leader_and_a_lost_connection_are_tried_again_with_the_same_numbers() -> None:
+    scripts = (answer(ErrorCode.NONE, 3), answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), hang_up, answer(ErrorCode.NONE, 4))
+    async with producing(*scripts) as (cluster, producer):
+        assert (await producer.send_and_wait(TOPIC, b"first")).offset == 3
+        assert (await producer.send_and_wait(TOPIC, b"second")).offset == 4
+        numbers = [(header.producer_id, header.base_sequence) for header in headers(cluster)]
+        assert numbers == [(1, 0), (1, 1), (1, 1), (1, 1)]
+
+
+async def test_a_duplicate_is_a_success() -> None:
+    async with producing(answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as (_, producer):
+        assert (await producer.send_and_wait(TOPIC, b"v")).offset == -1
+
+
+async def test_a_refused_record_is_told_and_its_numbers_are_used_again() -> None:
+    details = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="no key")]
+    refused = answer(ErrorCode.INVALID_RECORD, error_message="bad batch", record_errors=details)
+    async with producing(refused, answer(ErrorCode.NONE, 0)) as (cluster, producer):
+        with pytest.raises(KafkaError, match=r"INVALID_RECORD: bad batch \(no key\)"):
+            await producer.send_and_wait(TOPIC, b"bad")
+        await producer.send_and_wait(TOPIC, b"good")
+        assert [header.base_sequence for header in headers(cluster)] == [0, 0]
+
+
+async def test_a_batch_that_is_too_large_goes_in_halves() -> None:
+    scripts = (answer(ErrorCode.MESSAGE_TOO_LARGE), answer(ErrorCode.NONE, 0), answer(ErrorCode.NONE, 2))
+    async with producing(*scripts, linger_ms=60_000) as (cluster, producer):
+        sent = [await producer.send(TOPIC, b"%d" % number) for number in range(4)]
+        await producer.flush()
+        assert [(await each).offset for each in sent] == [0, 1, 2, 3]
+        assert [(header.base_sequence, header.record_count) for header in headers(cluster)] == [(0, 4), (0, 2), (2, 2)]
+
+
+async def test_a_broker_that_forgot_the_producer_gets_a_new_one() -> None:
+    scripts = (answer(ErrorCode.NONE, 0), answer(ErrorCode.UNKNOWN_PRODUCER_ID), answer(ErrorCode.NONE, 1))
+    async with producing(*scripts) as (cluster, producer):
+        await producer.send_and_wait(TOPIC, b"a")
+        assert (await producer.send_and_wait(TOPIC, b"b")).offset == 1
+        numbers = [(header.producer_id, header.base_sequence) for header in headers(cluster)]
+        assert numbers == [(1, 0), (1, 1), (2, 0)]
+
+
+async def test_a_gap_in_the_numbers_fails_the_batch_and_begins_anew() -> None:
+    scripts = (answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), answer(ErrorCode.NONE, 0))
+    async with producing(*scripts) as (cluster, producer):
+        with pytest.raises(KafkaError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            await producer.send_and_wait(TOPIC, b"a")
+        await producer.send_and_wait(TOPIC, b"b")
+        assert [header.producer_id for header in headers(cluster)] == [1, 2]
+
+
+async def test_records_that_cannot_be_delivered_in_time_say_why() -> None:
+    scripts = [answer(ErrorCode.NOT_ENOUGH_REPLICAS)] * 10_000
+    async with producing(*scripts, delivery_timeout_ms=30) as (_, producer):
+        with pytest.raises(DeliveryTimedOutError, match="could not be delivered within 30 ms"):
+            await producer.send_and_wait(TOPIC, b"v")
+
+
+async def test_retries_have_a_limit() -> None:
+    scripts = [answer(ErrorCode.NOT_ENOUGH_REPLICAS)] * 3
+    async with producing(*scripts, retries=2) as (cluster, producer):
+        with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+            await producer.send_and_wait(TOPIC, b"v")
+        assert len(headers(cluster)) == 3
+
+
+async def test_without_idempotence_nothing_is_numbered() -> None:
+    async with producing(answer(ErrorCode.NONE, 0), acks=1) as (cluster, producer):
+        await producer.send_and_wait(TOPIC, b"v")
+        (header,) = headers(cluster)
+        assert (header.producer_id, header.base_sequence) == (-1, -1)
+        assert cluster.asked(ApiKey.INIT_PRODUCER_ID) == []
+
+
+async def test_closing_in_time_gives_up_what_is_left() -> None:
+    scripts = [answer(ErrorCode.NOT_ENOUGH_REPLICAS)] * 10_000
+    async with producing(*scripts, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as (cluster, producer):
+        delivery = await producer.send(TOPIC, b"v")
+        while not cluster.asked(ApiKey.PRODUCE):
+            await producer.cluster.refresh([])
+        await producer.close(timeout_ms=1)
+        with pytest.raises(ProducerClosedError, match="after waiting for 1 ms"):
+            await delivery
