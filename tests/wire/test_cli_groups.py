@@ -1,5 +1,6 @@
 """`penstock groups` and `penstock dump-log` against a real node and its files."""
 
+import asyncio
 import json
 import struct
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import Any
 
 import pytest
 from tests.wire.test_cli import ask, consume, create, penstock
+
+from penstock.client.consumer import Consumer
+from penstock.client.settings import ConsumerSettings
 
 
 @pytest.fixture
@@ -40,6 +44,30 @@ def test_a_group_is_listed_and_described(bootstrap: str, group: str, topic: str)
     (state,) = ask(bootstrap, "groups", "--describe", "--group", group, "--state")
     assert (state["state"], state["members"]) == ("Empty", 0)
     assert ask(bootstrap, "groups", "--describe", "--group", group, "--members", "--verbose") == []
+
+
+async def test_a_group_with_a_member(bootstrap: str, topic: str) -> None:
+    await asyncio.to_thread(create, bootstrap, topic, "--partitions", "2")
+    name = f"group-{topic}"
+    settings = ConsumerSettings(group_id=name, client_id="reader", heartbeat_interval_ms=50)
+    async with Consumer(bootstrap, settings) as consumer:
+        await consumer.subscribe([topic])
+        while not consumer.assignment:
+            await consumer.poll(100)
+        (member,) = await asyncio.to_thread(
+            ask, bootstrap, "groups", "--describe", "--group", name, "--members", "--verbose"
+        )
+        assert member["consumer_id"].startswith("reader-")
+        assert (member["client_id"], member["partitions"], member["assignment"]) == ("reader", 2, f"{topic}(0,1)")
+        rows = await asyncio.to_thread(ask, bootstrap, "groups", "--describe", "--group", name)
+        assert {row["consumer_id"] for row in rows} == {member["consumer_id"]}
+        refused = [
+            (["groups", "--delete", "--group", name], "has members: stop its consumers first"),
+            (["groups", "--reset-offsets", "--group", name, "--all-topics", "--to-latest"], "its state is Stable"),
+        ]
+        for arguments, complaint in refused:
+            result = await asyncio.to_thread(penstock, *arguments, "--bootstrap-server", bootstrap, exit_code=1)
+            assert complaint in result.stderr
 
 
 def test_nothing_moves_without_execute(bootstrap: str, group: str) -> None:

@@ -1,9 +1,11 @@
 """Rows D67 to D69: who gets which partitions, by example and by law."""
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from penstock.client.assignors import (
     ASSIGNORS,
@@ -143,6 +145,33 @@ def test_every_partition_goes_to_exactly_one_subscriber(
     for each in members:
         assert {p.topic for p in assignment[each.member_id]} <= each.topics
     assert ASSIGNORS[name].assign(members[::-1], counts) == assignment
+
+
+class KnownTopics:
+    """What another client's assignors ask of a cluster."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = counts
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return set(range(self.counts[topic])) if topic in self.counts else None
+
+
+@given(groups())
+def test_another_client_gives_the_same_ranges(group: tuple[list[GroupMember], dict[str, int]]) -> None:
+    members, counts = group
+    asked = [
+        SimpleNamespace(member_id=each.member_id, metadata=SimpleNamespace(topics=each.topics), group_instance_id=None)
+        for each in members
+    ]
+    theirs = RangePartitionAssignor.assign(KnownTopics(counts), asked)
+    expected = {
+        name: sorted(
+            TopicPartition(topic, number) for topic, numbers in assigned.assigned_partitions for number in numbers
+        )
+        for name, assigned in theirs.items()
+    }
+    assert {name: sorted(mine) for name, mine in RANGE.assign(members, counts).items()} == expected
 
 
 @given(groups())
