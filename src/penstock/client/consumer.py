@@ -14,7 +14,7 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import Self
+from typing import Final, Self
 
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
@@ -28,6 +28,8 @@ from penstock.client.settings import ConsumerSettings
 from penstock.client.subscription import Subscription
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
+CLOSE_MS: Final = 30_000
+INTERRUPTED_CLOSE_MS: Final = 1_000
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -54,20 +56,24 @@ class Consumer:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and issubclass(kind, asyncio.CancelledError | KeyboardInterrupt)
+        await self.close(timeout_ms=INTERRUPTED_CLOSE_MS if interrupted else CLOSE_MS)
 
     async def start(self) -> None:
         """Reach the cluster. From now on the consumer belongs to this thread."""
         self._thread = threading.get_ident()
         await self.cluster.start()
 
-    async def close(self) -> None:
-        """Commit (if that is automatic), leave the group, end."""
+    async def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Commit (if that is automatic) and leave the group, as far as that can be done in `timeout_ms`; end."""
         self._own()
         await self._fetcher.close()
         try:
-            await self._preparation.close()
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._preparation.close()
+        except TimeoutError:
+            pass  # the coordinator cannot be reached: it will notice by itself that this member is gone
         finally:
             await self.cluster.close()
             self._thread = None

@@ -12,7 +12,7 @@ over. Closing sends what is left.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Final, Self
 
 from penstock.client.accumulator import Accumulator, size_of
 from penstock.client.address import Address
@@ -26,6 +26,7 @@ from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record
 
+INTERRUPTED_CLOSE_MS: Final = 1_000
 Callback = Callable[[RecordMetadata | None, BaseException | None], None]
 
 
@@ -49,8 +50,9 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and issubclass(kind, asyncio.CancelledError | KeyboardInterrupt)
+        await self.close(timeout_ms=INTERRUPTED_CLOSE_MS if interrupted else None)
 
     async def start(self) -> None:
         """Reach the cluster."""
@@ -87,6 +89,7 @@ class Producer:
         """Queue a record; the future tells where it went. `partition` overrides the partitioner."""
         if self._sending is None or self._sender.stopped:
             raise ProducerClosedError("this producer is not open: send between start() and close()")
+        _check_bytes(key, value, headers)
         known = self.cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
             known = await self._look_up(topic)
@@ -160,6 +163,16 @@ class Producer:
                 f"the producer's buffer of {self._settings.buffer_memory} bytes stayed full for "
                 f"{self._settings.max_block_ms} ms: the cluster takes records slower than they are sent"
             ) from None
+
+
+def _check_bytes(key: object, value: object, headers: Sequence[tuple[object, object]]) -> None:
+    """Text would be found out only when its batch is encoded, and would take the others in it along."""
+    for what, data in (("key", key), ("value", value)):
+        if data is not None and not isinstance(data, bytes):
+            raise TypeError(f"a record's {what} is bytes or None, not {type(data).__name__}: encode it first")
+    for name, data in headers:
+        if not isinstance(name, str) or (data is not None and not isinstance(data, bytes)):
+            raise TypeError("a header is a name (str) and a value (bytes or None)")
 
 
 def _call_back(delivery: asyncio.Future[RecordMetadata], callback: Callback) -> None:

@@ -147,6 +147,10 @@ class Sender:
             for batch in batches:
                 self._fail(batch, error)
             await self._look_again(batches)
+        except Exception as error:  # a fault of ours, or a record that cannot be encoded: nobody may wait for ever
+            for batch in batches:
+                self._accumulator.done(batch)
+                self._give_up(batch, error)
         finally:
             self._in_flight[node_id] -= 1
             self.wake()

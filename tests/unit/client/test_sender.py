@@ -135,6 +135,21 @@ async def test_without_idempotence_nothing_is_numbered() -> None:
         assert cluster.asked(ApiKey.INIT_PRODUCER_ID) == []
 
 
+async def test_text_is_refused_before_it_spoils_a_batch() -> None:
+    async with producing() as (_, producer):
+        for arguments in ({"value": "text"}, {"value": b"v", "key": "k"}, {"value": b"v", "headers": [("h", "text")]}):
+            with pytest.raises(TypeError):
+                await producer.send(TOPIC, **arguments)
+
+
+async def test_a_record_that_cannot_be_encoded_fails_its_batch_only() -> None:
+    async with producing(answer(ErrorCode.NONE, 0)) as (_, producer):
+        lonely_surrogate = await producer.send(TOPIC, b"v", headers=[("\ud800", None)])
+        with pytest.raises(UnicodeEncodeError):
+            await lonely_surrogate
+        assert (await producer.send_and_wait(TOPIC, b"v")).offset == 0
+
+
 async def test_closing_in_time_gives_up_what_is_left() -> None:
     scripts = [answer(ErrorCode.NOT_ENOUGH_REPLICAS)] * 10_000
     async with producing(*scripts, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as (cluster, producer):
