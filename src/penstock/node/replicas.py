@@ -98,8 +98,7 @@ class LocalReplicas:
         return self._directories.describe()
 
     def on_log_start_moved(self, partition: Partition) -> None:
-        """DeleteRecords moved the beginning: write it down, and see what can go."""
-        self._directories.write_checkpoints()
+        """DeleteRecords moved the beginning: see what can go. The next checkpoint writes it down, as in Kafka."""
         self._upkeep.watch(partition, due_ms=self._now_ms())
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:

@@ -16,6 +16,10 @@ from penstock.node.connections import Connections
 logger = logging.getLogger(__name__)
 
 BACKLOG = 4096
+"""Connections that the system keeps until they are accepted."""
+ACCEPT_AT_ONCE = 64
+"""asyncio accepts as many in one go as the backlog it is told: with few, those that are there are served in between,
+and those that have gone again are forgotten before the next ones come."""
 STOP_PATIENCE_S = 1.0
 """How long a stop waits for requests that wait for something themselves."""
 
@@ -71,7 +75,8 @@ class Server:
         loop = asyncio.get_running_loop()
         for bound in listeners:
             factory = partial(Connection, self._connections, bound.endpoint.listener)
-            self._servers.append(await loop.create_server(factory, sock=bound.socket, backlog=bound.backlog))
+            self._servers.append(await loop.create_server(factory, sock=bound.socket, backlog=ACCEPT_AT_ONCE))
+            bound.socket.listen(bound.backlog)
             logger.info("listening on %s", bound.endpoint)
 
     async def stop(self) -> None:
