@@ -16,15 +16,10 @@ from penstock.node.connections import Connections
 logger = logging.getLogger(__name__)
 
 BACKLOG = 4096
-<<<<<<< HEAD
 """Connections that the system keeps until they are accepted."""
 ACCEPT_AT_ONCE = 64
 """asyncio accepts as many in one go as the backlog it is told: with few, those that are there are served in between,
 and those that have gone again are forgotten before the next ones come."""
-=======
-ACCEPTED_AT_ONCE = 64
-"""Connections that a turn of the event loop takes from the queue: in a burst, those that end make room in between."""
->>>>>>> 4edb7bd (Bring the derived pages up to date)
 STOP_PATIENCE_S = 1.0
 """How long a stop waits for requests that wait for something themselves."""
 
