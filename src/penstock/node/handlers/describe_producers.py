@@ -37,6 +37,7 @@ def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
         partition = broker.partition(topic, index)
         partition.check_leader()
+        producers = partition.log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(
@@ -50,6 +51,6 @@ def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=producer.coordinator_epoch,
                 current_txn_start_offset=producer.transaction_first_offset,
             )
-            for producer in partition.log.producers
+            for producer in producers
         ],
     )
