@@ -1,0 +1,27 @@
+"""Spark imports `pyspark_penstock` in each of its sessions and workers: that must cost next to nothing."""
+
+import subprocess
+import sys
+
+HEAVY = ("pyarrow", "numba", "numpy", "pandas", "socket", "penstock.client", "yaml", "rich")
+PROGRAM = """
+import sys
+import pyspark.sql.datasource
+before = set(sys.modules)
+import pyspark_penstock
+assert pyspark_penstock.DefaultSource.name() == "penstock"
+print(*(set(sys.modules) - before))
+"""
+
+
+def test_the_data_source_is_found_without_anything_heavy() -> None:
+    shown = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    loaded = shown.stdout.split()
+    assert "penstock.pipeline.datasource" in loaded
+    assert [name for name in loaded if name.startswith(HEAVY)] == []
+
+
+def test_the_session_is_found_without_pyspark() -> None:
+    program = "import sys; from penstock.pipeline import spark_session; print('pyspark' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"
