@@ -4,7 +4,9 @@
                                     ^                                |
                                     +---------- give_back <----------+   (with a pause, in front of the queue)
 
-At most one batch of a partition is in flight, so the order of a partition's records is never changed by a retry.
+At most one batch of a partition is in flight, so the order of a partition's records is never changed by a retry. What
+comes meanwhile gathers in the batch behind it, which may grow to several times batch.size: one partition alone is then
+not bound by the round trip.
 """
 
 import asyncio
@@ -18,6 +20,8 @@ from penstock.protocol.batch import HEADER_SIZE
 from penstock.protocol.records import Record
 
 RECORD_OVERHEAD = 21  # bytes that a record's own fields take at most, beside key, value and headers
+OBJECT_OVERHEAD = 500  # bytes that a record takes in this process beside its data: buffer.memory is to be the truth
+GROWTH = 16  # how many times batch.size a batch may grow to while another one is in flight
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 
@@ -65,6 +69,7 @@ class Accumulator:
         self._queues: dict[TopicPartition, _Queue] = {}
         self.flushing = False
         self.buffered_bytes = 0
+        self._grown_bytes = max(settings.batch_size, min(GROWTH * settings.batch_size, settings.max_request_size))
 
     def __bool__(self) -> bool:
         """Whether anything is still on its way."""
@@ -86,7 +91,8 @@ class Accumulator:
         queue = self._queues.setdefault(partition, _Queue())
         last = queue.batches[-1] if queue.batches else None
         news = False
-        if last is None or last.closed or last.size_bytes + size_bytes > self._settings.batch_size:
+        limit = self._settings.batch_size if queue.in_flight is None else self._grown_bytes
+        if last is None or last.closed or last.size_bytes + size_bytes > limit:
             if last is not None:
                 last.closed = True
             last = PendingBatch(partition, now_ms)
@@ -95,8 +101,8 @@ class Accumulator:
         last.records.append(record)
         last.deliveries.append(delivery)
         last.size_bytes += size_bytes
-        self.buffered_bytes += size_bytes
-        if last.size_bytes >= self._settings.batch_size:
+        self.buffered_bytes += size_bytes + OBJECT_OVERHEAD
+        if last.size_bytes >= limit:
             last.closed = news = True
         return news
 
@@ -112,7 +118,8 @@ class Accumulator:
         for partition, queue in self._queues.items():
             if queue.in_flight is None and queue.batches:
                 first = queue.batches[0]
-                waits = not (first.closed or self.flushing or len(queue.batches) > 1)
+                is_full = first.closed or first.size_bytes >= self._settings.batch_size or len(queue.batches) > 1
+                waits = not (is_full or self.flushing)
                 lingered_ms = first.created_ms + self._settings.linger_ms if waits else 0.0
                 yield partition, max(first.not_before_ms, lingered_ms)
 
@@ -167,7 +174,7 @@ class Accumulator:
         return dropped
 
     def _release(self, batch: PendingBatch) -> None:
-        self.buffered_bytes -= batch.size_bytes - HEADER_SIZE
+        self.buffered_bytes -= batch.size_bytes - HEADER_SIZE + OBJECT_OVERHEAD * len(batch.records)
 
     def _landed(self, batch: PendingBatch) -> _Queue:
         queue = self._queues[batch.partition]

@@ -11,7 +11,7 @@ from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.records import Record, encode_batch
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-SETTINGS = ProducerSettings(linger_ms=10, batch_size=300, buffer_memory=1_000, delivery_timeout_ms=1_000)
+SETTINGS = ProducerSettings(linger_ms=10, batch_size=300, buffer_memory=2_000, delivery_timeout_ms=1_000)
 
 
 def add(accumulator: Accumulator, partition: TopicPartition, value: bytes, now_ms: float = 0.0) -> bool:
@@ -57,6 +57,18 @@ async def test_one_batch_of_a_partition_is_in_flight_and_a_retry_goes_first() ->
     assert values(accumulator.take(P0)) == [b"y" * 200]
 
 
+async def test_behind_a_batch_in_flight_the_next_one_grows() -> None:
+    accumulator = Accumulator(ProducerSettings(linger_ms=10, batch_size=300, buffer_memory=1_000_000))
+    add(accumulator, P0, b"first" * 60)
+    first = accumulator.take(P0)
+    for _ in range(30):
+        add(accumulator, P0, b"x" * 200)
+    assert accumulator.ready(99) == []
+    accumulator.done(first)
+    assert accumulator.ready(0) == [P0]
+    assert [len(accumulator.take(P0).records)] == [(16 * 300 - 61) // 221]
+
+
 async def test_a_batch_that_was_split_goes_in_two_halves() -> None:
     accumulator = Accumulator(SETTINGS)
     for value in (b"a", b"b", b"c"):
@@ -77,9 +89,10 @@ async def test_the_buffer_has_an_end_but_one_record_always_fits() -> None:
     accumulator = Accumulator(SETTINGS)
     assert accumulator.has_room(5_000)
     add(accumulator, P0, b"x" * 900)
-    assert not accumulator.has_room(500)
-    accumulator.done(accumulator.take(P0))
     assert accumulator.has_room(500)
+    assert not accumulator.has_room(600)
+    accumulator.done(accumulator.take(P0))
+    assert accumulator.has_room(600)
 
 
 async def test_what_waited_too_long_is_dropped() -> None:
