@@ -55,7 +55,8 @@ def run_spark(address: str, produced: int, report: Report) -> None:
     spec = steps.pipeline_spec(address, DIRECTORY)
     report.say(f"starting Spark for the pipeline {steps.PIPELINE.name} (what Spark prints is in {DIRECTORY}/spark.log)")
     with report.progress() as bars:
-        tasks = {f"{spec.name}: {sink.name}": bars.add_task(f"into {sink.name}", total=produced) for sink in spec.sinks}
+        ways_out = {spec.query_name(sink): f"into {sink.name}" for sink in spec.sinks}
+        tasks = {query: bars.add_task(way, total=produced) for query, way in ways_out.items()}
 
         def batch_ended(batch: BatchProgress) -> None:
             bars.advance(tasks[batch.query], batch.input_rows)
@@ -64,8 +65,8 @@ def run_spark(address: str, produced: int, report: Report) -> None:
         result = steps.run_spark(spec, DIRECTORY, batch_ended)
         seconds = time.perf_counter() - begun
     for query, rows in result.input_rows.items():
-        batches = result.batches[query]
-        report.say(f"Spark read {rows:,} records in {batches} batches: {query} ({seconds:.0f} s with Spark's start)")
+        report.say(f"Spark read {rows:,} records in {result.batches[query]} batches and wrote {ways_out[query]}")
+    report.say(f"Spark took {seconds:.0f} s, with its own start and both queries at once")
 
 
 def read(address: str, report: Report) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec) -> DataStr
     """A query that is ready to be started."""
     writer = (
         sink_frame(frame, sink)
-        .writeStream.queryName(f"{spec.name}: {sink.name}")
+        .writeStream.queryName(spec.query_name(sink))
         .format(sink.format)
         .outputMode(sink.mode)
         .option("checkpointLocation", spec.checkpoint_of(sink))

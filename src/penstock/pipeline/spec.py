@@ -87,6 +87,10 @@ class PipelineSpec:
             ),
         )
 
+    def query_name(self, sink: SinkSpec) -> str:
+        """What Spark calls the query of this sink."""
+        return f"{self.name}: {sink.name}"
+
     def checkpoint_of(self, sink: SinkSpec) -> str:
         """Each sink is a query with a checkpoint of its own."""
         root = self.checkpoint or str(CHECKPOINTS / self.name)
