@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
+from penstock.node.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition
+from penstock.replication.partition_leader import PartitionLeader
 
 EVICTION_MS = 120_000
 """A session that was used within this time is not evicted for a new one."""
@@ -29,9 +31,12 @@ Key = tuple[str | UUID, int]
 
 
 class Wanted:
-    """One partition that a client fetches, and what it was last told about it."""
+    """One partition that a client fetches, and what it was last told about it.
 
-    __slots__ = ("request", "told_high_watermark", "told_log_start_offset", "topic", "topic_id")
+    `partition` and `leader` are those that were last read from, None when the request has to be checked anew.
+    """
+
+    __slots__ = ("leader", "partition", "request", "told_high_watermark", "told_log_start_offset", "topic", "topic_id")
 
     def __init__(self, topic: str, topic_id: UUID, request: FetchPartition) -> None:
         self.topic = topic
@@ -39,6 +44,24 @@ class Wanted:
         self.request = request
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
+        self.partition: Partition | None = None
+        self.leader: PartitionLeader | None = None
+
+    def is_quiet(self) -> bool:
+        """Whether the client has read everything and was told everything, so that it need not be looked at further."""
+        partition, leader = self.partition, self.leader
+        return (
+            partition is not None
+            and leader is not None
+            and partition.leader is leader
+            and leader.high_watermark == self.told_high_watermark == self.request.fetch_offset
+            and partition.log.log_start_offset == self.told_log_start_offset
+        )
+
+    def ask(self, request: FetchPartition) -> None:
+        """The client asks for something else now."""
+        self.request = request
+        self.leader = None
 
 
 @dataclass(slots=True)
@@ -133,7 +156,7 @@ class FetchSessions:
             if known is None:
                 session.wanted[key] = wanted
             else:
-                known.request = wanted.request
+                known.ask(wanted.request)
 
 
 def _wanted(frame: FetchFrame, uses_topic_ids: bool) -> dict[Key, Wanted]:

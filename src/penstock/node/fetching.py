@@ -77,7 +77,7 @@ class FetchReader:
     def partitions(self) -> Iterable[Partition]:
         """The partitions of the request that this node holds."""
         for wanted in self._plan.wanted.values():
-            partition = self._find(wanted)
+            partition = wanted.partition or self._find(wanted)
             if partition is not None:
                 yield partition
 
@@ -85,11 +85,15 @@ class FetchReader:
         """Look at each partition once."""
         reading = Reading()
         left = self._max_bytes
+        is_incremental = self._plan.is_incremental
         for key, wanted in self._plan.wanted.items():
+            if is_incremental and wanted.is_quiet():
+                continue
             result = FetchPartitionResult(wanted.request.index)
             try:
                 self._read(wanted, result, left, at_least_one_batch=reading.total_bytes == 0)
             except KafkaError as error:
+                wanted.partition = wanted.leader = None
                 result.error_code = error.code
                 reading.is_urgent = True
             records = result.records
@@ -112,6 +116,7 @@ class FetchReader:
         if partition is None:
             partition = self._broker.partition(wanted.topic, request.index, wanted.topic_id)
         leader = partition.check_leader(request.current_leader_epoch)
+        wanted.partition, wanted.leader = partition, leader
         log = partition.log
         if self._replica_id >= 0:
             upper_offset = log.log_end_offset

@@ -243,3 +243,30 @@ def test_session_errors_are_told_at_the_top(node: Node) -> None:
     session_id = response(node, request((0, 0), session=(0, 0))).session_id
     got = response(node, request(session=(session_id, 9)))
     assert (got.error_code, got.session_id, got.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, [])
+
+
+def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: Node) -> None:
+    session_id = response(node, request((0, 6), (1, 0), session=(0, 0))).session_id
+    epochs = iter(range(1, 99))
+
+    def news() -> dict[int, PartitionData]:
+        return partitions_of(response(node, request(session=(session_id, next(epochs)))))
+
+    assert news() == {}
+    node.partition().log.advance_log_start(2)
+    assert {index: got.log_start_offset for index, got in news().items()} == {0: 2}
+    assert news() == {}
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    assert {index: got.error_code for index, got in news().items()} == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=1))
+    assert {index: got.error_code for index, got in news().items()} == {0: ErrorCode.NONE}
+    assert news() == {}
+    node.commit(RemoveTopicRecord(topic_id=ID))
+    assert {index: got.error_code for index, got in news().items()} == dict.fromkeys((0, 1), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_another_leader_epoch_in_a_request_is_checked(node: Node) -> None:
+    session_id = response(node, request((0, 6), session=(0, 0))).session_id
+    assert partitions_of(response(node, request(session=(session_id, 1)))) == {}
+    got = response(node, request((0, 6), session=(session_id, 2), leader_epoch=LEADER_EPOCH - 1))
+    assert partitions_of(got)[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
