@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 KEEP   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench docs kcat clean
+.PHONY: help install demo test check format bench versus docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ format: $(STAMP) ## let ruff put the code in order
 
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 	$(BIN)/python -m bench
+
+versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
+	$(BIN)/python -m bench.versus
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

@@ -7,12 +7,13 @@ ten times what a later one does), and takes the CPU time that the operating syst
 import statistics
 from collections.abc import Callable, Iterator
 
-from bench.load import Load, create_topic, delete_topic, run
+from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.measure import Budget, Measure, measure
-from bench.node import CpuTimes, Node, running_node
+from bench.node import running_node
+from bench.process import BrokerProcess as Node
+from bench.process import CpuTimes
 from bench.round_trip import round_trips_ms
 
-LARGE = {"linger.ms": 20, "batch.size": 1_000_000, "batch.num.messages": 1_000_000}
 ONE_RECORD_A_REQUEST = {"linger.ms": 0, "batch.num.messages": 1, "max.in.flight.requests.per.connection": 50}
 Question = Callable[[int], list[Measure]]
 

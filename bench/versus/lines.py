@@ -1,0 +1,76 @@
+"""One line of the comparison: the runs of both systems, the ratio of each pair, and the bar it is held against."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.versus.systems import BARE, KAFKA, PENSTOCK, Samples
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is read from each run. `bar`: how many times as good as Kafka Penstock has to be."""
+
+    name: str
+    unit: str
+    better: Better
+    bar: float | None = 1.0
+    limit: float | None = None
+    """How many times the bare loop's cost Penstock's may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure in one case. The n-th values of both systems are a pair."""
+
+    case: str
+    figure: Figure
+    kafka: tuple[float, ...]
+    penstock: tuple[float, ...]
+    bare: tuple[float, ...] = ()
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Of each pair, how many times as good Penstock is: above 1 it is ahead, whichever way is better."""
+        pairs = zip(self.penstock, self.kafka, strict=True)
+        if self.figure.better == "higher":
+            return tuple(ours / max(theirs, 1e-9) for ours, theirs in pairs)
+        return tuple(theirs / max(ours, 1e-9) for ours, theirs in pairs)
+
+    @property
+    def ratio(self) -> float:
+        """The figure to quote."""
+        return statistics.median(self.ratios)
+
+    @property
+    def times_bare(self) -> float | None:
+        """How far from the bare loop Penstock is: its cost by the loop's, or the loop's rate by its own."""
+        if not self.bare:
+            return None
+        ours, limit = statistics.median(self.penstock), statistics.median(self.bare)
+        return ours / limit if self.figure.better == "lower" else limit / ours
+
+    @property
+    def verdict(self) -> str:
+        """`met`; `even` where the bar lies within the spread of the pairs; `short` where it does not."""
+        words = []
+        if self.figure.bar is not None:
+            if self.ratio >= self.figure.bar:
+                words.append("met")
+            else:
+                words.append("even" if max(self.ratios) >= self.figure.bar else "short")
+        if self.figure.limit is not None and self.times_bare is not None and self.times_bare > self.figure.limit:
+            words.append(f"over {self.figure.limit:g} × bare")
+        return ", ".join(words)
+
+
+def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Line]:
+    """The lines of one case."""
+
+    def values(system: str, figure: Figure) -> tuple[float, ...]:
+        return tuple(sample[figure.name] for sample in samples.get(system, []) if figure.name in sample)
+
+    return [Line(case, one, values(KAFKA, one), values(PENSTOCK, one), values(BARE, one)) for one in figures]

@@ -1,0 +1,70 @@
+"""What was measured, kept as JSON: one file per question, so that each can be asked again alone."""
+
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench.measure import machine
+from bench.versus.kafka import KAFKA_VERSION, SPARK_CONNECTOR_VERSION
+from bench.versus.lines import Figure, Line
+from bench.versus.maven import java_version
+
+FOLDER = Path(__file__).parents[1] / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question."""
+
+    question: str
+    title: str
+    command: str
+    when: str
+    machine: dict[str, Any]
+    lines: list[Line]
+
+
+def answered(question: str, title: str, command: str, lines: list[Line]) -> Answer:
+    """An answer of now and here."""
+    versions = {
+        "kafka": KAFKA_VERSION,
+        "spark-sql-kafka": SPARK_CONNECTOR_VERSION,
+        "pyspark": version("pyspark"),
+        "java": java_version(),
+    }
+    when = datetime.now(UTC).isoformat(timespec="minutes")
+    return Answer(question, title, command, when, machine() | versions, lines)
+
+
+def save(answer: Answer) -> None:
+    """Write the file of a question; medians and ratios stand beside the runs for those who read it."""
+    FOLDER.mkdir(exist_ok=True)
+    document = asdict(answer)
+    for written, line in zip(document["lines"], answer.lines, strict=True):
+        written["medians"] = {
+            name: statistics.median(values)
+            for name, values in (("kafka", line.kafka), ("penstock", line.penstock), ("bare", line.bare))
+            if values
+        }
+        written |= {"ratio": line.ratio, "ratios": line.ratios, "verdict": line.verdict}
+    (FOLDER / f"{answer.question}.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def load_all(questions: list[str]) -> list[Answer]:
+    """The answers that there are, in the order of the questions."""
+    paths = [FOLDER / f"{question}.json" for question in questions]
+    return [load(path) for path in paths if path.exists()]
+
+
+def load(path: Path) -> Answer:
+    """One file."""
+    document = json.loads(path.read_text())
+    lines = [
+        Line(one["case"], Figure(**one["figure"]), tuple(one["kafka"]), tuple(one["penstock"]), tuple(one["bare"]))
+        for one in document.pop("lines")
+    ]
+    return Answer(**document, lines=lines)
