@@ -43,6 +43,7 @@ def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> No
 
 async def _run(config: BrokerConfig) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
+    from penstock.node.memory import keep_for_good
     from penstock.node.start import StartError, start_node
 
     stop = asyncio.Event()
@@ -53,6 +54,7 @@ async def _run(config: BrokerConfig) -> None:
         node = await start_node(config)
     except StartError as error:
         raise click.ClickException(str(error)) from None
+    keep_for_good()
     _announce(config, node)
     await stop.wait()
     for number in STOP_SIGNALS:  # a second signal does not wait

@@ -11,7 +11,10 @@ import gc
 
 
 def keep_for_good() -> None:
-    """What is there now (modules, declarations) stays: the collector need not look at it again."""
+    """What is there now (modules, declarations) stays: the collector need not look at it again.
+
+    For a process that is a node and nothing else: in another's process it would keep what is not ours.
+    """
     gc.collect()
     gc.freeze()
 

@@ -37,7 +37,6 @@ from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.group_driver import GroupDriver
 from penstock.node.handler import load_handlers
 from penstock.node.log_configs import TopicSettingsTable
-from penstock.node.memory import keep_for_good
 from penstock.node.metadata_log import TOPIC, MetadataLog
 from penstock.node.metadata_snapshots import SnapshotLimits
 from penstock.node.partitions import PartitionTable
@@ -201,7 +200,6 @@ async def _start(
     dynamic_configs.on_change(lambda: connections.set_limits(_limits(config)))
     server = Server(connections)
     await server.listen(listeners)
-    keep_for_good()
     return RunningNode(broker, listeners, server, upkeep, directories)
 
 
