@@ -140,3 +140,12 @@ def test_a_log_that_the_metadata_does_not_know_is_left_alone(tmp_path: Path, cap
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
         f"{tmp_path}/orders-0: no such partition in the metadata: left as it is"
     ]
+
+
+def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        node.produce(b"old")
+    with node_on(tmp_path) as node:
+        node.commit(*topic_records(topic_id=UUID(int=99)))
+        assert node.partition().high_watermark == 0
+        assert node.produce(b"new") == (ErrorCode.NONE, 0)
