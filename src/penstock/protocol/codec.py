@@ -1,18 +1,24 @@
 """Messages to bytes and back, through readers and writers that are compiled at first use for each class and version.
 
 `decode` trusts nothing: each declared length is checked against the bytes that are left before anything is allocated,
-and what does not fit is a DecodeError. `encode` leaves out the fields that a version lacks; None in a version that
-cannot carry it is written as empty. Tagged fields that the declaration does not know are skipped.
+and what does not fit is a DecodeError. In a large buffer the items of all arrays are counted, too (decision 0102).
+`encode` leaves out the fields that a version lacks; None in a version that cannot carry it is written as empty. Tagged
+fields that the declaration does not know are skipped.
 """
 
 import struct
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from penstock.protocol import compile_reader, compile_writer
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
+
+LARGE_BYTES: Final = 4 * 1024 * 1024
+"""Small structures become up to 40 times their bytes in objects: bearable up to here, counted from here on."""
+MAX_ITEMS: Final = 1_000_000
+"""Items that the arrays of one large message may hold together."""
 
 _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
@@ -42,10 +48,11 @@ def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, p
     DecodeError where the bytes are not such a message; ValueError for a version that the class does not have.
     Nothing in the result refers to the buffer.
     """
-    reader = cls.__readers__.get(version)
+    counts = len(buffer) - position > LARGE_BYTES
+    reader = cls.__readers__.get(~version if counts else version)
     if reader is None:
-        reader = compile_reader.compile_reader(cls, version)
-        cls.__readers__[version] = reader
+        reader = compile_reader.compile_reader(cls, version, max_items=MAX_ITEMS if counts else None)
+        cls.__readers__[~version if counts else version] = reader
     try:
         message, end = reader(buffer, position, len(buffer))
     except _MALFORMED as error:

@@ -43,15 +43,23 @@ def _skip_tagged_fields(buf: Buffer, pos: int, count: int, end: int) -> int:
     return pos
 
 
-def compile_reader(cls: type[Message], version: int) -> Reader:
-    """Return a function of (buffer, position, end of the buffer) that gives the message and the position behind it."""
-    return _ReaderSource(Version(cls, version)).compile(cls)
+def _too_many(max_items: int) -> NoReturn:
+    raise DecodeError(f"arrays of more than {max_items} items together")
+
+
+def compile_reader(cls: type[Message], version: int, *, max_items: int | None = None) -> Reader:
+    """Return a function of (buffer, position, end of the buffer) that gives the message and the position behind it.
+
+    With `max_items` it refuses a message whose arrays hold more items together.
+    """
+    return _ReaderSource(Version(cls, version), max_items).compile(cls)
 
 
 class _ReaderSource(Source):
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, max_items: int | None) -> None:
         super().__init__()
         self.version = version
+        self._max_items = max_items
         self._formats: list[str] = []
         self._targets: list[str] = []
         self._afterwards: list[str] = []
@@ -59,6 +67,7 @@ class _ReaderSource(Source):
             new=object.__new__,
             uuid_of=uuid_of,
             refuse=_refuse,
+            too_many=_too_many,
             skip_tagged_fields=_skip_tagged_fields,
             long_uvarint=decode_long_uvarint,
             uvarint=decode_uvarint,
@@ -66,6 +75,8 @@ class _ReaderSource(Source):
         )
 
     def compile(self, cls: type[Message]) -> Reader:
+        if self._max_items is not None:
+            self.line(f"items_left = {self._max_items}")
         self._structure(cls, "message")
         self._flush()
         self.line("return message, pos")
@@ -176,6 +187,9 @@ class _ReaderSource(Source):
         assert size > 0, "an array of nothing could not be bounded"
         negative = "" if nullable else f"{length} < 0 or "
         self.line(f"if {negative}{length} * {size} > end - pos: refuse({name!r}, {length}, end - pos)")
+        if self._max_items is not None:
+            self.line(f"items_left -= {length}")
+            self.line(f"if items_left < 0: too_many({self._max_items})")
         if kind in PACKED_ARRAYS:
             assert isinstance(kind, str)
             short = self.constant("unpack", tuple(layout.unpack_from for layout in short_arrays(kind)))

@@ -1,0 +1,61 @@
+"""What a large frame becomes in memory is bounded, whatever it is made of (decision 0102)."""
+
+import tracemalloc
+
+import pytest
+
+from penstock.protocol.codec import LARGE_BYTES, MAX_ITEMS, decode, encode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
+from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.protocol.produce import ProduceFrame, ProduceTopic, parse_produce
+from penstock.protocol.schema import Message
+from penstock.protocol.varint import encode_uvarint
+
+ITEMS = 2 * MAX_ITEMS
+FILLER = "n" * 200_000
+
+
+def test_a_large_message_of_few_items_is_read() -> None:
+    request = SyncGroupRequest(assignments=[SyncGroupRequestAssignment(assignment=bytes(LARGE_BYTES)) for _ in "ab"])
+    assert decode(SyncGroupRequest, 5, encode(request, 5))[0] == request
+
+
+@pytest.mark.parametrize("count", [MAX_ITEMS, MAX_ITEMS + 1])
+def test_the_limit_is_on_all_items_together(count: int) -> None:
+    lists = [list(range(count // 2 - 1)), list(range(count - count // 2 - 1))]
+    topics = [TopicRequest(name=FILLER, partition_indexes=numbers) for numbers in lists]
+    request = DescribeProducersRequest(topics=topics)
+    data = encode(request, 0)
+    assert len(data) > LARGE_BYTES
+    if count <= MAX_ITEMS:
+        assert decode(DescribeProducersRequest, 0, data)[0] == request
+    else:
+        with pytest.raises(DecodeError, match=f"more than {MAX_ITEMS} items"):
+            decode(DescribeProducersRequest, 0, data)
+
+
+def body(prefix: bytes, item: bytes) -> bytes:
+    return prefix + encode_uvarint(ITEMS + 1) + item * ITEMS + b"\x00"
+
+
+def test_tiny_structures_are_refused_before_they_are_made() -> None:
+    by_class: dict[tuple[type[Message], int], bytes] = {
+        (DescribeProducersRequest, 0): body(b"", b"\x01\x01\x00"),
+        (DeleteGroupsRequest, 2): body(b"", b"\x02a\x00"),
+    }
+    for (cls, version), data in by_class.items():
+        assert len(data) > LARGE_BYTES
+        tracemalloc.start()
+        with pytest.raises(DecodeError):
+            decode(cls, version, data)
+        assert tracemalloc.get_traced_memory()[1] < LARGE_BYTES
+        tracemalloc.stop()
+
+
+def test_produce_is_bounded_as_well() -> None:
+    empty = encode(ProduceFrame(topics=[ProduceTopic()]), 12)
+    data = body(empty[: -len(b"\x02\x01\x01\x00\x00")], b"\x01\x01\x00")
+    with pytest.raises(DecodeError, match="items"):
+        parse_produce(memoryview(data), 0, 12)
