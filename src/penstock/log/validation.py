@@ -21,14 +21,18 @@ from penstock.protocol.batch import (
 )
 from penstock.protocol.compression import Compression, DecompressionLimitError
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
+from penstock.protocol.records import iterate_batches, iterate_records, recompress_batch
 
 MAX_UNPACKED_FACTOR = 64
 """Records that must be unpacked may take this many times `max.message.bytes`."""
 MIN_UNPACKED_LIMIT_BYTES = 64 << 20
 """Whatever `max.message.bytes` is, records may take this much."""
+MAX_UNPACKED_RECORDS = 1_000_000
+"""Records that a batch which must be unpacked may hold: as many as librdkafka's `batch.num.messages` allows."""
+MAX_RECORD_ERRORS = 10_000
+"""Bad records of one batch that are named one by one."""
 RECORD_ERRORS_SHOWN = 3
-"""Kafka's limit on the single errors in a refusal's text; all of them are in `record_errors`."""
+"""Kafka's limit on the single errors in a refusal's text; the others are in `record_errors`."""
 
 MIN_RECORD_BYTES = 7
 """A record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
@@ -99,17 +103,21 @@ def _check_header(view: memoryview, position: int, end: int, config: LogConfig, 
     size = header.size_in_bytes
     if position + size > end:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch announces {size} bytes, there are {end - position}")
-    if size > config.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size} bytes is larger than the limit of {config.max_message_bytes}",
-        )
+    _check_size(size, config)
     if not check_crc(view, position, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not fit its bytes")
     _check_count(header)
     if origin is AppendOrigin.CLIENT:
         _check_client(header)
     return header
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes is larger than the limit of {config.max_message_bytes}",
+        )
 
 
 def _check_count(header: BatchHeader) -> None:
@@ -176,12 +184,18 @@ def _check_records(
     for position, header in headers:
         batch = view[position : position + header.size_in_bytes]
         if not header.is_control:
-            records = _unpack(batch, config)
-            _check_timestamps(records, config, now_ms)
-            _check_keys(records, config, topic)
-            if target is not None and header.compression != target:
-                parts.append(_pack(records, header, target, config))
-                continue
+            try:
+                _check_contents(batch, header, config, now_ms, topic)
+                if target is not None and header.compression != target:
+                    level = None if (level := _level(target, config)) == -1 else level
+                    packed = recompress_batch(batch, header, target, level, max_bytes=_max_unpacked(config))
+                    _check_size(len(packed), config)
+                    parts.append(packed)
+                    continue
+            except DecompressionLimitError as error:
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}") from None
+            except DecodeError as error:
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}") from None
         parts.append(batch)
     if all(isinstance(part, memoryview) for part in parts):
         return view, headers
@@ -195,58 +209,53 @@ def _check_records(
     return view, repacked
 
 
-def _unpack(batch: memoryview, config: LogConfig) -> list[Record]:
-    limit = max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
-    try:
-        return decode_batch(batch, 0, max_bytes=limit)
-    except DecompressionLimitError as error:
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}") from None
-    except DecodeError as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}") from None
+def _max_unpacked(config: LogConfig) -> int:
+    return max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
 
 
-def _pack(records: list[Record], header: BatchHeader, target: Compression, config: LogConfig) -> bytearray:
+def _level(codec: Compression, config: LogConfig) -> int:
+    """The level that the topic asks for; -1 for the codec's own default."""
     levels = {
         Compression.GZIP: config.compression_gzip_level,
         Compression.LZ4: config.compression_lz4_level,
         Compression.ZSTD: config.compression_zstd_level,
     }
-    level = levels.get(target)
-    return encode_batch(
-        records,
-        base_offset=header.base_offset,
-        compression=target,
-        level=None if level == -1 else level,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )
+    return levels.get(codec, -1)
 
 
-def _check_keys(records: list[Record], config: LogConfig, topic: str) -> None:
-    if config.is_compacted:
-        message = f"topic {topic} is compacted: every record needs a key"
-        _refuse(ErrorCode.INVALID_RECORD, [(i, message) for i, record in enumerate(records) if record.key is None])
-
-
-def _check_timestamps(records: list[Record], config: LogConfig, now_ms: int) -> None:
-    if config.uses_log_append_time:
-        return
-    earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
-    latest = now_ms + config.message_timestamp_after_max_ms
-    errors = [
-        (i, f"timestamp {record.timestamp_ms} is outside [{earliest}, {latest}]")
-        for i, record in enumerate(records)
-        if record.timestamp_ms != NO_TIMESTAMP and not earliest <= record.timestamp_ms <= latest
-    ]
-    _refuse(ErrorCode.INVALID_TIMESTAMP, errors)
+def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str) -> None:
+    """Look at the records one after the other: a batch of tiny ones would be a hundred times as large as objects."""
+    if header.record_count > MAX_UNPACKED_RECORDS:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.record_count} records; where they must be looked at, {MAX_UNPACKED_RECORDS} may come",
+        )
+    earliest, latest = 0, INT64_MAX
+    if not config.uses_log_append_time:
+        earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
+        latest = now_ms + config.message_timestamp_after_max_ms
+    untimely: list[tuple[int, str]] = []
+    keyless: list[tuple[int, str]] = []
+    keyless_message = f"topic {topic} is compacted: every record needs a key"
+    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=_max_unpacked(config))):
+        timestamp_ms = record.timestamp_ms
+        if (
+            not earliest <= timestamp_ms <= latest
+            and timestamp_ms != NO_TIMESTAMP
+            and len(untimely) < MAX_RECORD_ERRORS
+        ):
+            untimely.append((i, f"timestamp {timestamp_ms} is outside [{earliest}, {latest}]"))
+        if record.key is None and config.is_compacted and len(keyless) < MAX_RECORD_ERRORS:
+            keyless.append((i, keyless_message))
+    _refuse(ErrorCode.INVALID_TIMESTAMP, untimely)
+    _refuse(ErrorCode.INVALID_RECORD, keyless)
 
 
 def _refuse(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
     if errors:
         shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
-        raise InvalidRecords(code, f"{len(errors)} records of the batch are refused: {shown}", errors)
+        count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"
+        raise InvalidRecords(code, f"{count} records of the batch are refused: {shown}", errors)
 
 
 def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tuple[int, BatchHeader]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from penstock.protocol.batch import (
+    COMPRESSION_MASK,
     CONTROL,
     HEADER,
     HEADER_SIZE,
@@ -106,6 +107,25 @@ def encode_batch(
     batch += payload
     write_crc(batch, 0, size)
     return batch
+
+
+def recompress_batch(
+    batch: Buffer, header: BatchHeader, compression: Compression, level: int | None, *, max_bytes: int
+) -> bytearray:
+    """Return a batch with the same records, packed by another codec; DecodeError if they cannot be unpacked.
+
+    The records' bytes stay as they are: they say all relative to the header.
+    """
+    payload = memoryview(batch)[HEADER_SIZE : header.size_in_bytes]
+    packed = compress(compression, decompress(header.compression, payload, max_bytes), level)
+    changed = header._replace(
+        batch_length=HEADER_SIZE + len(packed) - LENGTH_END,
+        attributes=header.attributes & ~COMPRESSION_MASK | compression,
+    )
+    out = bytearray(HEADER.pack(*changed))
+    out += packed
+    write_crc(out, 0, len(out))
+    return out
 
 
 def decode_batch(
