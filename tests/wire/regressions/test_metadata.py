@@ -27,6 +27,6 @@ def test_who_forbids_it_creates_nothing(client: RawClient, topic: str) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "", ".", "..", "x" * 250, "grüße"])
 def test_an_invalid_name_is_17_and_not_unknown(client: RawClient, name: str) -> None:
-    assert asked(client, name).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION == 17
+    assert asked(client, name).error_code == 17
     everything = client.ask(MetadataRequest(topics=None), 12)
     assert name not in [topic.name for topic in everything.topics]
