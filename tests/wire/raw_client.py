@@ -113,6 +113,15 @@ class RawClient:
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 
+    def end(self) -> None:
+        """Send nothing more, and read until the node has closed, too: it has seen all that was sent."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+            while self.socket.recv(1 << 16):
+                pass
+        except OSError:
+            pass
+
     def is_closed(self) -> bool:
         """Wait for the node to close; whether nothing more came before."""
         try:
