@@ -17,12 +17,13 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """(epoch, start offset) pairs of one partition."""
 
-    __slots__ = ("_disk", "_entries", "_is_durable", "latest", "path")
+    __slots__ = ("_disk", "_entries", "_is_durable", "_is_saved", "latest", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._entries: list[tuple[int, int]] = []
         self._is_durable = True
+        self._is_saved = True
         self.latest = UNDEFINED_EPOCH
         self.path = path
 
@@ -36,7 +37,9 @@ class LeaderEpochs:
         content = self._disk.read_file(self.path)
         if content is None:
             return False
+        self._is_saved = False
         self._entries = decode_leader_epochs(content, self.path)
+        self._is_saved = True
         self._remember_latest()
         return True
 
@@ -87,8 +90,10 @@ class LeaderEpochs:
             self._replace([])
 
     def write(self) -> None:
-        """Write the file as it should be, after `assign` without `save`."""
-        self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=False)
+        """Write the file as it should be, after `assign` without `save`, if it is not."""
+        if not self._is_saved:
+            self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=False)
+            self._is_saved = True
 
     def sync(self) -> None:
         """Make the file durable if it is not. May run in a thread beside the other methods."""
@@ -104,6 +109,7 @@ class LeaderEpochs:
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:
         if save:
             self._disk.replace_file(self.path, encode_leader_epochs(entries), durable=False)
+        self._is_saved = save
         self._is_durable = False
         self._entries = entries
         self._remember_latest()

@@ -1,0 +1,45 @@
+"""What a start after a crash writes: only what is not as it should be."""
+
+from pathlib import Path
+
+from tests.unit.log.logs import append, batch, open_log
+
+from penstock.log.disk import Disk
+
+EPOCHS = "leader-epoch-checkpoint"
+
+
+class NotingDisk(Disk):
+    """Notes the names of the files that are replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced: list[str] = []
+
+    def replace_file(self, path: str, content: bytes, *, durable: bool) -> None:
+        self.replaced.append(path.rpartition("/")[2])
+        super().replace_file(path, content, durable=durable)
+
+
+def recovered(path: Path) -> list[str]:
+    """The files that opening the log after a crash replaces."""
+    disk = NotingDisk()
+    assert open_log(path, disk=disk).log_end_offset == 2
+    return disk.replaced
+
+
+def test_epochs_are_written_only_where_they_changed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for epoch in (0, 3):
+        append(log, batch(), epoch=epoch)
+    log.flush()
+    checkpoint = tmp_path / "t-0" / EPOCHS
+    expected = checkpoint.read_bytes()
+    assert recovered(tmp_path) == []
+    for damaged in (b"garbage", expected.replace(b"\n3 1", b"").replace(b"\n2\n", b"\n1\n"), None):
+        if damaged is None:
+            checkpoint.unlink()
+        else:
+            checkpoint.write_bytes(damaged)
+        assert recovered(tmp_path) == [EPOCHS]
+        assert checkpoint.read_bytes() == expected
