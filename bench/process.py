@@ -13,6 +13,7 @@ from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 
 BOOT_LIMIT_S = 300.0
+STOP_LIMIT_S = 180.0
 Command = Callable[[Path, int, Mapping[str, str]], tuple[Sequence[str], Mapping[str, str] | None]]
 """How a broker is started: (its directory, its port, settings by Kafka's names) to a command line and environment."""
 
@@ -69,7 +70,7 @@ class BrokerProcess:
         """Stop as an operator would; one that does not stop is killed."""
         self.process.terminate()
         try:
-            self.process.wait(60)
+            self.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -89,8 +90,9 @@ class BrokerProcess:
         raise RuntimeError(f"the broker did not answer; it said: {self._said.read_text()}")
 
 
-def free_port() -> int:
-    """A port that nothing listens on."""
+def free_port(besides: int = 0) -> int:
+    """A port that nothing listens on, and not `besides`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        port = int(probe.getsockname()[1])
+    return port if port != besides else free_port(besides)

@@ -51,7 +51,7 @@ SINGLE_NODE = {
 
 def kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], None]:
     """How the broker is started; a directory that is new is formatted first, which is not part of its boot time."""
-    controller_port = free_port()
+    controller_port = free_port(besides=port)
     values = {
         **SINGLE_NODE,
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",

@@ -2,15 +2,25 @@
 
 The socket is fed in chunks, the next one when the last has left the process. So a reader that is slow, or gone to
 sleep, costs one chunk of memory, whatever it asked for.
+
+A large slice goes from the file to the socket inside the system (`sendfile`). When the socket is full, the transport is
+given one small chunk to wait with; once it has left, the system takes the next part. A transport that encrypts has to
+see the bytes, so there, and where the system cannot, they are read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from typing import Protocol
 
 CHUNK_BYTES = 256 * 1024
+SENT_BY_SYSTEM_BYTES = 64 * 1024
+"""A slice from this size on is sent by the system; what is smaller costs less in one write with its neighbours."""
+WAITING_CHUNK_BYTES = 16 * 1024
+"""What the transport waits with when the socket is full."""
+HAS_SENDFILE = hasattr(os, "sendfile")
 
 
 class ReadableFile(Protocol):
@@ -18,6 +28,10 @@ class ReadableFile(Protocol):
 
     def read_at(self, length: int, position: int) -> bytes:
         """At most `length` bytes from `position`."""
+        ...
+
+    def send_to(self, socket: int, length: int, position: int) -> int:
+        """Hand bytes to a socket: how many it took, 0 at the file's end; BlockingIOError when it takes none now."""
         ...
 
 
@@ -69,17 +83,42 @@ class Outgoing:
         if len(parts) == 1 and not self.is_blocked and len(parts[0]) <= CHUNK_BYTES and type(parts[0]) is bytes:
             transport.write(parts.pop(0))  # type: ignore[arg-type]  # the line above says that it is bytes
             return
-        while parts and not self.is_blocked:
-            transport.write(self._next_chunk())
+        socket = socket_of(transport)
+        while parts and not self.is_blocked and not transport.is_closing():
+            if socket < 0 or not is_large(parts[0]):
+                transport.write(self._next_chunk(CHUNK_BYTES, stops_at_large=socket >= 0))
+            elif not self._sent_by_system(socket):
+                transport.write(self._next_chunk(WAITING_CHUNK_BYTES))
 
-    def _next_chunk(self) -> bytes:
-        """The next bytes, at most CHUNK_BYTES of them."""
+    def _sent_by_system(self, socket: int) -> bool:
+        """Send what the socket takes of the slice at the front; False when it takes nothing.
+
+        Where the peer has gone, the transport finds out with its next write, as it does for other bytes.
+        """
+        part = self._parts[0]
+        assert isinstance(part, FilePart)
+        try:
+            sent = part.file.send_to(socket, part.length, part.position)
+        except (BlockingIOError, ConnectionError):
+            return False
+        if sent == 0:
+            raise FileCutError(f"the file ends at {part.position}, {part.length} bytes are missing")
+        if sent == part.length:
+            self._parts.pop(0)
+        else:
+            part.position += sent
+            part.length -= sent
+        return True
+
+    def _next_chunk(self, room: int, *, stops_at_large: bool = False) -> bytes:
+        """The next bytes, at most `room` of them."""
         parts = self._parts
         chunk: list[bytes | bytearray | memoryview] = []
-        room = CHUNK_BYTES
         while parts and room > 0:
             part = parts[0]
             size = len(part)
+            if stops_at_large and is_large(part):
+                break
             if size <= room:
                 parts.pop(0)
             if isinstance(part, FilePart):
@@ -101,3 +140,16 @@ class Outgoing:
         part.position += length
         part.length -= length
         return data
+
+
+def is_large(part: ResponsePart) -> bool:
+    """Whether the system sends it."""
+    return type(part) is FilePart and part.length >= SENT_BY_SYSTEM_BYTES
+
+
+def socket_of(transport: asyncio.Transport) -> int:
+    """The descriptor that the system may send to itself; -1 where every byte has to go through the transport."""
+    if not HAS_SENDFILE or transport.get_extra_info("sslcontext") is not None:
+        return -1
+    socket = transport.get_extra_info("socket")
+    return -1 if socket is None else int(socket.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import struct
 from typing import Any
 
@@ -201,6 +202,11 @@ class EndlessFile:
     def read_at(self, length: int, position: int) -> bytes:
         self.most_read = max(self.most_read, position + length)
         return bytes(i & 0xFF for i in range(position, position + length))
+
+    def send_to(self, socket: int, length: int, position: int) -> int:
+        sent = os.write(socket, self.read_at(min(length, CHUNK_BYTES), position))
+        self.most_read = position + sent
+        return sent
 
 
 async def test_a_slow_reader_costs_a_chunk_not_what_it_asked_for() -> None:

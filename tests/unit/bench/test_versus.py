@@ -1,0 +1,60 @@
+"""What the comparison makes of its figures: ratios, verdicts, the page and its plots."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from bench.versus import plots
+from bench.versus.lines import Figure, Line, lines_of
+from bench.versus.maven import POM, Artifact
+from bench.versus.results import Answer
+from bench.versus.table import HEADINGS, cells
+
+RATE = Figure("MB/s", "MB/s", "higher")
+COST = Figure("CPU ms/MB", "ms", "lower", bar=1.0, limit=1.5)
+
+
+def test_a_ratio_above_one_means_that_penstock_is_ahead_whichever_way_is_better() -> None:
+    assert Line("", RATE, kafka=(100.0, 200.0), penstock=(150.0, 300.0)).ratios == (1.5, 1.5)
+    assert Line("", COST, kafka=(3.0, 3.0), penstock=(2.0, 1.0)).ratios == (1.5, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("penstock", "verdict"),
+    [((1.0, 2.0, 3.0), "met"), ((0.5, 0.9, 1.0), "even"), ((0.5, 0.9, 0.99), "short")],
+)
+def test_a_verdict_is_of_the_median_and_says_where_the_spread_reaches_the_bar(
+    penstock: tuple[float, ...], verdict: str
+) -> None:
+    assert Line("", RATE, kafka=(1.0, 1.0, 1.0), penstock=penstock).verdict == verdict
+
+
+def test_the_distance_to_the_bare_loop_is_told_for_costs_and_for_rates() -> None:
+    cost = Line("", COST, kafka=(9.0,), penstock=(3.2,), bare=(2.0,))
+    assert cost.times_bare == pytest.approx(1.6)
+    assert cost.verdict == "met, over 1.5 × bare"
+    assert Line("", RATE, kafka=(1.0,), penstock=(50.0,), bare=(100.0,)).times_bare == 2.0
+    assert Line("", RATE, kafka=(1.0,), penstock=(50.0,)).times_bare is None
+
+
+def test_lines_take_each_figure_from_the_runs_that_have_it() -> None:
+    samples = {"kafka": [{"MB/s": 1.0, "CPU ms/MB": 2.0}], "penstock": [{"MB/s": 3.0, "CPU ms/MB": 4.0}]}
+    rate, cost = lines_of("case", (RATE, COST), samples | {"bare": [{"CPU ms/MB": 5.0}]})
+    assert (rate.kafka, rate.penstock, rate.bare) == ((1.0,), (3.0,), ())
+    assert (cost.kafka, cost.penstock, cost.bare) == ((2.0,), (4.0,), (5.0,))
+    assert len(cells(rate)) == len(HEADINGS)
+
+
+def test_plots_are_svg_whatever_the_names_hold() -> None:
+    line = Line("1 < 2 & 3", COST, kafka=(9.0, 8.0), penstock=(3.0, 4.0), bare=(2.0,))
+    answer = Answer("P1", "Bulk", "command", "now", {}, [line])
+    for text in (plots.ratios([answer]), plots.costs([answer]), plots.ratios([])):
+        assert ET.fromstring(text).tag.endswith("svg")
+
+
+def test_a_pom_names_what_is_wanted_and_what_is_not() -> None:
+    artifact = Artifact("org.example", "thing", "1.2", without=("org.example:other",))
+    root = ET.fromstring(POM.format(name="x", dependencies=artifact.xml()))
+    assert [one.text for one in root.iter("{http://maven.apache.org/POM/4.0.0}exclusion") for one in one] == [
+        "org.example",
+        "other",
+    ]
