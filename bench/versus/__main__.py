@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 import time
 import traceback
@@ -63,6 +64,7 @@ def main() -> None:
     unknown = sorted(set(words.questions) - set(QUESTIONS))
     if unknown:
         parser.error(f"no question {', '.join(unknown)}: choose from {', '.join(QUESTIONS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the brokers are stopped as well
     console = Console(width=None if sys.stdout.isatty() else 160)
     asked = [] if words.page else words.questions or list(QUESTIONS)
     failed: list[str] = []
