@@ -26,7 +26,7 @@ from typing import Any, cast
 from penstock.node.connections import Connections
 from penstock.node.dispatch import Peer, Waiting
 from penstock.node.handler import CloseConnection, Handler, RequestContext
-from penstock.node.outgoing import FileCutError, Outgoing, ResponsePart
+from penstock.node.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
 from penstock.protocol.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -188,6 +188,8 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._handle(received[position + 4 : frame_end])
             position = frame_end
+            if self._out.queued_bytes >= CHUNK_BYTES:
+                self._write()  # If the peer does not read, this holds the connection, before answers pile up.
         if position < end:
             self._keep(received[position:end])
 

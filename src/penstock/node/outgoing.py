@@ -57,30 +57,38 @@ class FileCutError(Exception):
 
 
 class Outgoing:
-    """The queue of response parts of one connection. `is_blocked`: the transport still has unsent bytes."""
+    """The queue of response parts of one connection. `is_blocked`: the transport still has unsent bytes.
 
-    __slots__ = ("_parts", "is_blocked")
+    `queued_bytes` counts what the transport has not got yet.
+    """
+
+    __slots__ = ("_parts", "is_blocked", "queued_bytes")
 
     def __init__(self) -> None:
         # A list, as ten thousand idle connections have one each: an empty deque takes ten times as much.
         self._parts: list[ResponsePart] = []
         self.is_blocked = False
+        self.queued_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def add(self, parts: Iterable[ResponsePart]) -> None:
         """Send `parts` after all that is queued."""
-        self._parts.extend(parts)
+        for part in parts:
+            self._parts.append(part)
+            self.queued_bytes += len(part)
 
     def clear(self) -> None:
         """Forget what is not sent."""
         self._parts.clear()
+        self.queued_bytes = 0
 
     def flush(self, transport: asyncio.Transport) -> None:
         """Write until the transport holds bytes back. FileCutError when a slice cannot be read."""
         parts = self._parts
         if len(parts) == 1 and not self.is_blocked and len(parts[0]) <= CHUNK_BYTES and type(parts[0]) is bytes:
+            self.queued_bytes = 0
             transport.write(parts.pop(0))  # type: ignore[arg-type]  # the line above says that it is bytes
             return
         socket = socket_of(transport)
@@ -130,6 +138,7 @@ class Outgoing:
                 taken, parts[0] = whole[:room], whole[room:]
             chunk.append(taken)
             room -= len(taken)
+        self.queued_bytes -= CHUNK_BYTES - room
         return bytes(chunk[0]) if len(chunk) == 1 else b"".join(chunk)
 
     @staticmethod

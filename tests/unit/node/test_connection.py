@@ -310,3 +310,27 @@ async def test_a_stop_answers_what_waits_and_closes_the_rest() -> None:
         await waiting.receive(ApiKey.HEARTBEAT, 4)
         assert await waiting.closed()
         await stopping
+
+
+async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None:
+    answers = 0
+
+    def describe(*_: Any) -> list[bytes]:
+        nonlocal answers
+        answers += 1
+        return [struct.pack(">ii", CHUNK_BYTES, 1), bytes(CHUNK_BYTES - 4)]
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, describe, raw=True)) as node:
+        client = await node.connect()
+        transport = client.writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        for _ in range(1000):  # all of them in one piece
+            client.send(HeartbeatRequest(), 4)
+        while not answers:
+            assert await (await node.connect()).lives()
+        assert answers < 1000
+        transport.resume_reading()
+        for _ in range(1000):
+            assert len(await client.receive_frame()) == CHUNK_BYTES
+    assert answers == 1000
