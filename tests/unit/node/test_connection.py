@@ -325,8 +325,7 @@ async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None
         transport = client.writer.transport
         assert isinstance(transport, asyncio.Transport)
         transport.pause_reading()
-        for _ in range(1000):  # all of them in one piece
-            client.send(HeartbeatRequest(), 4)
+        client.writer.write(encode_request(HeartbeatRequest(), 4, 1, "test") * 1000)  # all of them in one piece
         while not answers:
             assert await (await node.connect()).lives()
         assert answers < 1000
