@@ -60,14 +60,21 @@ class Broker:
     def partition(self, topic: str, index: int, topic_id: UUID = ZERO_UUID) -> Partition:
         """The replica that this node holds, by id when there is one.
 
-        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or NOT_LEADER_OR_FOLLOWER.
+        One whose log could not be made when its topic was created, say because the disk was full, is made now.
+
+        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
         """
         if topic_id == ZERO_UUID:
             partition = self.partitions.get(topic, index)
         else:
             partition = self.partitions.get_by_id(topic_id, index)
         if partition is None:
-            raise KafkaError(self._why_missing(topic, index, topic_id))
+            code = self._why_missing(topic, index, topic_id)
+            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self.replicas is not None:
+                known = self.image.topics[topic] if topic_id == ZERO_UUID else self.image.topics_by_id[topic_id]
+                partition = self.replicas.hold_missing(known, index)
+            if partition is None:
+                raise KafkaError(code)
         return partition
 
     def _why_missing(self, topic: str, index: int, topic_id: UUID) -> ErrorCode:

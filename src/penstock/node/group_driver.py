@@ -91,12 +91,25 @@ class GroupDriver:
         """The partition of a group that this node coordinates; KafkaError as the table above says."""
         topic = self._needed_topic()
         index = coordinator_partition(group_id, len(topic.partitions))
-        led = self._led.get(index)
+        led = self._led.get(index) or self._lead_late(index)
         if led is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not led.is_loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return led
+
+    def _lead_late(self, index: int) -> GroupPartition | None:
+        """Lead a partition whose log could not be made when its topic was, say because the disk was full."""
+        if self._broker.partitions.get(OFFSETS_TOPIC, index) is None:
+            try:
+                self._broker.partition(OFFSETS_TOPIC, index)
+            except KafkaError as error:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                if error.code != ErrorCode.KAFKA_STORAGE_ERROR:
+                    code = ErrorCode.NOT_COORDINATOR
+                raise KafkaError(code) from error
+            self._follow()
+        return self._led.get(index)
 
     def coordinator(self, group_id: str, listener: str) -> tuple[int, Endpoint]:
         """Node id and address of the broker that coordinates a group; KafkaError(COORDINATOR_NOT_AVAILABLE)."""

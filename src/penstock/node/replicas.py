@@ -18,7 +18,7 @@ from uuid import UUID
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import DirectoryDescription, LogDirectories
-from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType
+from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (
     ConfigRecord,
     MetadataRecord,
@@ -115,13 +115,23 @@ class LocalReplicas:
         else:
             self._follow(partition, image)
 
+    def hold_missing(self, topic: TopicImage, index: int) -> Partition | None:
+        """Try again to hold a replica whose log could not be made; None if it is not ours. Raises KafkaError."""
+        image = topic.partitions[index]
+        if self._node_id not in image.replicas:
+            return None
+        self._make(topic.name, index, topic.topic_id, image)
+        return self._table.get_by_id(topic.topic_id, index)
+
     def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
-        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
         try:
-            log = self._directories.create(topic, index, topic_id, settings.log)
+            self._make(topic, index, topic_id, image)
         except KafkaError as error:
             logger.error("%s-%s: %s", topic, index, error.message)
-            return
+
+    def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
+        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        log = self._directories.create(topic, index, topic_id, settings.log)
         log.config = settings.log
         partition = Partition(topic, index, topic_id, log)
         partition.min_insync_replicas = settings.min_insync_replicas

@@ -84,8 +84,12 @@ class RunningNode:
         await self.broker.groups.stop()  # First: members that wait for a rebalance would hold up the server.
         await self._server.stop()
         await self._upkeep.stop()
-        await self.broker.controller.stop()
-        self._directories.close(broker_epoch=self.broker.broker_epoch)
+        try:
+            await self.broker.controller.stop()
+            self._directories.close(broker_epoch=self.broker.broker_epoch)
+        except KafkaError as error:
+            self._directories.abandon()
+            logger.error("not everything could be written down, the next start recovers it: %s", error.message)
         logger.info("node %s stopped", self.broker.node_id)
 
 

@@ -96,7 +96,10 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.checkpoint_high_watermarks()
+        try:
+            self.checkpoint_high_watermarks()
+        except KafkaError as error:
+            logger.error("a checkpoint could not be written: %s", error.message)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks down if one may have moved."""
