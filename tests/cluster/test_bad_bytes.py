@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ SEED = 7
 NEIGHBOUR = "neighbour"
 MEGABYTE = 1 << 20
 ALLOWED_GROWTH = 200 * MEGABYTE
-NOW = 1_700_000_000_000
+NOW = int(time.time() * 1000)
 
 
 class Neighbour(threading.Thread):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections import deque
 from types import TracebackType
 from typing import Any, Self
@@ -182,11 +183,10 @@ def decode_all(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message, i
     return correlation_id, message, len(frame) - end
 
 
-def batch_of(
-    *values: bytes, key: bytes | None = b"key", timestamp_ms: int = 1_700_000_000_000, **options: Any
-) -> bytes:
-    """A batch with these values, timestamps a millisecond apart."""
-    records = [Record(timestamp_ms=timestamp_ms + i, key=key, value=value) for i, value in enumerate(values)]
+def batch_of(*values: bytes, key: bytes | None = b"key", timestamp_ms: int | None = None, **options: Any) -> bytes:
+    """A batch with these values, timestamps a millisecond apart, by default of now: retention keeps them."""
+    first_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+    records = [Record(timestamp_ms=first_ms + i, key=key, value=value) for i, value in enumerate(values)]
     return bytes(encode_batch(records, **options))
 
 

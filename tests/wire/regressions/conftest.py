@@ -14,6 +14,6 @@ def client(bootstrap: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def created(client: RawClient, topic: str) -> str:
-    """A topic with one partition."""
-    client.create_topic(topic)
+    """A topic with one partition that keeps records however old they are."""
+    client.create_topic(topic, configs={"retention.ms": "-1"})
     return topic
