@@ -1,0 +1,195 @@
+"""Voters without a leader: waiting for one, asking whether to stand, standing."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.protocol.errors import ErrorCode
+from penstock.raft.asking import Asking
+from penstock.raft.effects import Send
+from penstock.raft.requests import PeerRequest, Vote, VoteAnswer
+from penstock.raft.role import Role
+from penstock.raft.settings import NEVER
+from penstock.raft.voters import ReplicaKey
+
+if TYPE_CHECKING:
+    from penstock.raft.replica import Replica
+
+
+class Unattached(Role):
+    """Knows of no leader in this epoch and has not voted in it."""
+
+    __slots__ = ("_election_deadline_ms",)
+    name: ClassVar[str] = "Unattached"
+
+    def __init__(self, replica: "Replica", now_ms: int) -> None:
+        super().__init__(replica)
+        self._election_deadline_ms = now_ms + replica.election_timeout_ms()
+
+    @property
+    def deadline_ms(self) -> int:
+        """The election time-out."""
+        return self._election_deadline_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Nobody won: try it."""
+        if now_ms >= self._election_deadline_ms:
+            self.replica.become_prospective(now_ms)
+
+
+class Voted(Unattached):
+    """Has given its vote in this epoch, and does not know who won."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "Voted"
+
+
+class Campaign(Role):
+    """Asks all voters; a majority wins, and so many refusals that no majority is left lose."""
+
+    __slots__ = ("_asking", "_election_deadline_ms", "granted", "refused")
+    pre_vote: ClassVar[bool]
+
+    def __init__(self, replica: "Replica", now_ms: int) -> None:
+        super().__init__(replica)
+        self._election_deadline_ms = now_ms + replica.election_timeout_ms()
+        self.granted: dict[int, ReplicaKey] = {replica.me.id: replica.me} if replica.is_voter else {}
+        self.refused: dict[int, ErrorCode] = {}
+        others = [voter.key.id for voter in replica.quorum.others(replica.me)]
+        self._asking = Asking(replica.settings, others, now_ms)
+
+    @property
+    def deadline_ms(self) -> int:
+        """The election time-out, or the next question."""
+        return min(self._election_deadline_ms, self._asking.next_ms)
+
+    def enter(self, now_ms: int) -> None:
+        """Ask everybody, or nobody if one's own vote is enough."""
+        self._count(now_ms)
+        if self.replica.role is self:
+            self._ask(now_ms)
+
+    def won(self, now_ms: int) -> None:
+        """A majority said yes."""
+        raise NotImplementedError
+
+    def lost(self, now_ms: int) -> None:
+        """No majority can say yes any more."""
+        raise NotImplementedError
+
+    def vote_answered(self, sender: int, request: Vote, answer: VoteAnswer, now_ms: int) -> None:
+        """A voter said yes or no, or something newer."""
+        replica = self.replica
+        replica.learn(answer.leader_id, answer.epoch, now_ms)
+        if replica.role is not self or request.epoch != self._asked_epoch or request.pre_vote != self.pre_vote:
+            return
+        if not replica.quorum.has(request.voter) or sender in self.granted or sender in self.refused:
+            return
+        self._asking.done(sender)
+        # A voter that is too old to know pre-votes is no reason not to stand.
+        if answer.granted or (self.pre_vote and answer.error is ErrorCode.UNSUPPORTED_VERSION):
+            self.granted[sender] = request.voter
+        else:
+            self.refused[sender] = answer.error
+        self._count(now_ms)
+
+    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
+        """Ask again soon."""
+        if isinstance(request, Vote) and request.epoch == self._asked_epoch and request.pre_vote == self.pre_vote:
+            self._asking.failed(to, now_ms)
+
+    @property
+    def _asked_epoch(self) -> int:
+        return self.replica.epoch
+
+    @property
+    def _has_majority(self) -> bool:
+        return len(self.granted) >= self.replica.quorum.majority
+
+    def _count(self, now_ms: int) -> None:
+        quorum = self.replica.quorum
+        if self._has_majority:
+            self.won(now_ms)
+        elif len(self.refused) > len(quorum.voters) - quorum.majority:
+            self.lost(now_ms)
+
+    def _ask(self, now_ms: int) -> None:
+        replica = self.replica
+        for peer in self._asking.take_due(now_ms):
+            voter = replica.quorum.voter(peer)
+            assert voter is not None, "the voters do not change while there is no leader"
+            question = Vote(
+                epoch=replica.epoch,
+                candidate=replica.me,
+                voter=voter.key,
+                last_epoch=replica.log.last_epoch,
+                end_offset=replica.log.end_offset,
+                pre_vote=self.pre_vote,
+            )
+            replica.out.append(Send(peer, question))
+
+
+class Prospective(Campaign):
+    """Asks whether it would be elected, without disturbing anybody (KIP-996)."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "Prospective"
+    pre_vote: ClassVar[bool] = True
+
+    def won(self, now_ms: int) -> None:
+        """Then let there be an election."""
+        self.replica.become_candidate(now_ms)
+
+    def lost(self, now_ms: int) -> None:
+        """Then not."""
+        self.replica.lose(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Give up, or ask on."""
+        if now_ms >= self._election_deadline_ms:
+            self.replica.lose(now_ms)
+        else:
+            self._ask(now_ms)
+
+
+class Candidate(Campaign):
+    """Has voted for itself, and asks the others to."""
+
+    __slots__ = ("_backoff_until_ms", "_began_ms")
+    name: ClassVar[str] = "Candidate"
+    pre_vote: ClassVar[bool] = False
+
+    def __init__(self, replica: "Replica", now_ms: int) -> None:
+        super().__init__(replica, now_ms)
+        self._backoff_until_ms = NEVER
+        self._began_ms = now_ms
+
+    def enter(self, now_ms: int) -> None:
+        """Ask everybody. If one's own vote is enough, it must be on the disk before it counts: see `tick`."""
+        self._ask(now_ms)
+
+    @property
+    def deadline_ms(self) -> int:
+        """The election time-out, the end of the backing off, or the next question."""
+        if self._has_majority:
+            return self._began_ms
+        if self._backoff_until_ms != NEVER:
+            return min(self._election_deadline_ms, self._backoff_until_ms)
+        return super().deadline_ms
+
+    def won(self, now_ms: int) -> None:
+        """Lead."""
+        self.replica.become_leader([self.granted[voter] for voter in sorted(self.granted)], now_ms)
+
+    def lost(self, now_ms: int) -> None:
+        """Stand back for a while that is drawn by lot, so that one of those who split the vote goes first."""
+        if self._backoff_until_ms == NEVER:
+            longest_ms = max(self.replica.settings.election_backoff_max_ms, 1)
+            self._backoff_until_ms = now_ms + self.replica.random.randrange(0, longest_ms) + 1
+
+    def tick(self, now_ms: int) -> None:
+        """Start anew, or ask on; the only voter of its quorum has won."""
+        if self._has_majority:
+            self.won(now_ms)
+        elif now_ms >= min(self._election_deadline_ms, self._backoff_until_ms):
+            self.replica.become_prospective(now_ms)
+        elif self._backoff_until_ms == NEVER:
+            self._ask(now_ms)

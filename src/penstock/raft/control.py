@@ -1,0 +1,135 @@
+"""Control records of the metadata log that the quorum itself writes and reads, in Kafka's layouts.
+
+A control batch may hold several records. The key of each is two int16: its version, always 0, and its type.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import IntEnum
+
+from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages import leader_change_message as leader_change
+from penstock.protocol.messages import voters_record
+from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
+from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.varint import Buffer
+from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
+
+_KEY = struct.Struct(">hh")
+_KEY_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """The control records of the metadata log, by Kafka's numbers."""
+
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[ReplicaKey], now_ms: int) -> Record:
+    """The record with which a leader begins its epoch: who elected it (KIP-595)."""
+    version = 1 if quorum.kraft_version >= DYNAMIC_VOTERS else 0
+    message = leader_change.LeaderChangeMessage(
+        version=version,
+        leader_id=leader_id,
+        voters=[
+            leader_change.Voter(voter_id=voter.key.id, voter_directory_id=voter.key.directory_id)
+            for voter in quorum.voters
+        ],
+        granting_voters=[leader_change.Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in granting],
+    )
+    return _record(ControlType.LEADER_CHANGE, encode(message, version), now_ms)
+
+
+def kraft_version_record(kraft_version: int, now_ms: int) -> Record:
+    """The level that the quorum lives at."""
+    return _record(ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(k_raft_version=kraft_version), 0), now_ms)
+
+
+def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
+    """All voters, with their directories and endpoints (KIP-853)."""
+    message = voters_record.VotersRecord(
+        voters=[
+            voters_record.Voter(
+                voter_id=voter.key.id,
+                voter_directory_id=voter.key.directory_id,
+                endpoints=[voters_record.Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
+                k_raft_version_feature=voters_record.KRaftVersionFeature(
+                    min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+                ),
+            )
+            for voter in quorum.voters
+        ]
+    )
+    return _record(ControlType.KRAFT_VOTERS, encode(message, 0), now_ms)
+
+
+def snapshot_header_records(quorum: Quorum, last_timestamp_ms: int, now_ms: int) -> list[Record]:
+    """What a snapshot begins with: its header and, where voters may change, who they are (KIP-630, KIP-853)."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
+    records = [_record(ControlType.SNAPSHOT_HEADER, encode(header, 0), now_ms)]
+    if quorum.kraft_version >= DYNAMIC_VOTERS:
+        records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
+    return records
+
+
+def control_batch(records: Sequence[Record], *, base_offset: int, epoch: int) -> bytearray:
+    """One control batch of these records."""
+    return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
+
+
+def batches_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch; what is left of one at the end is left out. Raises DecodeError."""
+    position, end = 0, len(buffer)
+    while end - position >= 61:
+        header = read_header(buffer, position)
+        if header.size_in_bytes > end - position:
+            return
+        yield position, header
+        position += header.size_in_bytes
+
+
+def quorums_in(buffer: Buffer, quorum: Quorum) -> Iterator[tuple[int, Quorum]]:
+    """(offset, quorum) for each control record in these batches that changes the quorum. Raises DecodeError."""
+    for position, header in batches_in(buffer):
+        if not header.is_control:
+            continue
+        for record in decode_batch(buffer, position):
+            kind, value = control_type(record), record.value or b""
+            if kind == ControlType.KRAFT_VERSION:
+                quorum = replace(quorum, kraft_version=decode(KRaftVersionRecord, 0, value)[0].k_raft_version)
+            elif kind == ControlType.KRAFT_VOTERS:
+                quorum = Quorum.of(_voters(decode(voters_record.VotersRecord, 0, value)[0]), quorum.kraft_version)
+            else:
+                continue
+            yield record.offset, quorum
+
+
+def control_type(record: Record) -> int:
+    """The type of a record of a control batch."""
+    if record.key is None or len(record.key) != _KEY.size:
+        raise DecodeError("a control record whose key is not four bytes")
+    return int(_KEY.unpack(record.key)[1])
+
+
+def _voters(record: voters_record.VotersRecord) -> list[Voter]:
+    return [
+        Voter(
+            key=ReplicaKey(voter.voter_id, voter.voter_directory_id),
+            endpoints=tuple(Endpoint(e.name, e.host, e.port) for e in voter.endpoints),
+            min_kraft_version=voter.k_raft_version_feature.min_supported_version,
+            max_kraft_version=voter.k_raft_version_feature.max_supported_version,
+        )
+        for voter in record.voters
+    ]
+
+
+def _record(kind: ControlType, value: bytes, now_ms: int) -> Record:
+    return Record(timestamp_ms=now_ms, key=_KEY.pack(_KEY_VERSION, kind), value=value)

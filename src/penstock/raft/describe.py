@@ -1,0 +1,58 @@
+"""What DescribeQuorum tells about the quorum."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.raft.leader import Leader
+from penstock.raft.progress import Progress
+from penstock.raft.voters import Quorum, ReplicaKey
+
+if TYPE_CHECKING:
+    from penstock.raft.replica import Replica
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDescription:
+    """One replica as the leader sees it; -1 is what it does not know."""
+
+    key: ReplicaKey
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The quorum as its leader sees it."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaDescription, ...]
+    observers: tuple[ReplicaDescription, ...]
+    quorum: Quorum
+
+
+def describe(replica: "Replica", now_ms: int) -> QuorumDescription:
+    """Raises KafkaError NOT_LEADER_OR_FOLLOWER: only the leader knows."""
+    leader = replica.role
+    if not isinstance(leader, Leader):
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum can describe it")
+    voters = []
+    for voter in replica.quorum.voters:
+        if voter.key.fits(replica.me):
+            voters.append(ReplicaDescription(voter.key, replica.log.end_offset, now_ms, now_ms))
+        else:
+            voters.append(_described(voter.key, leader.replicas.find(voter.key)))
+    observers = tuple(_described(seen.key, seen) for seen in leader.replicas.observers(replica.quorum))
+    high_watermark = UNKNOWN if replica.high_watermark <= leader.epoch_start_offset else replica.high_watermark
+    return QuorumDescription(replica.me.id, replica.epoch, high_watermark, tuple(voters), observers, replica.quorum)
+
+
+def _described(key: ReplicaKey, progress: Progress | None) -> ReplicaDescription:
+    if progress is None:
+        return ReplicaDescription(key, UNKNOWN, UNKNOWN, UNKNOWN)
+    return ReplicaDescription(key, progress.end_offset, progress.fetched_ms, progress.caught_up_ms)

@@ -1,0 +1,79 @@
+"""What the consensus core asks of the node that runs it.
+
+Effects are carried out in the order in which they come, each before the next: a vote is on the disk before it is sent
+(D39). Only `Flush` and `Send` take time of their own; what comes of them is reported later.
+"""
+
+from dataclasses import dataclass
+
+from penstock.raft.ports import SnapshotId
+from penstock.raft.requests import Answer, PeerRequest
+from penstock.raft.voters import ReplicaKey
+
+Token = object
+"""Stands for a request that waits: the node hands it in with the event and gets it back with the answer."""
+
+ANY_SERVER = -1
+"""A destination: any of the bootstrap servers, for a node that knows no voter yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionState:
+    """What has to survive a restart: Kafka's `quorum-state`."""
+
+    epoch: int = 0
+    leader_id: int | None = None
+    voted: ReplicaKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Put the state on the disk before anything else is done."""
+
+    state: ElectionState
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the request; report the answer with this very request, or `request_failed`."""
+
+    to: int
+    request: PeerRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request that `token` stands for. Each token is answered exactly once."""
+
+    token: Token
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Bring the log to the disk as it is now, then report `flushed`. At most one is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """All records before `high_watermark` are committed: apply them."""
+
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSnapshot:
+    """The log starts behind this snapshot now: throw away what was applied and load it."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell the application who leads: None while nobody is known to."""
+
+    leader_id: int | None
+    epoch: int
+
+
+Effect = Persist | Send | Reply | Flush | Commit | LoadSnapshot | Announce

@@ -1,0 +1,235 @@
+"""The answers of the consensus core as Kafka's messages, and back: see `kafka_requests`.
+
+An error of the whole request (another cluster, a malformed message) stands in no partition; reading it raises
+KafkaError.
+"""
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, update_raft_voter
+from penstock.protocol.messages import fetch as fetch_messages
+from penstock.protocol.messages import fetch_snapshot as snapshot_messages
+from penstock.protocol.messages import vote as vote_messages
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterResponse
+from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from penstock.protocol.messages.describe_quorum import DescribeQuorumResponse
+from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
+from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
+from penstock.protocol.messages.vote import VoteResponse
+from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.kafka_requests import PARTITION, TOPIC, TOPIC_ID, UNKNOWN, only
+from penstock.raft.ports import EpochEnd, SnapshotId
+from penstock.raft.requests import (
+    BeginEpochAnswer,
+    EndEpochAnswer,
+    FetchAnswer,
+    FetchSnapshotAnswer,
+    UpdateVoterAnswer,
+    VoteAnswer,
+    VoterChangeAnswer,
+)
+
+
+def write_vote_answer(answer: VoteAnswer) -> VoteResponse:
+    """VoteResponse."""
+    partition = vote_messages.VoteResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=_written(answer.leader_id),
+        leader_epoch=answer.epoch,
+        vote_granted=answer.granted,
+    )
+    return VoteResponse(topics=[vote_messages.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])])
+
+
+def read_vote_answer(message: VoteResponse) -> VoteAnswer:
+    """VoteResponse."""
+    _check(message.error_code)
+    found = only(only(message.topics).partitions)
+    return VoteAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
+
+
+def write_begin_epoch_answer(answer: BeginEpochAnswer) -> BeginQuorumEpochResponse:
+    """BeginQuorumEpochResponse."""
+    partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=_written(answer.leader_id),
+        leader_epoch=answer.epoch,
+    )
+    topic = begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    return BeginQuorumEpochResponse(topics=[topic])
+
+
+def read_begin_epoch_answer(message: BeginQuorumEpochResponse) -> BeginEpochAnswer:
+    """BeginQuorumEpochResponse."""
+    _check(message.error_code)
+    found = only(only(message.topics).partitions)
+    return BeginEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
+
+
+def write_end_epoch_answer(answer: EndEpochAnswer) -> EndQuorumEpochResponse:
+    """EndQuorumEpochResponse."""
+    partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=_written(answer.leader_id),
+        leader_epoch=answer.epoch,
+    )
+    topic = end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    return EndQuorumEpochResponse(topics=[topic])
+
+
+def read_end_epoch_answer(message: EndQuorumEpochResponse) -> EndEpochAnswer:
+    """EndQuorumEpochResponse."""
+    _check(message.error_code)
+    found = only(only(message.topics).partitions)
+    return EndEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
+
+
+def write_fetch_answer(answer: FetchAnswer) -> FetchResponse:
+    """FetchResponse."""
+    diverging, snapshot = answer.diverging, answer.snapshot
+    leader = fetch_messages.LeaderIdAndEpoch(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
+    partition = fetch_messages.PartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        current_leader=leader,
+        records=answer.records,
+    )
+    if diverging is not None:
+        partition.diverging_epoch = fetch_messages.EpochEndOffset(
+            epoch=diverging.epoch, end_offset=diverging.end_offset
+        )
+    if snapshot is not None:
+        partition.snapshot_id = fetch_messages.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+    topic = fetch_messages.FetchableTopicResponse(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])
+    return FetchResponse(responses=[topic])
+
+
+def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
+    """FetchResponse."""
+    _check(message.error_code)
+    found = only(only(message.responses).partitions)
+    diverging, snapshot = found.diverging_epoch, found.snapshot_id
+    return FetchAnswer(
+        error=_error(found.error_code),
+        leader_id=_read(found.current_leader.leader_id),
+        epoch=found.current_leader.leader_epoch,
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+        records=found.records or b"",
+        diverging=None if diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset),
+        snapshot=None if snapshot.end_offset < 0 else SnapshotId(snapshot.end_offset, snapshot.epoch),
+    )
+
+
+def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer) -> FetchSnapshotResponse:
+    """FetchSnapshotResponse."""
+    snapshot = snapshot_messages.FetchSnapshotResponseSnapshotId(
+        end_offset=answer.snapshot.end_offset, epoch=answer.snapshot.epoch
+    )
+    leader = snapshot_messages.LeaderIdAndEpoch(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
+    partition = snapshot_messages.FetchSnapshotResponsePartitionSnapshot(
+        index=PARTITION,
+        error_code=answer.error,
+        snapshot_id=snapshot,
+        current_leader=leader,
+        size=answer.size,
+        position=answer.position,
+        unaligned_records=answer.piece,
+    )
+    topic = snapshot_messages.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[partition])
+    return FetchSnapshotResponse(topics=[topic])
+
+
+def read_fetch_snapshot_answer(message: FetchSnapshotResponse) -> FetchSnapshotAnswer:
+    """FetchSnapshotResponse."""
+    _check(message.error_code)
+    found = only(only(message.topics).partitions)
+    return FetchSnapshotAnswer(
+        error=_error(found.error_code),
+        leader_id=_read(found.current_leader.leader_id),
+        epoch=found.current_leader.leader_epoch,
+        snapshot=SnapshotId(found.snapshot_id.end_offset, found.snapshot_id.epoch),
+        size=found.size,
+        position=found.position,
+        piece=found.unaligned_records or b"",
+    )
+
+
+def write_add_voter_answer(answer: VoterChangeAnswer) -> AddRaftVoterResponse:
+    """AddRaftVoterResponse."""
+    return AddRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+
+
+def write_remove_voter_answer(answer: VoterChangeAnswer) -> RemoveRaftVoterResponse:
+    """RemoveRaftVoterResponse."""
+    return RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+
+
+def write_update_voter_answer(answer: UpdateVoterAnswer) -> UpdateRaftVoterResponse:
+    """UpdateRaftVoterResponse; where the leader listens is for the node to add."""
+    leader = update_raft_voter.CurrentLeader(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
+    return UpdateRaftVoterResponse(error_code=answer.error, current_leader=leader)
+
+
+def read_update_voter_answer(message: UpdateRaftVoterResponse) -> UpdateVoterAnswer:
+    """UpdateRaftVoterResponse."""
+    leader = message.current_leader
+    return UpdateVoterAnswer(_error(message.error_code), _read(leader.leader_id), leader.leader_epoch)
+
+
+def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
+    """DescribeQuorumResponse."""
+    partition = describe_quorum.DescribeQuorumResponsePartitionData(
+        partition_index=PARTITION,
+        leader_id=description.leader_id,
+        leader_epoch=description.epoch,
+        high_watermark=description.high_watermark,
+        current_voters=[_described(voter) for voter in description.voters],
+        observers=[_described(observer) for observer in description.observers],
+    )
+    nodes = [
+        describe_quorum.Node(
+            node_id=voter.key.id,
+            listeners=[describe_quorum.Listener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
+        )
+        for voter in description.quorum.voters
+    ]
+    topic = describe_quorum.DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumResponse(topics=[topic], nodes=nodes)
+
+
+def _described(replica: ReplicaDescription) -> describe_quorum.ReplicaState:
+    return describe_quorum.ReplicaState(
+        replica_id=replica.key.id,
+        replica_directory_id=replica.key.directory_id,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
+    )
+
+
+def _check(error_code: int) -> None:
+    if error_code:
+        raise KafkaError(_error(error_code), "the whole request was refused")
+
+
+def _error(error_code: int) -> ErrorCode:
+    try:
+        return ErrorCode(error_code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _written(leader_id: int | None) -> int:
+    return UNKNOWN if leader_id is None else leader_id
+
+
+def _read(leader_id: int) -> int | None:
+    return None if leader_id < 0 else leader_id

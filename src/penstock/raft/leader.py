@@ -1,0 +1,313 @@
+"""The leader of an epoch: it appends, serves those who pull, and knows what is committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.raft.asking import Asking
+from penstock.raft.control import (
+    batches_in,
+    control_batch,
+    kraft_version_record,
+    leader_change_record,
+    voters_record_of,
+)
+from penstock.raft.effects import Reply, Send, Token
+from penstock.raft.progress import Progress, ReplicaTable
+from penstock.raft.requests import (
+    AddVoter,
+    AskVersions,
+    AskVersionsAnswer,
+    BeginEpoch,
+    BeginEpochAnswer,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    PeerRequest,
+    RemoveVoter,
+    UpdateVoter,
+)
+from penstock.raft.role import Role
+from penstock.raft.voter_changes import VoterChanges
+from penstock.raft.voters import CONFIGURED, DYNAMIC_VOTERS, ReplicaKey
+
+if TYPE_CHECKING:
+    from penstock.raft.replica import Replica
+
+
+@dataclass(slots=True)
+class WaitingFetch:
+    """A fetch that has nothing to be answered with yet."""
+
+    request: Fetch
+    token: Token
+    deadline_ms: int
+
+
+class Leader(Role):
+    """Leads from its election until it resigns or hears of a newer epoch."""
+
+    __slots__ = ("_begin_asking", "_granting", "_waiting", "changes", "epoch_start_offset", "replicas")
+    name: ClassVar[str] = "Leader"
+
+    def __init__(self, replica: "Replica", granting: Sequence[ReplicaKey], now_ms: int) -> None:
+        super().__init__(replica)
+        self._granting = granting
+        self._waiting: dict[ReplicaKey, WaitingFetch] = {}
+        self._begin_asking = Asking(replica.settings, self._others(), now_ms)
+        self.epoch_start_offset = replica.log.end_offset
+        self.replicas = ReplicaTable(now_ms)
+        self.changes = VoterChanges(self)
+
+    def enter(self, now_ms: int) -> None:
+        """Begin the epoch with a control record (D46), and let the voters know."""
+        replica, quorum = self.replica, self.replica.quorum
+        records = [leader_change_record(replica.me.id, quorum, self._granting, now_ms)]
+        if quorum.kraft_version >= DYNAMIC_VOTERS and replica.voters.latest_offset == CONFIGURED:
+            # What only this node's bootstrap snapshot says, the others must learn from the log.
+            records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
+        replica.append(control_batch(records, base_offset=self.epoch_start_offset, epoch=replica.epoch), now_ms)
+        self._begin_epoch(now_ms)
+
+    def leave(self) -> None:
+        """Nobody waits for a leader that is none."""
+        replica = self.replica
+        for waiting in self._waiting.values():
+            answer = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, replica.leader_id, replica.epoch)
+            replica.out.append(Reply(waiting.token, answer))
+        self._waiting = {}
+        self.changes.leave()
+
+    # Time.
+
+    @property
+    def deadline_ms(self) -> int:
+        """The next of its many."""
+        fetches = min(
+            (waiting.deadline_ms for waiting in self._waiting.values()), default=self.check_quorum_deadline_ms
+        )
+        return min(fetches, self.check_quorum_deadline_ms, self._begin_asking.next_ms, self.changes.deadline_ms)
+
+    @property
+    def check_quorum_deadline_ms(self) -> int:
+        """When it must go if no voter is heard until then."""
+        heard_ms = self.replicas.majority_heard_ms(self.replica.quorum, self.replica.me)
+        return heard_ms + self.replica.settings.check_quorum_timeout_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Go if cut off from the majority; otherwise answer those who waited long enough, and remind the silent."""
+        if now_ms >= self.check_quorum_deadline_ms:
+            self.resign(now_ms)
+            return
+        for waiting in [w for w in self._waiting.values() if w.deadline_ms <= now_ms]:
+            self._answer_fetch(waiting.request, waiting.token)
+            del self._waiting[waiting.request.replica]
+        self._begin_epoch(now_ms)
+        self.changes.tick(now_ms)
+
+    def resign(self, now_ms: int) -> None:
+        """Those who have most of the log should stand first."""
+        replica = self.replica
+        replica.become_resigned(self.replicas.by_end_offset(replica.quorum, replica.me), now_ms)
+
+    def grants_pre_vote(self) -> bool:
+        """Only as long as it does not know whether anybody follows."""
+        return self.replica.high_watermark <= self.epoch_start_offset
+
+    def _others(self) -> list[int]:
+        return [voter.key.id for voter in self.replica.quorum.others(self.replica.me)]
+
+    def _begin_epoch(self, now_ms: int) -> None:
+        settings, replica = self.replica.settings, self.replica
+        patience_ms = min(settings.begin_epoch_interval_ms, settings.request_timeout_ms)
+        for peer in self._begin_asking.take_due(now_ms, patience_ms):
+            voter = replica.quorum.voter(peer)
+            assert voter is not None, "only voters are asked"
+            replica.out.append(Send(peer, BeginEpoch(replica.epoch, replica.me.id, voter.key)))
+
+    def begin_epoch_answered(self, sender: int, request: BeginEpoch, answer: BeginEpochAnswer, now_ms: int) -> None:
+        """It knows, and should fetch soon."""
+        self._begin_asking.postpone(sender, now_ms + self.replica.settings.begin_epoch_interval_ms)
+        super().begin_epoch_answered(sender, request, answer, now_ms)
+
+    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
+        """Say it again."""
+        if isinstance(request, BeginEpoch):
+            self._begin_asking.failed(to, now_ms)
+        elif isinstance(request, AskVersions):
+            self.changes.versions_answered(request, AskVersionsAnswer(ErrorCode.REQUEST_TIMED_OUT), now_ms)
+
+    # The log.
+
+    def append(self, batches: bytearray, now_ms: int) -> None:
+        """Give the batches their offsets and the epoch, in place, and append them. Raises DecodeError."""
+        replica = self.replica
+        offset, end = replica.log.end_offset, 0
+        for position, header in batches_in(batches):
+            set_base_offset(batches, position, offset)
+            set_partition_leader_epoch(batches, position, replica.epoch)
+            offset += header.last_offset_delta + 1
+            end = position + header.size_in_bytes
+        if end != len(batches) or not end:
+            raise DecodeError("not whole record batches")
+        self.append_own(batches, now_ms)
+
+    def append_own(self, batches: bytearray, now_ms: int) -> None:
+        """Append batches that have their offsets, and let everybody have them who waits."""
+        quorum = self.replica.quorum
+        self.replica.append(batches, now_ms)
+        if self.replica.quorum != quorum:
+            self.quorum_changed(now_ms)
+        self._serve_waiting()
+
+    def flushed(self, now_ms: int) -> None:
+        """The leader's own disk counts like everybody else's, when it has it."""
+        self._advance(now_ms)
+
+    def quorum_changed(self, now_ms: int) -> None:
+        """Another majority counts from now on."""
+        self._begin_asking.keep(self._others(), now_ms)
+
+    def _advance(self, now_ms: int) -> None:
+        """The high watermark: on the disks of a majority, and not before that holds for a record of this epoch.
+
+        An older record may lie on a majority and yet be overwritten later (D47, figure 8 of the Raft paper).
+        """
+        replica = self.replica
+        end_offset = self.replicas.majority_end_offset(replica.quorum, replica.me, replica.flushed_offset)
+        if not self._may_commit(end_offset):
+            return
+        replica.commit(end_offset)
+        self._serve_waiting()
+        self.changes.committed()
+        if not replica.is_voter and replica.voters.latest_offset < replica.high_watermark:
+            self.resign(now_ms)
+
+    def _may_commit(self, end_offset: int) -> bool:
+        return end_offset > max(self.epoch_start_offset, self.replica.high_watermark)
+
+    # Serving.
+
+    def fetch_received(self, request: Fetch, token: Token, now_ms: int) -> None:
+        """A replica says how far it is, and wants more."""
+        replica = self.replica
+        if request.epoch != replica.epoch:
+            super().fetch_received(request, token, now_ms)
+            return
+        if self._redirect(request, token, now_ms):
+            return
+        progress = self._heard(request.replica, now_ms)
+        progress.fetched(request.offset, replica.log.end_offset, now_ms)
+        self._advance(now_ms)
+        if replica.role is not self:
+            super().fetch_received(request, token, now_ms)
+        elif self._has_news(request) or request.max_wait_ms <= 0:
+            self._answer_fetch(request, token)
+        else:
+            self._wait(WaitingFetch(request, token, now_ms + request.max_wait_ms))
+
+    def _redirect(self, request: Fetch, token: Token, now_ms: int) -> bool:
+        """Whether the follower must take a snapshot or cut its log first; it is told so."""
+        replica = self.replica
+        log, snapshot = replica.log, replica.snapshots.latest
+        mine = None
+        if snapshot is None or not self._is_before_log(request):
+            snapshot, mine = None, log.end_offset_for_epoch(request.last_epoch)
+            if mine.epoch == request.last_epoch and request.offset <= mine.end_offset:
+                return False
+        self._heard(request.replica, now_ms)
+        answer = FetchAnswer(
+            error=ErrorCode.NONE,
+            leader_id=replica.me.id,
+            epoch=replica.epoch,
+            high_watermark=replica.high_watermark,
+            log_start_offset=log.start_offset,
+            diverging=mine,
+            snapshot=snapshot,
+        )
+        replica.out.append(Reply(token, answer))
+        return True
+
+    def _is_before_log(self, request: Fetch) -> bool:
+        """Whether this log begins too late to say where the follower's log parts from it."""
+        log = self.replica.log
+        return (
+            request.offset < log.start_offset
+            or request.last_epoch < log.start_epoch
+            or (request.offset == log.start_offset and request.last_epoch != log.start_epoch)
+        )
+
+    def fetch_snapshot_received(self, request: FetchSnapshot, token: Token, now_ms: int) -> None:
+        """A replica that is far behind takes a snapshot, piece by piece."""
+        replica = self.replica
+        if request.epoch != replica.epoch:
+            super().fetch_snapshot_received(request, token, now_ms)
+            return
+        self._heard(request.replica, now_ms)
+        size, piece, error = replica.snapshots.size(request.snapshot), b"", ErrorCode.NONE
+        if size is None:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not 0 <= request.position < max(size, 1):
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+        else:
+            piece = replica.snapshots.read(request.snapshot, request.position, request.max_bytes)
+        answer = FetchSnapshotAnswer(
+            error, replica.me.id, replica.epoch, request.snapshot, size or 0, request.position, piece
+        )
+        replica.out.append(Reply(token, answer))
+
+    def _heard(self, key: ReplicaKey, now_ms: int) -> Progress:
+        self._begin_asking.postpone(key.id, now_ms + self.replica.settings.begin_epoch_interval_ms)
+        return self.replicas.heard(key, self.replica.quorum, now_ms)
+
+    def _has_news(self, request: Fetch) -> bool:
+        return request.offset < self.replica.log.end_offset or request.high_watermark < self.replica.high_watermark
+
+    def _answer_fetch(self, request: Fetch, token: Token) -> None:
+        replica = self.replica
+        answer = FetchAnswer(
+            error=ErrorCode.NONE,
+            leader_id=replica.me.id,
+            epoch=replica.epoch,
+            high_watermark=self.replica.high_watermark,
+            log_start_offset=replica.log.start_offset,
+            records=replica.log.read(request.offset, request.max_bytes),
+        )
+        replica.out.append(Reply(token, answer))
+
+    def _wait(self, waiting: WaitingFetch) -> None:
+        """One fetch of each replica waits: who asks again has given up the question before."""
+        before = self._waiting.pop(waiting.request.replica, None)
+        if before is not None:
+            self._answer_fetch(before.request, before.token)
+        self._waiting[waiting.request.replica] = waiting
+
+    def _serve_waiting(self) -> None:
+        for key, waiting in list(self._waiting.items()):
+            if self._has_news(waiting.request):
+                del self._waiting[key]
+                self._answer_fetch(waiting.request, waiting.token)
+
+    # Voters.
+
+    def add_voter_received(self, request: AddVoter, token: Token, now_ms: int) -> None:
+        """See `VoterChanges`."""
+        self.changes.add(request, token, now_ms)
+
+    def remove_voter_received(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
+        """See `VoterChanges`."""
+        self.changes.remove(request, token, now_ms)
+
+    def update_voter_received(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
+        """See `VoterChanges`."""
+        if request.epoch != self.replica.epoch:
+            super().update_voter_received(request, token, now_ms)
+        else:
+            self.changes.update(request, token, now_ms)
+
+    def versions_answered(self, sender: int, request: AskVersions, answer: AskVersionsAnswer, now_ms: int) -> None:
+        """The replica that is to become a voter said what it understands."""
+        self.changes.versions_answered(request, answer, now_ms)

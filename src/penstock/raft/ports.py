@@ -1,0 +1,100 @@
+"""What the consensus core asks of the world in the middle of an event: a log, snapshots, and chance.
+
+These calls answer at once and change what the caller sees at once. None of them promises that anything is on the disk,
+but for those that say so: the `Flush` effect does that.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.protocol.varint import Buffer
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """A snapshot holds all records before `end_offset`; `epoch` is that of the last of them."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The records of `epoch` end before `end_offset`."""
+
+    epoch: int
+    end_offset: int
+
+
+class Log(Protocol):
+    """The metadata log. It holds whole record batches; offsets and epochs stand in their headers.
+
+    A log that starts behind offset 0 starts where a snapshot ends, and knows the epoch of that snapshot.
+    """
+
+    @property
+    def start_offset(self) -> int:
+        """The offset of the first record, or the end offset if there is none."""
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of the snapshot that the log starts behind; 0 if it starts at 0."""
+
+    @property
+    def end_offset(self) -> int:
+        """One more than the offset of the last record."""
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record; `start_epoch` if there is none."""
+
+    def append(self, batches: Buffer) -> None:
+        """Adds batches whose offsets continue the log."""
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""
+
+    def truncate(self, end_offset: int) -> None:
+        """Cuts away all records at `end_offset` and behind it."""
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at `offset`; `start_epoch` for the one before the start."""
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """The largest known epoch that is at most `epoch`, and where it ends; those of the start if none is."""
+
+    def start_behind(self, snapshot: SnapshotId) -> None:
+        """Forgets the records before the end of the snapshot, which the log reaches. Durable."""
+
+    def start_anew(self, snapshot: SnapshotId) -> None:
+        """Forgets all records; the log is empty and starts where the snapshot ends. Durable."""
+
+
+class Snapshots(Protocol):
+    """The snapshots beside the log, whole ones and the one that is being fetched. A whole one never changes."""
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        """The newest whole snapshot."""
+
+    def size(self, snapshot: SnapshotId) -> int | None:
+        """Its size in bytes; None if there is no such whole snapshot."""
+
+    def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """A piece of it, which may begin and end anywhere in a batch."""
+
+    def begin(self, snapshot: SnapshotId) -> None:
+        """A snapshot is going to be fetched: forget what was there of it."""
+
+    def add(self, snapshot: SnapshotId, piece: bytes) -> None:
+        """The next piece of it."""
+
+    def finish(self, snapshot: SnapshotId) -> None:
+        """It is whole. Durable."""
+
+
+class Random(Protocol):
+    """Chance, as `random.Random` gives it."""
+
+    def randrange(self, start: int, stop: int) -> int:
+        """A whole number from `start` to `stop` - 1."""

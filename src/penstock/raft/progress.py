@@ -1,0 +1,100 @@
+"""What a leader knows of the replicas that fetch from it: how far they are, and when they were last heard."""
+
+from penstock.raft.settings import MAX_OBSERVERS, NEVER, OBSERVER_SESSION_MS
+from penstock.raft.voters import Quorum, ReplicaKey
+
+UNKNOWN = -1
+
+
+class Progress:
+    """One replica."""
+
+    __slots__ = ("_leader_end_then", "caught_up_ms", "end_offset", "fetched_ms", "heard_ms", "key")
+
+    def __init__(self, key: ReplicaKey, now_ms: int) -> None:
+        self.key = key
+        self.end_offset = UNKNOWN
+        self.fetched_ms = UNKNOWN
+        self.caught_up_ms = UNKNOWN
+        self.heard_ms = now_ms
+        self._leader_end_then = UNKNOWN
+
+    def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """It has everything before `offset` on its disk."""
+        if offset >= leader_end_offset:
+            self.caught_up_ms = now_ms
+        elif self.fetched_ms != UNKNOWN and offset >= self._leader_end_then:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)  # it had all that there was then
+        self.end_offset = offset
+        self.fetched_ms = now_ms
+        self._leader_end_then = leader_end_offset
+
+
+class ReplicaTable:
+    """All replicas but the leader itself, voters and observers."""
+
+    __slots__ = ("_replicas", "_started_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self._replicas: dict[ReplicaKey, Progress] = {}
+        self._started_ms = now_ms
+
+    def heard(self, key: ReplicaKey, quorum: Quorum, now_ms: int) -> Progress:
+        """This replica asked for something just now."""
+        progress = self._replicas.pop(key, None) or Progress(key, now_ms)
+        progress.heard_ms = now_ms
+        self._replicas[key] = progress  # those heard last stand last
+        self._forget_observers(quorum, now_ms)
+        return progress
+
+    def find(self, key: ReplicaKey) -> Progress | None:
+        """What is known of a voter; a voter that the log names without a directory may fetch with one."""
+        exact = self._replicas.get(key)
+        if exact is not None:
+            return exact
+        return next((p for p in reversed(self._replicas.values()) if p.key.fits(key)), None)
+
+    def observers(self, quorum: Quorum) -> list[Progress]:
+        """Those who do not vote, in the order of their ids."""
+        found = [progress for progress in self._replicas.values() if not quorum.has(progress.key)]
+        return sorted(found, key=lambda progress: progress.key.id)
+
+    def majority_end_offset(self, quorum: Quorum, me: ReplicaKey, my_end_offset: int) -> int:
+        """What a majority of voters has on its disks."""
+        ends = []
+        for voter in quorum.voters:
+            progress = self.find(voter.key)
+            if voter.key.fits(me):
+                ends.append(my_end_offset)
+            else:
+                ends.append(UNKNOWN if progress is None else progress.end_offset)
+        return sorted(ends, reverse=True)[quorum.majority - 1]
+
+    def majority_heard_ms(self, quorum: Quorum, me: ReplicaKey) -> int:
+        """Since when less than a majority has been heard, if no one is heard from now on."""
+        others = quorum.others(me)
+        needed = quorum.majority - (len(others) < len(quorum.voters))
+        if needed == 0:
+            return NEVER
+        found = (self.find(voter.key) for voter in others)
+        times = sorted((self._started_ms if p is None else p.heard_ms for p in found), reverse=True)
+        return times[needed - 1]
+
+    def by_end_offset(self, quorum: Quorum, me: ReplicaKey) -> list[ReplicaKey]:
+        """The other voters, those who have most first."""
+        others = []
+        for voter in quorum.others(me):
+            progress = self.find(voter.key)
+            others.append((UNKNOWN if progress is None else progress.end_offset, voter.key))
+        return [key for _, key in sorted(others, key=lambda pair: (-pair[0], pair[1].id))]
+
+    def _forget_observers(self, quorum: Quorum, now_ms: int) -> None:
+        silent_ms = now_ms - OBSERVER_SESSION_MS
+        spare = len(self._replicas) - len(quorum.voters) - MAX_OBSERVERS
+        oldest = next(iter(self._replicas.values()))
+        if oldest.heard_ms >= silent_ms and spare <= 0:
+            return
+        for progress in list(self._replicas.values()):
+            if not quorum.has(progress.key) and (progress.heard_ms < silent_ms or spare > 0):
+                del self._replicas[progress.key]
+                spare -= 1

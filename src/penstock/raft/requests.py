@@ -1,0 +1,192 @@
+"""What replicas ask and answer each other: Kafka's requests without their wrapping (see `wire`).
+
+Each answer carries what its sender knows of the leader: that is how knowledge of a new epoch spreads.
+"""
+
+from dataclasses import dataclass
+
+from penstock.protocol.errors import ErrorCode
+from penstock.raft.ports import EpochEnd, SnapshotId
+from penstock.raft.voters import Endpoint, ReplicaKey, Voter
+
+NO_ERROR = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Will you vote for me? A pre-vote only asks whether you would, and names the epoch that the asker is in."""
+
+    epoch: int
+    candidate: ReplicaKey
+    voter: ReplicaKey
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAnswer:
+    """The answer to `Vote`."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+    granted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """I lead this epoch: fetch from me."""
+
+    epoch: int
+    leader_id: int
+    voter: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpochAnswer:
+    """The answer to `BeginEpoch`."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndEpoch:
+    """I lead no longer. Those named first have most of my log: they should stand first."""
+
+    epoch: int
+    leader_id: int
+    successors: tuple[ReplicaKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndEpochAnswer:
+    """The answer to `EndEpoch`."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """My log ends at `offset`, its last record is of `last_epoch`, all of it is on my disk: what comes next?"""
+
+    epoch: int
+    replica: ReplicaKey
+    offset: int
+    last_epoch: int
+    high_watermark: int
+    max_wait_ms: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """The answer to `Fetch`: records, or where our logs part, or which snapshot to take first."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: bytes = b""
+    diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshot:
+    """The bytes of this snapshot from `position` on."""
+
+    epoch: int
+    replica: ReplicaKey
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotAnswer:
+    """The answer to `FetchSnapshot`; `size` is that of the whole snapshot."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+    snapshot: SnapshotId
+    size: int = 0
+    position: int = 0
+    piece: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """Make this replica, which has caught up as an observer, a voter."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    ack_when_committed: bool = True
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """This replica shall not vote any longer."""
+
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeAnswer:
+    """The answer to `AddVoter` and `RemoveVoter`."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoter:
+    """I have other endpoints, or understand other levels of `kraft.version`, than the log says."""
+
+    epoch: int
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoterAnswer:
+    """The answer to `UpdateVoter`."""
+
+    error: ErrorCode
+    leader_id: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskVersions:
+    """Which levels of `kraft.version` do you understand? Kafka asks with ApiVersions."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskVersionsAnswer:
+    """The answer to `AskVersions`."""
+
+    error: ErrorCode
+    min_kraft_version: int = 0
+    max_kraft_version: int = 0
+
+
+PeerRequest = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot | UpdateVoter | AskVersions
+Answer = (
+    VoteAnswer
+    | BeginEpochAnswer
+    | EndEpochAnswer
+    | FetchAnswer
+    | FetchSnapshotAnswer
+    | VoterChangeAnswer
+    | UpdateVoterAnswer
+)

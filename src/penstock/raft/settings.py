@@ -1,0 +1,39 @@
+"""The time-outs and sizes of the metadata quorum, by Kafka's names and defaults."""
+
+from dataclasses import dataclass
+from typing import Final
+
+NEVER: Final = 1 << 62
+"""A deadline that does not come."""
+
+MAX_OBSERVERS: Final = 10_000
+"""So many observers a leader keeps in mind; of more it forgets the one that it has not heard from for longest."""
+
+OBSERVER_SESSION_MS: Final = 300_000
+"""An observer that was not heard from for so long is forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftSettings:
+    """`controller.quorum.*`; sizes are those of one answer."""
+
+    election_timeout_ms: int = 1000
+    election_backoff_max_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    fetch_snapshot_max_bytes: int = 8 * 1024 * 1024
+
+    @property
+    def check_quorum_timeout_ms(self) -> int:
+        """So long a leader may hear less than a majority. Longer than the voters' own patience by half, as in Kafka, so
+        that a leader does not go while they still believe in it.
+        """
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def begin_epoch_interval_ms(self) -> int:
+        """A voter that has not fetched for so long is told again who leads."""
+        return self.fetch_timeout_ms // 2

@@ -1,0 +1,139 @@
+"""Who may vote: the voters of the metadata quorum, as the log itself says it (KIP-853).
+
+A set of voters holds from the moment its record is in the log, committed or not; a record that is cut from the log
+takes its voters with it. `VoterHistory` is therefore a stack that follows the log.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.protocol.uuids import ZERO_UUID
+
+CONFIGURED = -1
+"""The offset of voters that no record names: they come from the configuration or from a bootstrap snapshot."""
+
+STATIC_VOTERS = 0
+DYNAMIC_VOTERS = 1
+"""Levels of `kraft.version`: with the first, voters are fixed and have no directory ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKey:
+    """A replica and the disk it has: a node that lost its disk is another replica, for it has forgotten its votes."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
+
+    def fits(self, other: "ReplicaKey") -> bool:
+        """Whether both may be the same replica; the zero directory id stands for any."""
+        return self.id == other.id and (
+            self.directory_id == other.directory_id or ZERO_UUID in (self.directory_id, other.directory_id)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a voter listens, by the name of the listener."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One voter: who it is, where it listens, which levels of `kraft.version` it understands."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    min_kraft_version: int = STATIC_VOTERS
+    max_kraft_version: int = DYNAMIC_VOTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """A set of voters, in the order of their ids, and the level of `kraft.version` it lives at."""
+
+    voters: tuple[Voter, ...] = ()
+    kraft_version: int = STATIC_VOTERS
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter], kraft_version: int = DYNAMIC_VOTERS) -> "Quorum":
+        """The quorum of these voters, in whatever order they come."""
+        return cls(tuple(sorted(voters, key=lambda voter: voter.key.id)), kraft_version)
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of all voters, ascending."""
+        return [voter.key.id for voter in self.voters]
+
+    @property
+    def majority(self) -> int:
+        """How many voters make a majority."""
+        return len(self.voters) // 2 + 1
+
+    def voter(self, node_id: int) -> Voter | None:
+        """The voter of that id."""
+        return next((voter for voter in self.voters if voter.key.id == node_id), None)
+
+    def has(self, key: ReplicaKey) -> bool:
+        """Whether this replica, with this disk, is a voter."""
+        voter = self.voter(key.id)
+        return voter is not None and voter.key.fits(key)
+
+    def others(self, key: ReplicaKey) -> list[Voter]:
+        """All voters but this one."""
+        return [voter for voter in self.voters if not voter.key.fits(key)]
+
+    def with_voter(self, voter: Voter) -> "Quorum":
+        """The same with this voter, which takes the place of one with its id."""
+        return Quorum.of([*(v for v in self.voters if v.key.id != voter.key.id), voter], self.kraft_version)
+
+    def without(self, key: ReplicaKey) -> "Quorum":
+        """The same without this voter."""
+        return Quorum.of([v for v in self.voters if not v.key.fits(key)], self.kraft_version)
+
+
+class VoterHistory:
+    """Which quorum holds at which offset: the newest entry holds now."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, configured: Quorum) -> None:
+        self._entries: list[tuple[int, Quorum]] = [(CONFIGURED, configured)]
+
+    @property
+    def latest(self) -> Quorum:
+        """The quorum that holds now, whether its record is committed or not."""
+        return self._entries[-1][1]
+
+    @property
+    def latest_offset(self) -> int:
+        """The offset of the record that named it, or `CONFIGURED`."""
+        return self._entries[-1][0]
+
+    def at(self, end_offset: int) -> Quorum:
+        """The quorum that the records before `end_offset` name: what a snapshot that ends there has to say."""
+        return next(quorum for offset, quorum in reversed(self._entries) if offset < max(end_offset, 0))
+
+    def add(self, offset: int, quorum: Quorum) -> None:
+        """The record at `offset` names this quorum."""
+        assert offset >= self.latest_offset, "the log grows at its end"
+        if offset == self.latest_offset:
+            self._entries.pop()
+        self._entries.append((offset, quorum))
+
+    def cut(self, end_offset: int) -> None:
+        """The log was cut: what stood at `end_offset` or behind it never held."""
+        while len(self._entries) > 1 and self._entries[-1][0] >= end_offset:
+            self._entries.pop()
+
+    def start_at(self, end_offset: int, quorum: Quorum) -> None:
+        """A snapshot took the place of the log, and names this quorum."""
+        self._entries = [(end_offset - 1 if end_offset else CONFIGURED, quorum)]
+
+    def forget_before(self, start_offset: int) -> None:
+        """The log begins at `start_offset` now: older entries than the one that held there are not needed."""
+        while len(self._entries) > 1 and self._entries[1][0] < start_offset:
+            self._entries.pop(0)
