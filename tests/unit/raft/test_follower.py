@@ -1,0 +1,144 @@
+import pytest
+from tests.simulation.memory import MemoryLog
+from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
+
+from penstock.protocol.errors import ErrorCode
+from penstock.raft.campaign import Prospective
+from penstock.raft.effects import ANY_SERVER, Effect, Flush
+from penstock.raft.follower import Follower, Observer
+from penstock.raft.machine import Raft
+from penstock.raft.ports import EpochEnd, SnapshotId
+from penstock.raft.replica import InconsistentLogError
+from penstock.raft.requests import BeginEpoch, EndEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
+from penstock.raft.voters import DYNAMIC_VOTERS, Quorum
+
+EPOCH = 5
+
+
+def follower(*epochs: int) -> tuple[Raft, Fetch]:
+    """Node 1 follows node 2, and this is its first fetch."""
+    raft = raft_of(1, quorum(1, 2, 3), log_of(*epochs))
+    raft.start(0)
+    if epochs:
+        raft.flushed(0)
+    return raft, fetched(raft.begin_epoch_received(BeginEpoch(EPOCH, 2, voter(1).key), "token", 0))
+
+
+def fetched(effects: list[Effect]) -> Fetch:
+    ((_, request),) = sent(effects)
+    assert isinstance(request, Fetch)
+    return request
+
+
+def records(log: MemoryLog, offset: int) -> bytes:
+    return log.read(offset, 1 << 20)
+
+
+def good(high_watermark: int = 0, records: bytes = b"", **more: object) -> FetchAnswer:
+    return FetchAnswer(ErrorCode.NONE, 2, EPOCH, high_watermark, 0, records, **more)  # type: ignore[arg-type]
+
+
+def test_it_fetches_on_only_when_its_disk_has_what_it_fetched() -> None:
+    raft, first = follower(1)
+    effects = raft.fetch_answered(2, first, good(1, records(log_of(1, 2, 4), 1)), 10)
+    assert Flush() in effects
+    assert sent(effects) == []
+    second = fetched(raft.flushed(20))
+    assert (second.offset, second.last_epoch, second.high_watermark) == (3, 4, 1)
+
+
+def test_the_high_watermark_does_not_pass_its_log() -> None:
+    raft, first = follower(1)
+    raft.fetch_answered(2, first, good(9, records(log_of(1, 2), 1)), 10)
+    assert raft.high_watermark == 2
+
+
+def test_a_late_answer_is_ignored() -> None:
+    raft, first = follower(1)
+    assert raft.request_failed(2, first, 5) == []
+    assert raft.fetch_answered(2, first, good(1, records(log_of(1, 2), 1)), 10) == []
+    assert raft.replica.log.end_offset == 1
+    assert fetched(raft.tick(25)) == first
+
+
+def test_damaged_records_are_fetched_again() -> None:
+    raft, first = follower(1)
+    for damaged in (records(log_of(1, 2, 2), 2), records(log_of(1, 9), 1), b"\xff" * 100):
+        raft.fetch_answered(2, first, good(1, damaged), 10)
+        assert raft.replica.log.end_offset == 1
+        first = fetched(raft.tick(raft.deadline_ms))
+
+
+def test_it_cuts_where_the_logs_part() -> None:
+    raft, first = follower(1, 1, 2, 2, 4)
+    second = fetched(raft.fetch_answered(2, first, good(diverging=EpochEnd(3, 4)), 10))
+    assert (second.offset, second.last_epoch) == (4, 2)
+    third = fetched(raft.fetch_answered(2, second, good(diverging=EpochEnd(1, 1)), 10))
+    assert (third.offset, third.last_epoch) == (1, 1)
+
+
+def test_it_stops_rather_than_forget_what_is_committed() -> None:
+    raft, first = follower(1, 1, 2)
+    second = fetched(raft.fetch_answered(2, first, good(3), 10))
+    with pytest.raises(InconsistentLogError):
+        raft.fetch_answered(2, second, good(diverging=EpochEnd(1, 1)), 20)
+
+
+def test_a_silent_leader_loses_its_follower() -> None:
+    raft, first = follower(1)
+    raft.request_failed(2, first, 0)
+    raft.tick(1999)
+    assert isinstance(raft.role, Follower)
+    raft.tick(2000)
+    assert isinstance(raft.role, Prospective)
+
+
+@pytest.mark.parametrize(
+    ("successors", "patience_ms"), [((1, 3), 0), ((3, 1), 500), ((3, 4, 5, 1), 500), ((3, 4, 1, 5), 250)]
+)
+def test_successors_stand_in_their_order(successors: tuple[int, ...], patience_ms: int) -> None:
+    raft, _ = follower(1)
+    raft.end_epoch_received(EndEpoch(EPOCH, 2, tuple(voter(node).key for node in successors)), "token", 100)
+    assert isinstance(raft.role, Prospective) == (patience_ms == 0)
+    raft.tick(100 + patience_ms)
+    assert isinstance(raft.role, Prospective)
+
+
+def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
+    raft, first = follower()
+    ((_, request),) = sent(raft.fetch_answered(2, first, good(snapshot=SnapshotId(9, 3)), 10))
+    assert isinstance(request, FetchSnapshot)
+    gone = FetchSnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, 2, EPOCH, request.snapshot)
+    assert fetched(raft.fetch_snapshot_answered(2, request, gone, 20)).offset == 0
+
+
+def test_an_observer_without_voters_asks_a_bootstrap_server() -> None:
+    raft = raft_of(9, Quorum((), DYNAMIC_VOTERS))
+    ((to, _),) = sent(raft.start(0))
+    assert to == ANY_SERVER
+    assert isinstance(raft.role, Observer)
+
+
+def test_an_observer_of_a_silent_leader_asks_around_but_comes_back_to_it() -> None:
+    raft = raft_of(9, quorum(1, 2, 3))
+    raft.start(0)
+    raft.begin_epoch_received(BeginEpoch(EPOCH, 7, voter(9).key), "token", 0)
+    asked = []
+    for _ in range(6):
+        raft.replica.role.fetching.failed(3000)  # type: ignore[attr-defined]
+        ((to, _),) = sent(raft.tick(raft.deadline_ms))
+        asked.append(to)
+    assert asked.count(7) == 3
+
+
+def test_voters_that_are_cut_from_the_log_never_were_any() -> None:
+    log = log_of(1, 1)
+    add_voters(log, 1, 2, 3, 4)
+    raft = raft_of(4, quorum(1, 2, 3), log)
+    raft.start(0)
+    raft.flushed(0)
+    first = fetched(raft.begin_epoch_received(BeginEpoch(EPOCH, 2, voter(4).key), "token", 0))
+    assert isinstance(raft.role, Follower)
+    raft.fetch_answered(2, first, good(diverging=EpochEnd(1, 2)), 10)
+    assert isinstance(raft.role, Observer)
+    assert raft.quorum.ids == [1, 2, 3]

@@ -1,0 +1,139 @@
+"""What is written and read again is the same, through the bytes of the newest version of each message."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.raft.replicas import quorum
+
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.vote import VoteRequest
+from penstock.protocol.schema import Message
+from penstock.raft import kafka_answers as answers
+from penstock.raft import kafka_requests as requests
+from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.ports import EpochEnd, SnapshotId
+from penstock.raft.requests import (
+    AddVoter,
+    BeginEpoch,
+    BeginEpochAnswer,
+    EndEpoch,
+    EndEpochAnswer,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    RemoveVoter,
+    UpdateVoter,
+    UpdateVoterAnswer,
+    Vote,
+    VoteAnswer,
+    VoterChangeAnswer,
+)
+from penstock.raft.voters import Endpoint, ReplicaKey, Voter
+
+CLUSTER = "cluster"
+ONE, TWO = ReplicaKey(1, UUID(int=11)), ReplicaKey(2, UUID(int=22))
+HERE = (Endpoint("CONTROLLER", "host", 9093),)
+FENCED = ErrorCode.FENCED_LEADER_EPOCH
+
+
+def through_bytes(message: Message, version: int) -> Any:
+    return decode(type(message), version, encode(message, version))[0]
+
+
+REQUESTS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] = [
+    (Vote(7, ONE, TWO, 5, 99, True), lambda r: requests.write_vote(r, CLUSTER),
+     lambda m: requests.read_vote(m, CLUSTER, TWO), 2),
+    (BeginEpoch(7, 1, TWO), lambda r: requests.write_begin_epoch(r, CLUSTER, HERE),
+     lambda m: requests.read_begin_epoch(m, CLUSTER, TWO), 1),
+    (EndEpoch(7, 1, (TWO, ONE)), lambda r: requests.write_end_epoch(r, CLUSTER, HERE),
+     lambda m: requests.read_end_epoch(m, CLUSTER), 1),
+    (Fetch(7, TWO, 99, 5, 90, 500, 1000), lambda r: requests.write_fetch(r, CLUSTER),
+     lambda m: requests.read_fetch(m, CLUSTER), 18),
+    (FetchSnapshot(7, TWO, SnapshotId(50, 4), 3, 1000), lambda r: requests.write_fetch_snapshot(r, CLUSTER),
+     lambda m: requests.read_fetch_snapshot(m, CLUSTER), 1),
+    (AddVoter(TWO, HERE, False, 1234), lambda r: requests.write_add_voter(r, CLUSTER),
+     lambda m: requests.read_add_voter(m, CLUSTER), 1),
+    (RemoveVoter(TWO), lambda r: requests.write_remove_voter(r, CLUSTER),
+     lambda m: requests.read_remove_voter(m, CLUSTER), 0),
+    (UpdateVoter(7, Voter(TWO, HERE, 0, 1)), lambda r: requests.write_update_voter(r, CLUSTER),
+     lambda m: requests.read_update_voter(m, CLUSTER), 0),
+]  # fmt: skip
+
+ANSWERS: list[tuple[Any, Callable[[Any], Message], Callable[[Any], Any], int]] = [
+    (VoteAnswer(ErrorCode.NONE, None, 7, True), answers.write_vote_answer, answers.read_vote_answer, 2),
+    (VoteAnswer(FENCED, 0, 7), answers.write_vote_answer, answers.read_vote_answer, 2),
+    (BeginEpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer, answers.read_begin_epoch_answer, 1),
+    (EndEpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer, answers.read_end_epoch_answer, 1),
+    (FetchAnswer(ErrorCode.NONE, 1, 7, 90, 10, b"records"), answers.write_fetch_answer, answers.read_fetch_answer, 18),
+    (FetchAnswer(ErrorCode.NONE, 1, 7, 90, 10, diverging=EpochEnd(0, 4)), answers.write_fetch_answer,
+     answers.read_fetch_answer, 18),
+    (FetchAnswer(ErrorCode.NONE, 1, 7, 90, 10, snapshot=SnapshotId(4, 2)), answers.write_fetch_answer,
+     answers.read_fetch_answer, 18),
+    (FetchSnapshotAnswer(ErrorCode.NONE, 1, 7, SnapshotId(4, 2), 1000, 30, b"piece"),
+     answers.write_fetch_snapshot_answer, answers.read_fetch_snapshot_answer, 1),
+    (UpdateVoterAnswer(FENCED, 2, 7), answers.write_update_voter_answer, answers.read_update_voter_answer, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "write", "read", "version"), [*REQUESTS, *ANSWERS], ids=lambda value: None)
+def test_round_trip(item: Any, write: Callable[[Any], Message], read: Callable[[Any], Any], version: int) -> None:
+    assert read(through_bytes(write(item), version)) == item
+
+
+def test_old_versions_of_vote() -> None:
+    message = requests.write_vote(Vote(7, ONE, TWO, 5, 99, True), CLUSTER)
+    assert requests.read_vote(through_bytes(message, 1), CLUSTER, TWO) == Vote(7, ONE, TWO, 5, 99, False)
+    nameless = Vote(7, ReplicaKey(1), ReplicaKey(2), 5, 99)
+    assert requests.read_vote(through_bytes(message, 0), CLUSTER, TWO) == nameless
+
+
+def test_old_version_of_end_quorum_epoch() -> None:
+    message = through_bytes(requests.write_end_epoch(EndEpoch(7, 1, (TWO, ONE)), CLUSTER, HERE), 0)
+    assert requests.read_end_epoch(message, CLUSTER) == EndEpoch(7, 1, (ReplicaKey(2), ReplicaKey(1)))
+
+
+def test_old_version_of_fetch_names_the_topic_and_wants_no_high_watermark() -> None:
+    message = through_bytes(requests.write_fetch(Fetch(7, TWO, 99, 5, 90, 500, 1000), CLUSTER), 12)
+    read = requests.read_fetch(message, CLUSTER)
+    assert (read.replica, read.offset, read.high_watermark) == (ReplicaKey(2), 99, (1 << 63) - 1)
+
+
+def test_another_cluster_and_another_partition_are_refused() -> None:
+    message = requests.write_vote(Vote(7, ONE, TWO, 5, 99), CLUSTER)
+    with pytest.raises(KafkaError) as refused:
+        requests.read_vote(message, "other", TWO)
+    assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    message.topics[0].topic_name = "flights"
+    with pytest.raises(KafkaError) as refused:
+        requests.read_vote(message, CLUSTER, TWO)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(KafkaError) as refused:
+        requests.read_vote(VoteRequest(), CLUSTER, TWO)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_an_error_of_the_whole_request_is_raised() -> None:
+    message = answers.write_vote_answer(VoteAnswer(ErrorCode.NONE, None, 7, True))
+    message.error_code = ErrorCode.INCONSISTENT_CLUSTER_ID
+    with pytest.raises(KafkaError):
+        answers.read_vote_answer(message)
+    message.error_code, message.topics[0].partitions[0].error_code = 0, 9999
+    assert answers.read_vote_answer(message).error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_voter_changes_and_descriptions_are_told() -> None:
+    refused = VoterChangeAnswer(ErrorCode.DUPLICATE_VOTER, "why")
+    for message in (answers.write_add_voter_answer(refused), answers.write_remove_voter_answer(refused)):
+        read = through_bytes(message, 0)
+        assert (read.error_code, read.error_message) == (ErrorCode.DUPLICATE_VOTER, "why")
+    voters = tuple(ReplicaDescription(voter.key, 5, 100, 90) for voter in quorum(1, 2).voters)
+    seen = ReplicaDescription(ReplicaKey(9), 3, 80, -1)
+    written = answers.write_description(QuorumDescription(1, 7, 5, voters, (seen,), quorum(1, 2)))
+    partition = through_bytes(written, 2).topics[0].partitions[0]
+    assert [state.replica_id for state in partition.current_voters] == [1, 2]
+    assert [(state.replica_id, state.last_caught_up_timestamp) for state in partition.observers] == [(9, -1)]
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 7, 5)

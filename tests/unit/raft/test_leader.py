@@ -1,0 +1,285 @@
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.raft.replicas import answered, elect, log_of, quorum, raft_of, sent, voter
+
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.effects import Commit, Effect, Flush, Reply
+from penstock.raft.leader import Leader
+from penstock.raft.machine import Raft
+from penstock.raft.ports import EpochEnd
+from penstock.raft.requests import (
+    AddVoter,
+    AskVersions,
+    AskVersionsAnswer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    RemoveVoter,
+    UpdateVoter,
+    UpdateVoterAnswer,
+    VoterChangeAnswer,
+)
+from penstock.raft.resigned import Resigned
+from penstock.raft.voters import Endpoint, Voter
+
+
+def leader(*ids: int, epochs: tuple[int, ...] = ()) -> tuple[Raft, int]:
+    """Node 1 leads, its own disk is up to date; and the time."""
+    raft = raft_of(1, quorum(*ids), log_of(*epochs))
+    raft.start(0)
+    if epochs:
+        raft.flushed(0)
+    now_ms = elect(raft)
+    raft.flushed(now_ms)
+    return raft, now_ms
+
+
+def fetch(raft: Raft, node_id: int, offset: int, now_ms: int, **more: Any) -> list[Effect]:
+    log = raft.replica.log
+    last_epoch = log.epoch_at(offset - 1) if 0 < offset <= log.end_offset else 0
+    request = Fetch(raft.epoch, voter(node_id).key, offset, last_epoch, raft.high_watermark, 500, 1 << 20)
+    return raft.fetch_received(replace(request, **more), f"fetch of {node_id}", now_ms)
+
+
+def batch(text: str = "x") -> bytearray:
+    return encode_batch([Record(timestamp_ms=0, value=text.encode())])
+
+
+def commit_start(raft: Raft, now_ms: int) -> None:
+    """The first follower has the record that begins the epoch."""
+    fetch(raft, 2, raft.replica.log.end_offset, now_ms)
+    assert raft.high_watermark == raft.replica.log.end_offset
+
+
+def test_a_majority_commits_and_the_leader_counts_only_with_its_disk() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    assert Flush() in raft.append(batch(), raft.epoch, now_ms)
+    end = raft.replica.log.end_offset
+    assert Commit(end) not in fetch(raft, 2, end, now_ms)
+    assert Commit(end) in raft.flushed(now_ms)
+
+
+def test_one_flush_runs_at_a_time() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    assert Flush() in raft.append(batch(), raft.epoch, now_ms)
+    assert Flush() not in raft.append(batch(), raft.epoch, now_ms)
+    assert Flush() in raft.flushed(now_ms)
+    assert Flush() not in raft.flushed(now_ms)
+
+
+def test_records_of_older_epochs_are_committed_by_one_of_its_own_only() -> None:
+    raft, now_ms = leader(1, 2, 3, epochs=(1, 1, 1))
+    fetch(raft, 2, 3, now_ms)
+    assert raft.high_watermark == 0
+    fetch(raft, 2, raft.replica.log.end_offset, now_ms)
+    assert raft.high_watermark == raft.replica.log.end_offset
+
+
+def test_a_fetch_waits_for_records_and_no_longer_than_it_wants() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    for node_id in (2, 3):
+        assert fetch(raft, node_id, raft.replica.log.end_offset, now_ms) == []
+    found = [effect for effect in raft.append(batch(), raft.epoch, now_ms) if isinstance(effect, Reply)]
+    assert {effect.token for effect in found} == {"fetch of 2", "fetch of 3"}
+    end = raft.replica.log.end_offset
+    assert fetch(raft, 3, end, now_ms, high_watermark=end) == []
+    assert not [effect for effect in raft.tick(now_ms + 499) if isinstance(effect, Reply)]
+    (late,) = (effect for effect in raft.tick(now_ms + 500) if isinstance(effect, Reply))
+    assert isinstance(late.answer, FetchAnswer)
+    assert (late.answer.error, late.answer.records) == (ErrorCode.NONE, b"")
+
+
+def test_only_the_last_fetch_of_a_replica_waits() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    end = raft.replica.log.end_offset
+    assert len(fetch(raft, 3, end, now_ms)) == 0
+    assert len(fetch(raft, 3, end, now_ms)) == 1
+
+
+def test_where_logs_part_is_told_by_the_epoch() -> None:
+    raft, now_ms = leader(1, 2, 3, epochs=(1, 1, 4, 4, 6))
+    answer = answered(fetch(raft, 2, 4, now_ms, last_epoch=5))
+    assert isinstance(answer, FetchAnswer)
+    assert answer.diverging == EpochEnd(4, 4)
+    answer = answered(fetch(raft, 2, 9, now_ms, last_epoch=6))
+    assert isinstance(answer, FetchAnswer)
+    assert answer.diverging == EpochEnd(6, 5)
+
+
+@pytest.mark.parametrize(
+    ("epochs_later", "error"), [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_fetch_of_another_epoch_is_refused(epochs_later: int, error: ErrorCode) -> None:
+    raft, now_ms = leader(1, 2, 3)
+    answer = answered(fetch(raft, 2, 0, now_ms, epoch=raft.epoch + epochs_later))
+    assert isinstance(answer, FetchAnswer)
+    assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, raft.epoch)
+
+
+def test_a_leader_that_hears_no_majority_resigns() -> None:
+    raft, now_ms = leader(1, 2, 3, 4, 5)
+    fetch(raft, 2, 0, now_ms + 2000)
+    raft.tick(now_ms + 2999)
+    assert isinstance(raft.role, Leader)
+    effects = raft.tick(now_ms + 3000)
+    assert isinstance(raft.role, Resigned), "two of five are not enough"
+    ends = [request for _, request in sent(effects)]
+    assert ends == [EndEpoch(raft.epoch, 1, tuple(voter(node).key for node in (2, 3, 4, 5)))] * 4
+
+
+def test_those_who_wait_are_told_when_the_leader_goes() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    for node_id in (2, 3):
+        fetch(raft, node_id, raft.replica.log.end_offset, now_ms)
+    effects = raft.begin_epoch_received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
+    refused = [e.answer for e in effects if isinstance(e, Reply) and isinstance(e.answer, FetchAnswer)]
+    assert [(answer.error, answer.leader_id, answer.epoch) for answer in refused] == [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 9)
+    ] * 2
+
+
+def test_an_append_needs_the_leader_of_the_epoch_and_whole_batches() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    with pytest.raises(KafkaError) as refused:
+        raft.append(batch(), raft.epoch - 1, now_ms)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    end = raft.replica.log.end_offset
+    for broken in (batch()[:-1], bytearray()):
+        with pytest.raises(DecodeError):
+            raft.append(broken, raft.epoch, now_ms)
+    assert raft.replica.log.end_offset == end
+
+
+def test_silent_voters_are_reminded() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    fetch(raft, 2, 0, now_ms)
+    reminded = sent(raft.tick(now_ms + 1000))
+    assert reminded == [(2, BeginEpoch(raft.epoch, 1, voter(2).key)), (3, BeginEpoch(raft.epoch, 1, voter(3).key))]
+    fetch(raft, 2, 0, now_ms + 1500)
+    assert [to for to, _ in sent(raft.tick(now_ms + 2000))] == [3]
+
+
+# Voters.
+
+
+def ask_to_add(raft: Raft, node_id: int, now_ms: int, **more: bool) -> AskVersions:
+    request = AddVoter(voter(node_id).key, (Endpoint("CONTROLLER", "host", 9093),), **more)
+    ((to, question),) = sent(raft.add_voter_received(request, "administrator", now_ms))
+    assert isinstance(question, AskVersions)
+    assert to == node_id
+    return question
+
+
+def said(effects: list[Effect]) -> VoterChangeAnswer | None:
+    found = [effect.answer for effect in effects if isinstance(effect, Reply) and effect.token == "administrator"]
+    assert all(isinstance(answer, VoterChangeAnswer) for answer in found)
+    return found[0] if found else None  # type: ignore[return-value]
+
+
+def error_of(effects: list[Effect]) -> ErrorCode:
+    answer = said(effects)
+    assert answer is not None
+    return answer.error
+
+
+def test_a_caught_up_observer_becomes_a_voter_when_that_is_committed() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    fetch(raft, 4, raft.replica.log.end_offset, now_ms)
+    question = ask_to_add(raft, 4, now_ms)
+    effects = raft.versions_answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
+    assert said(effects) is None
+    assert raft.quorum.ids == [1, 2, 3, 4]
+    raft.flushed(now_ms)
+    end = raft.replica.log.end_offset
+    assert said(fetch(raft, 2, end, now_ms)) is None, "two of four"
+    assert error_of(fetch(raft, 3, end, now_ms)) is ErrorCode.NONE
+
+
+def test_who_does_not_wait_for_the_commit_is_told_at_once() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    fetch(raft, 4, raft.replica.log.end_offset, now_ms)
+    question = ask_to_add(raft, 4, now_ms, ack_when_committed=False)
+    effects = raft.versions_answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
+    assert error_of(effects) is ErrorCode.NONE
+    removal = raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    assert error_of(removal) is ErrorCode.REQUEST_TIMED_OUT, "the change is still under way"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (AskVersionsAnswer(ErrorCode.NONE, 0, 0), ErrorCode.INVALID_REQUEST),
+        (AskVersionsAnswer(ErrorCode.REQUEST_TIMED_OUT), ErrorCode.REQUEST_TIMED_OUT),
+        (AskVersionsAnswer(ErrorCode.NONE, 0, 1), ErrorCode.REQUEST_TIMED_OUT),
+    ],
+    ids=["too old", "silent", "not caught up"],
+)
+def test_a_replica_that_cannot_follow_is_not_added(answer: AskVersionsAnswer, error: ErrorCode) -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    question = ask_to_add(raft, 4, now_ms)
+    assert error_of(raft.versions_answered(4, question, answer, now_ms)) is error
+    assert raft.quorum.ids == [1, 2, 3]
+
+
+def test_changes_of_voters_are_refused_with_a_reason() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    removal = RemoveVoter(voter(3).key)
+    early = raft.remove_voter_received(removal, "administrator", now_ms)
+    assert error_of(early) is ErrorCode.REQUEST_TIMED_OUT, "nothing is committed in this epoch"
+    commit_start(raft, now_ms)
+    twice = raft.add_voter_received(AddVoter(voter(3).key), "administrator", now_ms)
+    assert error_of(twice) is ErrorCode.DUPLICATE_VOTER
+    unknown = raft.remove_voter_received(RemoveVoter(voter(7).key), "administrator", now_ms)
+    assert error_of(unknown) is ErrorCode.VOTER_NOT_FOUND
+    assert said(raft.remove_voter_received(removal, "administrator", now_ms)) is None
+    assert raft.quorum.ids == [1, 2]
+
+
+def test_the_last_voter_stays() -> None:
+    raft = raft_of(1, quorum(1))
+    raft.start(0)
+    raft.tick(0)
+    raft.flushed(0)
+    removal = raft.remove_voter_received(RemoveVoter(voter(1).key), "administrator", 0)
+    assert error_of(removal) is ErrorCode.INVALID_REQUEST
+
+
+def test_who_waits_for_a_change_is_told_when_it_takes_too_long_and_when_the_leader_goes() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    effects = raft.begin_epoch_received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
+    assert error_of(effects) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    for later_ms in range(now_ms, now_ms + 30_000, 1000):
+        fetch(raft, 2, 0, later_ms)
+    assert error_of(raft.tick(now_ms + 30_000)) is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_voter_corrects_what_the_log_says_about_it() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    moved = Voter(voter(2).key, (Endpoint("CONTROLLER", "elsewhere", 1),))
+    assert sent(raft.update_voter_received(UpdateVoter(raft.epoch, moved), "update", now_ms)) == []
+    assert raft.quorum.voter(2) == moved
+    raft.flushed(now_ms)
+    effects = fetch(raft, 2, raft.replica.log.end_offset, now_ms)
+    assert Reply("update", UpdateVoterAnswer(ErrorCode.NONE, 1, raft.epoch)) in effects
+    stranger = replace(moved, key=replace(moved.key, directory_id=UUID(int=77)))
+    answer = answered(raft.update_voter_received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
+    assert isinstance(answer, UpdateVoterAnswer)
+    assert answer.error is ErrorCode.VOTER_NOT_FOUND

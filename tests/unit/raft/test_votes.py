@@ -1,0 +1,182 @@
+from dataclasses import replace
+from uuid import UUID
+
+from tests.unit.raft.replicas import add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
+
+from penstock.protocol.errors import ErrorCode
+from penstock.raft.campaign import Candidate, Prospective, Unattached, Voted
+from penstock.raft.effects import ElectionState, Persist, Reply
+from penstock.raft.leader import Leader
+from penstock.raft.machine import Raft
+from penstock.raft.requests import BeginEpoch, Vote, VoteAnswer
+from penstock.raft.resigned import Resigned
+from penstock.raft.voters import ReplicaKey
+
+ASKED = Vote(epoch=5, candidate=voter(2).key, voter=voter(1).key, last_epoch=3, end_offset=3)
+
+
+def started(*epochs: int) -> Raft:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(*epochs))
+    raft.start(0)
+    if epochs:
+        raft.flushed(0)
+    return raft
+
+
+def vote(raft: Raft, request: Vote) -> VoteAnswer:
+    answer = answered(raft.vote_received(request, "token", 10))
+    assert isinstance(answer, VoteAnswer)
+    return answer
+
+
+def test_a_vote_is_persisted_before_it_is_given() -> None:
+    effects = started(1, 1, 3).vote_received(ASKED, "token", 10)
+    assert effects[0] == Persist(ElectionState(5, None, ASKED.candidate))
+    assert effects[-1] == Reply("token", VoteAnswer(ErrorCode.NONE, None, 5, granted=True))
+    assert sum(isinstance(effect, Persist) for effect in effects) == 1, "one write is enough"
+
+
+def test_one_vote_in_an_epoch_given_again_to_the_same() -> None:
+    raft = started(1, 1, 3)
+    assert vote(raft, ASKED).granted
+    assert vote(raft, ASKED).granted
+    assert not vote(raft, replace(ASKED, candidate=voter(3).key)).granted
+    assert isinstance(raft.role, Voted)
+
+
+def test_a_vote_survives_a_restart() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(5, None, voter(3).key))
+    raft.start(0)
+    assert not vote(raft, ASKED).granted
+    assert vote(raft, replace(ASKED, candidate=voter(3).key)).granted
+
+
+def test_a_candidate_needs_a_log_that_is_as_good() -> None:
+    assert not vote(started(1, 1, 3, 3), ASKED).granted, "longer"
+    assert not vote(started(4), ASKED).granted, "of a later epoch"
+    assert vote(started(1, 1, 1, 1), ASKED).granted, "of an older epoch, however long"
+
+
+def test_a_vote_for_an_old_epoch_is_fenced() -> None:
+    raft = started()
+    raft.begin_epoch_received(BeginEpoch(6, 3, voter(1).key), "token", 1)
+    assert vote(raft, ASKED) == VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
+
+
+def test_a_vote_is_for_the_replica_that_has_the_directory() -> None:
+    stranger = ReplicaKey(1, UUID(int=99))
+    assert vote(started(), replace(ASKED, voter=stranger)).error is ErrorCode.INVALID_VOTER_KEY
+    assert vote(started(), replace(ASKED, voter=ReplicaKey(1))).granted, "older candidates do not know the directory"
+
+
+def test_a_vote_that_cannot_be_is_invalid() -> None:
+    assert vote(started(), replace(ASKED, last_epoch=5)).error is ErrorCode.INVALID_REQUEST
+    assert vote(started(), replace(ASKED, end_offset=-1)).error is ErrorCode.INVALID_REQUEST
+    assert vote(started(), replace(ASKED, last_epoch=5, pre_vote=True)).granted
+
+
+def test_a_pre_vote_binds_nobody() -> None:
+    raft = started()
+    effects = raft.vote_received(replace(ASKED, epoch=0, last_epoch=0, pre_vote=True), "token", 10)
+    assert effects == [Reply("token", VoteAnswer(ErrorCode.NONE, None, 0, granted=True))]
+    assert isinstance(raft.role, Unattached)
+
+
+def test_an_observer_votes_when_it_is_asked_as_a_voter() -> None:
+    raft = raft_of(1, quorum(2, 3))
+    raft.start(0)
+    assert vote(raft, ASKED).granted
+
+
+def test_answers_to_another_question_do_not_count() -> None:
+    raft = started()
+    now_ms = raft.deadline_ms
+    (_, pre_vote), _ = sent(raft.tick(now_ms))
+    assert isinstance(pre_vote, Vote)
+    yes = VoteAnswer(ErrorCode.NONE, None, 0, granted=True)
+    raft.vote_answered(2, pre_vote, yes, now_ms)
+    assert isinstance(raft.role, Candidate)
+    raft.vote_answered(3, pre_vote, yes, now_ms)
+    assert isinstance(raft.role, Candidate), "a pre-vote is no vote"
+
+
+def test_a_voter_too_old_for_pre_votes_does_not_stop_an_election() -> None:
+    raft = started()
+    now_ms = raft.deadline_ms
+    (_, pre_vote), _ = sent(raft.tick(now_ms))
+    assert isinstance(pre_vote, Vote)
+    raft.vote_answered(2, pre_vote, VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, 0), now_ms)
+    assert isinstance(raft.role, Candidate)
+
+
+def test_a_candidate_that_is_refused_stands_back_before_it_asks_again() -> None:
+    raft = started()
+    now_ms = raft.deadline_ms
+    (_, pre_vote), _ = sent(raft.tick(now_ms))
+    assert isinstance(pre_vote, Vote)
+    votes = sent(raft.vote_answered(2, pre_vote, VoteAnswer(ErrorCode.NONE, None, 0, True), now_ms))
+    for to, request in votes:
+        assert isinstance(request, Vote)
+        raft.vote_answered(to, request, VoteAnswer(ErrorCode.NONE, None, 1), now_ms)
+    assert isinstance(raft.role, Candidate)
+    assert now_ms < raft.deadline_ms <= now_ms + 1000
+    assert raft.tick(raft.deadline_ms - 1) == []
+    raft.tick(raft.deadline_ms)
+    assert isinstance(raft.role, Prospective)
+
+
+def test_who_voted_for_itself_before_a_restart_does_not_go_on_as_a_candidate() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(5, None, voter(1).key))
+    raft.start(0)
+    assert isinstance(raft.role, Voted)
+
+
+def test_a_leader_comes_back_resigned() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(5), ElectionState(5, 1, voter(1).key))
+    raft.start(0)
+    assert isinstance(raft.role, Resigned)
+    assert raft.leader_id is None
+    raft.tick(raft.deadline_ms)
+    while isinstance(raft.role, Resigned):
+        raft.tick(raft.deadline_ms)
+    assert (type(raft.role), raft.epoch) == (Unattached, 6)
+
+
+def test_the_only_voter_has_its_vote_on_the_disk_before_it_leads() -> None:
+    raft = raft_of(1, quorum(1))
+    effects = raft.start(0)
+    assert Persist(ElectionState(1, None, voter(1).key)) in effects
+    assert raft.replica.log.end_offset == 0
+    raft.tick(raft.deadline_ms)
+    assert isinstance(raft.role, Leader)
+
+
+def test_a_voter_whose_removal_is_not_known_to_be_committed_stands_but_does_not_count_itself() -> None:
+    log = log_of(1, 1)
+    add_voters(log, 2, 3)
+    raft = raft_of(1, quorum(1, 2, 3), log)
+    raft.start(0)
+    requests = sent(raft.tick(raft.deadline_ms))
+    assert [to for to, _ in requests] == [2, 3]
+    (_, request), _ = requests
+    assert isinstance(request, Vote)
+    raft.vote_answered(2, request, VoteAnswer(ErrorCode.NONE, None, 1, True), raft.deadline_ms)
+    assert isinstance(raft.role, Prospective), "one of two is no majority"
+
+
+def test_elections_are_drawn_from_one_to_two_time_outs() -> None:
+    drawn = []
+    for _ in range(200):
+        raft = started()
+        for _ in range(3):
+            raft.vote_received(replace(ASKED, epoch=raft.epoch + 5), "token", 0)
+            drawn.append(raft.deadline_ms)
+    assert min(drawn) >= 1000
+    assert max(drawn) < 2000
+
+
+def test_a_newly_elected_leader_says_so_in_its_log() -> None:
+    raft = started(1, 1)
+    elect(raft)
+    assert isinstance(raft.role, Leader)
+    assert raft.replica.log.last_epoch == raft.epoch == 2
