@@ -20,7 +20,6 @@ word `quietly` a command tells nothing but who leads.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -266,11 +265,6 @@ class RaftLecture:
         request = ask.RemoveVoter(key)
         effects = self._raft(leader).remove_voter_received(request, "administrator", self.now_ms)
         yield from self.carry_out(self.nodes[int(leader)], effects)
-
-    def do_update(self, node: str) -> Iterator[str]:
-        replica = self._raft(node).replica
-        replica.local = replace(replica.local, min_kraft_version=DYNAMIC_VOTERS)
-        yield from ()
 
     def do_describe(self, node: str) -> Iterator[str]:
         try:

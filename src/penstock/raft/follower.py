@@ -115,11 +115,12 @@ class Fetching:
 
     def _append(self, records: bytes, now_ms: int) -> None:
         replica = self._replica
-        expected, end = replica.log.end_offset, 0
+        expected, epoch, end = replica.log.end_offset, replica.log.last_epoch, 0
         for position, header in batches_in(records):
-            if header.base_offset != expected or header.partition_leader_epoch > replica.epoch:
+            if header.base_offset != expected or not epoch <= header.partition_leader_epoch <= replica.epoch:
                 raise DecodeError(f"a batch at {header.base_offset} of epoch {header.partition_leader_epoch}")
-            expected, end = header.last_offset + 1, position + header.size_in_bytes
+            expected, epoch = header.last_offset + 1, header.partition_leader_epoch
+            end = position + header.size_in_bytes
         if end:
             quorum = replica.quorum
             replica.append(records[:end], now_ms)

@@ -197,6 +197,10 @@ class Leader(Role):
         if request.epoch != replica.epoch:
             super().fetch_received(request, token, now_ms)
             return
+        if min(request.replica.id, request.offset, request.last_epoch) < 0:
+            invalid = FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch)
+            replica.out.append(Reply(token, invalid))
+            return
         if self._redirect(request, token, now_ms):
             return
         progress = self._heard(request.replica, now_ms)

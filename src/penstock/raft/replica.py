@@ -138,17 +138,15 @@ class Replica:
 
     def start(self, now_ms: int) -> None:
         """Read what the disk holds and take up the role that fits it."""
-        snapshot = self.snapshots.latest
+        snapshot, start_offset = self.snapshots.latest, self.log.start_offset
+        if start_offset > (0 if snapshot is None else snapshot.end_offset):
+            raise InconsistentLogError(f"the log starts at {start_offset}, and no snapshot holds what was before")
         if snapshot is not None:
             self._read_voters_of(snapshot)
             if snapshot.end_offset > self.log.end_offset:
                 self.log.start_anew(snapshot)
             self.high_watermark = snapshot.end_offset
             self.out.append(LoadSnapshot(snapshot))
-        elif self.log.start_offset:
-            raise InconsistentLogError(
-                f"the log starts at {self.log.start_offset}, and no snapshot holds what was before"
-            )
         log = self.log
         self._read_voters_of_log()
         self.flushed_offset = log.start_offset

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 import pytest
-from tests.simulation.memory import MemoryLog
+from tests.simulation.memory import Contents, MemoryLog
 from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
 
 from penstock.protocol.errors import ErrorCode
@@ -9,8 +11,16 @@ from penstock.raft.follower import Follower, Observer
 from penstock.raft.machine import Raft
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.replica import InconsistentLogError
-from penstock.raft.requests import BeginEpoch, EndEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
-from penstock.raft.voters import DYNAMIC_VOTERS, Quorum
+from penstock.raft.requests import (
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    UpdateVoter,
+)
+from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum
 
 EPOCH = 5
 
@@ -63,7 +73,7 @@ def test_a_late_answer_is_ignored() -> None:
 
 def test_damaged_records_are_fetched_again() -> None:
     raft, first = follower(1)
-    for damaged in (records(log_of(1, 2, 2), 2), records(log_of(1, 9), 1), b"\xff" * 100):
+    for damaged in (records(log_of(1, 2, 2), 2), records(log_of(1, 9), 1), records(log_of(0, 0), 1), b"\xff" * 100):
         raft.fetch_answered(2, first, good(1, damaged), 10)
         assert raft.replica.log.end_offset == 1
         first = fetched(raft.tick(raft.deadline_ms))
@@ -102,6 +112,22 @@ def test_successors_stand_in_their_order(successors: tuple[int, ...], patience_m
     assert isinstance(raft.role, Prospective) == (patience_ms == 0)
     raft.tick(100 + patience_ms)
     assert isinstance(raft.role, Prospective)
+
+
+def test_a_voter_that_the_log_describes_wrongly_says_so() -> None:
+    raft, first = follower(1)
+    raft.replica.local = replace(raft.replica.local, endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),))
+    requests = [request for _, request in sent(raft.fetch_answered(2, first, good(), 10))]
+    assert requests[1:] == [UpdateVoter(EPOCH, raft.replica.local)]
+    second = requests[0]
+    assert isinstance(second, Fetch)
+    assert len(sent(raft.fetch_answered(2, second, good(), 20))) == 1, "once is enough for a while"
+
+
+def test_a_log_whose_beginning_is_lost_does_not_start() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), MemoryLog(Contents(SnapshotId(9, 3))))
+    with pytest.raises(InconsistentLogError):
+        raft.start(0)
 
 
 def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:

@@ -25,7 +25,7 @@ from penstock.raft.requests import (
     VoterChangeAnswer,
 )
 from penstock.raft.resigned import Resigned
-from penstock.raft.voters import Endpoint, Voter
+from penstock.raft.voters import Endpoint, ReplicaKey, Voter
 
 
 def leader(*ids: int, epochs: tuple[int, ...] = ()) -> tuple[Raft, int]:
@@ -39,10 +39,10 @@ def leader(*ids: int, epochs: tuple[int, ...] = ()) -> tuple[Raft, int]:
     return raft, now_ms
 
 
-def fetch(raft: Raft, node_id: int, offset: int, now_ms: int, **more: Any) -> list[Effect]:
+def fetch(raft: Raft, node_id: int, end: int, now_ms: int, **more: Any) -> list[Effect]:
     log = raft.replica.log
-    last_epoch = log.epoch_at(offset - 1) if 0 < offset <= log.end_offset else 0
-    request = Fetch(raft.epoch, voter(node_id).key, offset, last_epoch, raft.high_watermark, 500, 1 << 20)
+    last_epoch = log.epoch_at(end - 1) if 0 < end <= log.end_offset else 0
+    request = Fetch(raft.epoch, voter(node_id).key, end, last_epoch, raft.high_watermark, 500, 1 << 20)
     return raft.fetch_received(replace(request, **more), f"fetch of {node_id}", now_ms)
 
 
@@ -122,6 +122,14 @@ def test_a_fetch_of_another_epoch_is_refused(epochs_later: int, error: ErrorCode
     answer = answered(fetch(raft, 2, 0, now_ms, epoch=raft.epoch + epochs_later))
     assert isinstance(answer, FetchAnswer)
     assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, raft.epoch)
+
+
+@pytest.mark.parametrize("wrong", [{"offset": -1}, {"last_epoch": -1}, {"replica": ReplicaKey(-1)}])
+def test_a_fetch_that_cannot_be_is_invalid(wrong: dict[str, Any]) -> None:
+    raft, now_ms = leader(1, 2, 3)
+    answer = answered(fetch(raft, 2, 0, now_ms, **wrong))
+    assert isinstance(answer, FetchAnswer)
+    assert answer.error is ErrorCode.INVALID_REQUEST
 
 
 def test_a_leader_that_hears_no_majority_resigns() -> None:
