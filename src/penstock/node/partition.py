@@ -70,6 +70,32 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.leader
 
+    # The term of a leader begins at the log's end when it is elected, as in Kafka; the log hears of it with the first
+    # append, so that 10,000 partitions that nobody writes to cost no file. Until then these three know better.
+
+    @property
+    def _is_new_term(self) -> bool:
+        return self.leader is not None and self.leader_epoch > self.log.leader_epochs.latest
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch that the next record gets, or where another node leads, that of the last one; -1 if unknown."""
+        return self.leader_epoch if self._is_new_term else self.log.leader_epochs.latest
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch whose term this offset belongs to, or -1."""
+        if offset >= self.log.log_end_offset and self._is_new_term:
+            return self.leader_epoch
+        return self.log.leader_epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
+        latest = self.log.leader_epochs.latest
+        if latest < epoch <= self.leader_epoch and self._is_new_term:
+            known = epoch if epoch == self.leader_epoch or latest < 0 else latest
+            return known, self.log.log_end_offset
+        return self.log.end_offset_for_epoch(epoch)
+
     def append(self, batches: memoryview, *, acks: int, now_ms: int) -> AppendResult:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+
 from penstock.node.broker import Broker
 from penstock.node.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -26,7 +28,9 @@ def describe_log_dirs(
         partitions = [held for name, index in wanted if (held := broker.partitions.get(name, index)) is not None]
     results = {
         described.path: DescribeLogDirsResult(
-            log_dir=described.path, total_bytes=described.total_bytes, usable_bytes=described.usable_bytes
+            log_dir=os.path.abspath(described.path),
+            total_bytes=described.total_bytes,
+            usable_bytes=described.usable_bytes,
         )
         for described in broker.replicas.describe_directories()
     }

@@ -87,9 +87,9 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Found:
     log = partition.log
     if timestamp == LATEST:
-        return -1, end_offset, log.leader_epochs.latest
+        return -1, end_offset, partition.latest_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.leader_epochs.epoch_at(log.log_start_offset)
+        return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)

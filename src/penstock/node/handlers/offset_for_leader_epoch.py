@@ -35,7 +35,7 @@ def _end_of_epoch(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) 
     try:
         partition = broker.partition(topic, wanted.partition)
         partition.check_leader(wanted.current_leader_epoch)
-        epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        epoch, end_offset = partition.end_offset_for_epoch(wanted.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -94,3 +94,10 @@ def test_a_partition_that_is_asked_for_twice(node: Node) -> None:
 def test_an_empty_log(tmp_path: Path) -> None:
     with node_on(tmp_path / "empty", *topic_records()) as node:
         assert [look_up(node, timestamp).offset for timestamp in (-1, -2, -3, 0)] == [0, 0, -1, -1]
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2, -4])
+def test_an_empty_partition_is_in_its_leaders_epoch(tmp_path: Path, timestamp: int) -> None:
+    with node_on(tmp_path / "empty", *topic_records()) as node:
+        found = look_up(node, timestamp)
+        assert (found.offset, found.leader_epoch) == (0, LEADER_EPOCH)

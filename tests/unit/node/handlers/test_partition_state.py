@@ -48,6 +48,20 @@ def node(tmp_path: Path) -> Iterator[Node]:
         yield node
 
 
+@pytest.mark.parametrize(("epoch", "end"), [(0, (0, 0)), (3, (3, 0)), (4, (-1, -1)), (-1, (-1, -1))])
+def test_a_term_begins_before_its_first_record(node: Node, epoch: int, end: tuple[int, int]) -> None:
+    assert node.partition("squeezed").end_offset_for_epoch(epoch) == end
+
+
+@pytest.mark.parametrize(("epoch", "end"), [(4, (4, 5)), (5, (4, 5)), (6, (6, 5)), (7, (-1, -1))])
+def test_a_later_term_without_records(node: Node, epoch: int, end: tuple[int, int]) -> None:
+    for _ in range(2):
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=1))
+    assert node.partition().leader_epoch == 6
+    assert node.partition().end_offset_for_epoch(epoch) == end
+    assert (node.partition().epoch_at(4), node.partition().epoch_at(5)) == (4, 6)
+
+
 @pytest.mark.parametrize("version", range(2, 5))
 @pytest.mark.parametrize(("epoch", "end"), [(2, (2, 0)), (3, (3, 4)), (4, (4, 5)), (5, (-1, -1))])
 def test_where_a_term_ended(node: Node, version: int, epoch: int, end: tuple[int, int]) -> None:
@@ -127,3 +141,13 @@ def test_the_producers_of_a_partition(node: Node) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 2, 0)
     assert producer.last_timestamp == NOW_MS
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_directories_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with node_on(Path("data"), *topic_records()) as node:
+        response = node.ask(DescribeLogDirsRequest(topics=None), 4)
+        assert isinstance(response, DescribeLogDirsResponse)
+        (result,) = response.results
+        assert result.log_dir == str(tmp_path / "data")
+        assert [topic.name for topic in result.topics] == ["orders"]
