@@ -20,6 +20,7 @@ REGRESSIONS = {
     109: "a removed voter with the only long log has to lead once more",
     126: "the only voter of a quorum leads before its vote is on the disk",
     608: "a snapshot that changes while it is fetched",
+    109856: "a snapshot of records that the disk did not have yet, and had others in their place",
     10970: "an observer whose old log does not name the leader as a voter asks everybody but the leader",
 }
 """Seeds that failed once, and what was wrong. What they draw has changed since: see also the planted bugs."""

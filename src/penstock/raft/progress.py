@@ -90,11 +90,12 @@ class ReplicaTable:
 
     def _forget_observers(self, quorum: Quorum, now_ms: int) -> None:
         silent_ms = now_ms - OBSERVER_SESSION_MS
-        spare = len(self._replicas) - len(quorum.voters) - MAX_OBSERVERS
-        oldest = next(iter(self._replicas.values()))
-        if oldest.heard_ms >= silent_ms and spare <= 0:
-            return
-        for progress in list(self._replicas.values()):
-            if not quorum.has(progress.key) and (progress.heard_ms < silent_ms or spare > 0):
-                del self._replicas[progress.key]
-                spare -= 1
+        spare = len(self._replicas) - MAX_OBSERVERS
+        forgotten: list[ReplicaKey] = []
+        for progress in self._replicas.values():  # those heard last stand last
+            if progress.heard_ms >= silent_ms and spare <= len(forgotten):
+                break
+            if not quorum.has(progress.key):
+                forgotten.append(progress.key)
+        for key in forgotten:
+            del self._replicas[key]

@@ -143,7 +143,7 @@ class Replica:
             raise InconsistentLogError(f"the log starts at {start_offset}, and no snapshot holds what was before")
         if snapshot is not None:
             self._read_voters_of(snapshot)
-            if snapshot.end_offset > self.log.end_offset:
+            if not self._log_holds(snapshot):
                 self.log.start_anew(snapshot)
             self.high_watermark = snapshot.end_offset
             self.out.append(LoadSnapshot(snapshot))
@@ -157,6 +157,14 @@ class Replica:
         self._take(self._first_role(now_ms), now_ms)
         if self.quorum.ids == [self.me.id] and self.is_voter:
             self.become_prospective(now_ms)  # nobody else can win
+
+    def _log_holds(self, snapshot: SnapshotId) -> bool:
+        """Whether the log agrees with a snapshot and reaches it.
+
+        A snapshot may have been taken of records that the disk did not have yet, with others in their place.
+        """
+        log, end_offset = self.log, snapshot.end_offset
+        return log.end_offset >= end_offset and (not end_offset or log.epoch_at(end_offset - 1) == snapshot.epoch)
 
     def _first_role(self, now_ms: int) -> Role:
         leader_id = self.state.leader_id

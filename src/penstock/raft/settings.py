@@ -6,7 +6,7 @@ from typing import Final
 NEVER: Final = 1 << 62
 """A deadline that does not come."""
 
-MAX_OBSERVERS: Final = 10_000
+MAX_OBSERVERS: Final = 1_000
 """So many observers a leader keeps in mind; of more it forgets the one that it has not heard from for longest."""
 
 OBSERVER_SESSION_MS: Final = 300_000

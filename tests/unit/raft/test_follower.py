@@ -130,6 +130,17 @@ def test_a_log_whose_beginning_is_lost_does_not_start() -> None:
         raft.start(0)
 
 
+@pytest.mark.parametrize(("epochs", "is_kept"), [((1, 2, 2), True), ((1, 2), True), ((1,), False), ((1, 1, 1), False)])
+def test_a_log_that_does_not_agree_with_the_snapshot_is_not_believed(epochs: tuple[int, ...], is_kept: bool) -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(*epochs))
+    snapshot = SnapshotId(2, 2)
+    raft.replica.snapshots.store(snapshot, b"")  # type: ignore[attr-defined]
+    raft.start(0)
+    log = raft.replica.log
+    assert (log.start_offset, log.end_offset) == ((0, len(epochs)) if is_kept else (2, 2))
+    assert log.epoch_at(1) == 2
+
+
 def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
     raft, first = follower()
     ((_, request),) = sent(raft.fetch_answered(2, first, good(snapshot=SnapshotId(9, 3)), 10))
