@@ -47,9 +47,14 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         "num.network.threads=3\n"
         "offsets.topic.replication.factor=1\n"
     )
+    assert "no log directory of server.properties is formatted (kraft-logs)" in only_error(
+        tmp_path, "server.properties"
+    )
+    (tmp_path / "kraft-logs").mkdir()
+    (tmp_path / "kraft-logs" / "meta.properties").write_text("version=1\ncluster.id=of-the-format\nnode.id=7\n")
     with started(tmp_path, "server.properties") as node:
         assert node.said[0].startswith("Penstock ")
-        assert "node 7 of cluster" in node.said[0]
+        assert node.said[0].endswith("node 7 of cluster of-the-format")
         assert connects(node.port)
     assert "node.id=7" in (tmp_path / "kraft-logs" / "meta.properties").read_text()
 

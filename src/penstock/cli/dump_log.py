@@ -4,6 +4,7 @@ It reads files and asks no node; the files may be those of any Kafka broker.
 """
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import click
 
@@ -21,6 +22,7 @@ from penstock.log.dump import (
     kind_of,
 )
 from penstock.log.producer_snapshot import CorruptSnapshotError
+from penstock.metadata.snapshot import parse_snapshot_name
 from penstock.protocol.errors import DecodeError
 
 
@@ -106,7 +108,7 @@ def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
             print_line(line, as_json)
         return True
     if not as_json:
-        click.echo(f"Log starting offset: {base_offset_of(path)}")
+        click.echo(_heading(path))
     sound = True
     for part in dump_segment(path, max_bytes=depth.max_bytes):
         if isinstance(part, BrokenTail):
@@ -119,6 +121,14 @@ def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
         if depth.records:
             sound &= _dump_records(part, depth, as_json)
     return sound
+
+
+def _heading(path: str) -> str:
+    """Which part of the log a segment, or a snapshot of the metadata log, stands for."""
+    snapshot = parse_snapshot_name(PurePath(path).name)
+    if snapshot is None:
+        return f"Log starting offset: {base_offset_of(path)}"
+    return f"Snapshot end offset: {snapshot[0]}, epoch: {snapshot[1]}"
 
 
 def _dump_records(batch: DumpedBatch, depth: Depth, as_json: bool) -> bool:

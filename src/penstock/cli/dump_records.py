@@ -16,7 +16,7 @@ from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from penstock.protocol.records import Record
-from penstock.protocol.schema import Message
+from penstock.protocol.schema import Field, Message
 from penstock.protocol.uuids import uuid_to_text
 
 Decoder = Callable[[Record], dict[str, object]]
@@ -42,7 +42,8 @@ def decode_metadata(record: Record) -> dict[str, object]:
     if record.value is None:
         return {}
     message = decode_record(record.value)
-    return {"payload": {"type": _type_name(message), "version": record.value[2], "data": as_dictionary(message)}}
+    version = record.value[2]
+    return {"payload": {"type": _type_name(message), "version": version, "data": as_dictionary(message, version)}}
 
 
 def decode_offsets(record: Record) -> dict[str, object]:
@@ -82,20 +83,35 @@ def decode_control(record: Record) -> dict[str, object]:
     cls = CONTROL_CLASSES.get(kind)
     if cls is None or record.value is None:
         return {"controlType": kind} | decode_text(record)
-    message, _ = decode(cls, 0, record.value, 0)
-    return {cls.__name__.removesuffix("Record").removesuffix("Message"): as_dictionary(message)}
+    version = int.from_bytes(record.value[:2], "big")
+    message, _ = decode(cls, version, record.value, 0)
+    return {cls.__name__.removesuffix("Record").removesuffix("Message"): as_dictionary(message, version)}
 
 
-def as_dictionary(message: Message) -> dict[str, object]:
-    """A message as Kafka's tools print it: names in camelCase, ids as text."""
-    return {_camel(name): _plain(name, getattr(message, name)) for name in message.__fields__}
+def as_dictionary(message: Message, version: int | None = None) -> dict[str, object]:
+    """A message as Kafka's tools print it: names in camelCase, ids as text.
+
+    With a version only what that version has, and of tagged fields those that were written.
+    """
+    return {
+        _camel(name): _plain(name, getattr(message, name), version)
+        for name, field in message.__fields__.items()
+        if version is None or _is_written(field, getattr(message, name), version)
+    }
 
 
-def _plain(name: str, value: object) -> object:
+def _is_written(field: Field, value: object, version: int) -> bool:
+    if not field.is_in(version):
+        return False
+    default = field.default if field.default_factory is None else field.default_factory()
+    return field.tag is None or value != default
+
+
+def _plain(name: str, value: object, version: int | None) -> object:
     if isinstance(value, Message):
-        return as_dictionary(value)
+        return as_dictionary(value, version)
     if isinstance(value, list):
-        return [_plain(name, item) for item in value]
+        return [_plain(name, item, version) for item in value]
     if isinstance(value, UUID):
         return uuid_to_text(value)
     if isinstance(value, bytes):

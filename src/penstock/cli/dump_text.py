@@ -9,6 +9,8 @@ from penstock.log.dump import DumpedBatch
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import Record
 
+WITHOUT_COLON = ("SnapshotHeader", "SnapshotFooter")
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -24,7 +26,7 @@ def print_line(line: Line, as_json: bool) -> None:
         click.echo(json.dumps({"kind": line.kind} | line.values, ensure_ascii=False, default=str))
         return
     indent = "| " if line.kind == "record" else ""
-    click.echo(indent + " ".join(f"{name}: {_show(value)}" for name, value in line.values.items()))
+    click.echo(indent + " ".join(_named(name, value) for name, value in line.values.items()))
 
 
 def batch_line(batch: DumpedBatch) -> Line:
@@ -84,11 +86,18 @@ def _codec(header: BatchHeader) -> str:
         return "unknown"
 
 
+def _named(name: str, value: object) -> str:
+    """A name and its value, with the oddities of Kafka's tool that scripts may rely on."""
+    if name == "deleteHorizonMs":
+        return f"{name}: " + ("OptionalLong.empty" if value is None else f"OptionalLong[{value}]")
+    return f"{name}{'' if name in WITHOUT_COLON else ':'} {_show(value)}"
+
+
 def _show(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
     if isinstance(value, list):
         return "[" + ",".join(map(str, value)) + "]"
     return "none" if value is None else str(value)

@@ -12,15 +12,17 @@ from penstock import __version__
 COMMANDS: dict[str, str] = {
     "cluster": "describe the cluster: its id, brokers and quorum",
     "completion": "print what a shell needs to complete commands",
-    "configs": "show and change the configuration of topics, brokers and groups",
+    "configs": "show and change configurations of topics, brokers and groups",
     "consume": "print the records of a topic",
     "dump-log": "print what is in a segment file",
     "groups": "list, describe, reset and delete consumer groups",
     "log-dirs": "show the sizes of partitions in the data directories",
+    "metadata-shell": "look into the cluster's metadata as into a tree of files",
     "offsets": "show the offsets of partitions",
     "pipeline": "run a pipeline on Spark",
     "produce": "send lines of the standard input to a topic",
     "start": "start a node",
+    "storage": "format log directories, and show what they belong to",
     "topics": "list, describe, create, change and delete topics",
 }
 """Each subcommand with its line in the help."""

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock import __version__
+from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.disk import Disk
+from penstock.log.formatting import identities
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.node.properties import PropertiesError, load_config
@@ -28,8 +31,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
 
-    FILE is a Kafka server.properties. Without it an embedded single node listens on 127.0.0.1:9092 and keeps its data
-    in ./penstock-data. Variables such as PENSTOCK_NUM_PARTITIONS go before the file, and --set goes before both.
+    FILE is a Kafka server.properties, whose log directories `penstock storage format` has formatted. Without it an
+    embedded single node listens on 127.0.0.1:9092 and keeps its data in ./penstock-data. Variables such as
+    PENSTOCK_NUM_PARTITIONS go before the file, and --set goes before both.
     """
     try:
         loaded = load_config(file, environment=os.environ, overrides=overrides)
@@ -37,8 +41,23 @@ def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> No
         raise click.ClickException(str(error)) from None
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
+    if file is not None:
+        _require_format(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_run(loaded.config))
+
+
+def _require_format(file: Path, config: BrokerConfig) -> None:
+    """Refuse a node whose directories are all new, as Kafka does: a disk that is not mounted would look the same."""
+    try:
+        found = identities(Disk(), config.log_dirs)
+    except (LogDirectoryError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    if not any(found.values()):
+        raise click.ClickException(
+            f"no log directory of {file} is formatted ({', '.join(found)}): if this node is new, "
+            f'run penstock storage format -t "$(penstock storage random-uuid)" -c {file}'
+        )
 
 
 async def _run(config: BrokerConfig) -> None:

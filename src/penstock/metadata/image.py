@@ -91,6 +91,11 @@ class ClusterImage:
         """Changes the image as `record` says. A record about something that is not there is our own fault."""
         _APPLY[type(record)](self, record)
 
+    @staticmethod
+    def knows(record: MetadataRecord) -> bool:
+        """Whether `apply` takes records of this type: those of users, rights and quotas it does not keep yet."""
+        return type(record) in _APPLY
+
     def elected(self, controller_id: int, controller_epoch: int) -> None:
         """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""
         self.controller_id = controller_id

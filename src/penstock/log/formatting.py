@@ -1,0 +1,60 @@
+"""Give new log directories their identity before a node uses them: what `penstock storage` does."""
+
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from penstock.log.directory_errors import ForeignDirectoryError, LogDirectoryError, UnwritableDirectoryError
+from penstock.log.disk import Disk
+from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.protocol.uuids import random_uuid
+
+
+class AlreadyFormattedError(LogDirectoryError):
+    """The directory has its identity."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            path,
+            f"log directory {path} is already formatted: --ignore-formatted leaves it as it is and formats the others",
+        )
+
+
+def identities(disk: Disk, paths: Iterable[str]) -> dict[str, MetaProperties | None]:
+    """What each directory says of itself; None for one that is not formatted. Raises BadMetaPropertiesError."""
+    return {path: read_meta_properties(disk, path) for path in dict.fromkeys(paths)}
+
+
+def format_directories(
+    disk: Disk, paths: Iterable[str], *, cluster_id: str, node_id: int, random: Random, ignore_formatted: bool = False
+) -> Iterator[str]:
+    """Format what is not formatted yet, and give each of those paths before it is written.
+
+    Nothing is written unless all directories may be formatted. Raises LogDirectoryError.
+    """
+    found = identities(disk, paths)
+    for path, identity in found.items():
+        if identity is not None:
+            _check(path, identity, cluster_id, node_id)
+    formatted = [path for path, identity in found.items() if identity is not None]
+    if formatted and not ignore_formatted:
+        raise AlreadyFormattedError(formatted[0])
+    for path, identity in found.items():
+        if identity is not None:
+            continue
+        yield path
+        _write(disk, path, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=random_uuid(random)))
+
+
+def _check(path: str, identity: MetaProperties, cluster_id: str, node_id: int) -> None:
+    if identity.cluster_id != cluster_id:
+        raise ForeignDirectoryError(path, "cluster.id", identity.cluster_id, cluster_id)
+    if identity.node_id != node_id:
+        raise ForeignDirectoryError(path, "node.id", identity.node_id, node_id)
+
+
+def _write(disk: Disk, path: str, identity: MetaProperties) -> None:
+    try:
+        disk.make_directory(path, parents=True)
+        write_meta_properties(disk, path, identity)
+    except OSError as error:
+        raise UnwritableDirectoryError(path, error) from error
