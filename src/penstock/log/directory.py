@@ -22,6 +22,7 @@ from penstock.log.names import (
     deleted_partition_directory,
     parse_partition_directory,
     partition_directory,
+    stray_partition_directory,
 )
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
@@ -206,6 +207,21 @@ class LogDirectories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot delete {log.directory}: {error}") from error
         log.mark_deleted(path)
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+
+    def set_aside(self, log: PartitionLog) -> str:
+        """Rename the directory of a log that belongs to no partition; returns its path. Raises KafkaError.
+
+        Nothing here removes it: whoever runs the node decides.
+        """
+        name = stray_partition_directory(log.topic, log.partition, random_uuid(self._random))
+        path = f"{log.parent}/{name}"
+        try:
+            self._disk.rename(log.directory, path)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot rename {log.directory}: {error}") from error
+        del self.logs[log.topic, log.partition]
+        log.mark_deleted(path)
+        return path
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
         """Remove the files and directories whose delay is over; how many."""

@@ -11,6 +11,7 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
 DELETED_DIRECTORY_SUFFIX = "-delete"
+STRAY_DIRECTORY_SUFFIX = "-stray"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -41,6 +42,12 @@ def partition_directory(topic: str, partition: int) -> str:
 def deleted_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
     """`<topic>-<partition>.<32 hex digits>-delete`, the topic cut so that a file system can take the name."""
     suffix = f"-{partition}.{unique_id.hex}{DELETED_DIRECTORY_SUFFIX}"
+    return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def stray_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
+    """`<topic>-<partition>.<32 hex digits>-stray`, as Kafka names a log that belongs to no partition."""
+    suffix = f"-{partition}.{unique_id.hex}{STRAY_DIRECTORY_SUFFIX}"
     return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
 
 

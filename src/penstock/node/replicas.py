@@ -18,6 +18,7 @@ from uuid import UUID
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import DirectoryDescription, LogDirectories
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (
     ConfigRecord,
@@ -68,9 +69,26 @@ class LocalReplicas:
             for index, partition in topic.partitions.items():
                 if self._node_id in partition.replicas:
                     self._hold(topic.name, index, topic.topic_id, partition)
-        for log in self._directories.logs.values():
-            if log.topic != METADATA_TOPIC and self._table.get(log.topic, log.partition) is None:
-                logger.warning("%s: no such partition in the metadata: left as it is", log.directory)
+        for log in list(self._directories.logs.values()):
+            if log.topic != METADATA_TOPIC and not self._is_ours(log.topic, log.partition):
+                self._set_aside(log)
+
+    def _is_ours(self, topic: str, index: int) -> bool:
+        known = self._image.topics.get(topic)
+        partition = None if known is None else known.partitions.get(index)
+        return partition is not None and self._node_id in partition.replicas
+
+    def _set_aside(self, log: PartitionLog) -> None:
+        """A log that the metadata does not give to this node must not be taken for one of a topic to come."""
+        directory = log.directory
+        try:
+            path = self._directories.set_aside(log)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+        else:
+            logger.warning(
+                "%s: no such partition in the metadata: now %s, remove it if it is not missed", directory, path
+            )
 
     def config_of(self, topic: str) -> LogConfig:
         """What the logs of a topic obey."""

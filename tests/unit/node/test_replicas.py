@@ -131,15 +131,22 @@ def test_a_restart_finds_everything_again(tmp_path: Path) -> None:
         assert node.produce(b"c", index=1) == (ErrorCode.NONE, 2)
 
 
-def test_a_log_that_the_metadata_does_not_know_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with node_on(tmp_path, *topic_records()):
-        pass
+def test_a_log_that_the_metadata_does_not_know_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        node.produce(b"old")
     with node_on(tmp_path) as node:
         assert list(node.table) == []
-    assert (tmp_path / "orders-0").is_dir()
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        f"{tmp_path}/orders-0: no such partition in the metadata: left as it is"
-    ]
+        assert not (tmp_path / "orders-0").exists()
+        (stray,) = tmp_path.glob("orders-0.*-stray")
+        assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+            f"{tmp_path}/orders-0: no such partition in the metadata: now {stray}, remove it if it is not missed"
+        ]
+        node.commit(*topic_records())
+        assert node.partition().log.log_end_offset == 0
+    with node_on(tmp_path, *topic_records()) as node:
+        node.now_ms += 10**9
+        node.directories.remove_due(node.now_ms)
+        assert (stray / "00000000000000000000.log").stat().st_size > 0
 
 
 def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
