@@ -150,7 +150,7 @@ class FetchReader:
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
     """Where the reader's log left ours, as (epoch, end offset), or None when it is a prefix of ours (KIP-595)."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(last_fetched_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(last_fetched_epoch)
     if end_offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < last_fetched_epoch or end_offset < fetch_offset:

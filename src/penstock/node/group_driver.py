@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 MINUTE_MS: Final = 60_000
+LOAD_RETRY_S: Final = 1.0
+"""When a partition that could not be read is tried again."""
 
 
 class GroupDriver:
@@ -46,6 +48,8 @@ class GroupDriver:
         self._broker = broker
         self._led: dict[int, GroupPartition] = {}
         self._to_load: list[GroupPartition] = []
+        self._retries: dict[GroupPartition, asyncio.TimerHandle] = {}
+        self._is_stopped = False
         self._loading: asyncio.Task[None] | None = None
         self._creating: asyncio.Future[Any] | None = None
         loop = asyncio.get_running_loop()
@@ -75,6 +79,9 @@ class GroupDriver:
 
     async def stop(self) -> None:
         """Send away who waits, and stop."""
+        self._is_stopped = True
+        for retry in self._retries.values():
+            retry.cancel()
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait([self._loading])
@@ -165,6 +172,8 @@ class GroupDriver:
 
     def _follow(self) -> None:
         """Lead what the metadata says, and nothing else."""
+        if self._is_stopped:
+            return
         topic = self._topic()
         indexes = list(topic.partitions) if topic is not None else []
         for index in list(self._led):
@@ -188,9 +197,18 @@ class GroupDriver:
                 try:
                     await led.load()
                 except Exception:
-                    logger.exception("could not read the groups of %s", led.partition)
+                    logger.exception("could not read the groups of %s: another try follows", led.partition)
+                    self._retries[led] = asyncio.get_running_loop().call_later(LOAD_RETRY_S, self._retry, led)
         finally:
             self._loading = None
+
+    def _retry(self, failed: GroupPartition) -> None:
+        """Begin again with a partition that could not be read: what was read of it may be half of the truth."""
+        del self._retries[failed]
+        index = failed.partition.index
+        if self._led.get(index) is failed:
+            del self._led[index]
+            self._follow()
 
     def _forget_topics(self) -> None:
         """Offsets in topics that are gone go as well."""

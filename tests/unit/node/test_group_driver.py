@@ -7,7 +7,9 @@ import pytest
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
 from penstock.metadata.records import PartitionChangeRecord
+from penstock.node import group_driver
 from penstock.node.group_driver import OFFSETS_TOPIC
+from penstock.node.group_partition import GroupPartition
 from penstock.node.handlers.find_coordinator import find_coordinator
 from penstock.node.handlers.heartbeat import heartbeat
 from penstock.node.handlers.join_group import join_group
@@ -237,3 +239,43 @@ async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
     await ask(offset_commit, node, 8, commit_request(5))
     node.delete_flights()
     assert await committed(node) == {}
+
+
+async def test_a_partition_that_could_not_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    await ask(offset_commit, before, 8, commit_request(41))
+    await before.stop()
+
+    failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")] * 2
+    read = GroupPartition._read_slice
+
+    def read_or_fail(led: GroupPartition, position: int, end: int) -> int:
+        if failures:
+            raise failures.pop()
+        return read(led, position, end)
+
+    monkeypatch.setattr(GroupPartition, "_read_slice", read_or_fail)
+    monkeypatch.setattr(group_driver, "LOAD_RETRY_S", 0)
+    after = GroupNode(tmp_path)
+    after.create_flights()
+    after.create_offsets_topic()
+    async with asyncio.timeout(10):
+        await after.ready()
+    assert await committed(after) == {("flights", 0): 41}
+    await after.stop()
+
+
+async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
+    node = GroupNode(tmp_path)
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    await node.driver.stop()
+    node.tell(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, isr=[1]))
+    assert node.driver.coordinated() == []
+    await node.stop()
