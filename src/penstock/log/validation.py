@@ -90,7 +90,7 @@ def check_batches(
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE, f"{end} bytes do not fit into a segment of {config.segment_bytes} bytes"
         )
-    return _apply_config(batches, headers, config, now_ms, topic)
+    return _apply_config(batches, headers, config, now_ms, origin, topic)
 
 
 def _check_header(view: memoryview, position: int, end: int, config: LogConfig, origin: AppendOrigin) -> BatchHeader:
@@ -149,9 +149,14 @@ def _check_client(header: BatchHeader) -> None:
 
 
 def _apply_config(
-    view: memoryview, headers: list[tuple[int, BatchHeader]], config: LogConfig, now_ms: int, topic: str
+    view: memoryview,
+    headers: list[tuple[int, BatchHeader]],
+    config: LogConfig,
+    now_ms: int,
+    origin: AppendOrigin,
+    topic: str,
 ) -> CheckedBatches:
-    if _needs_records(headers, config, now_ms):
+    if _needs_codec(headers, config) or (origin is AppendOrigin.CLIENT and _needs_check(headers, config, now_ms)):
         view, headers = _check_records(view, headers, config, now_ms, topic)
     if config.uses_log_append_time:
         for position, _ in headers:
@@ -160,11 +165,15 @@ def _apply_config(
     return view, headers, NO_TIMESTAMP
 
 
-def _needs_records(headers: list[tuple[int, BatchHeader]], config: LogConfig, now_ms: int) -> bool:
-    if config.compression_type != PRODUCER:
-        codec = _CODECS[config.compression_type]
-        if any(header.compression != codec for _, header in headers):
-            return True
+def _needs_codec(headers: list[tuple[int, BatchHeader]], config: LogConfig) -> bool:
+    if config.compression_type == PRODUCER:
+        return False
+    codec = _CODECS[config.compression_type]
+    return any(header.compression != codec for _, header in headers)
+
+
+def _needs_check(headers: list[tuple[int, BatchHeader]], config: LogConfig, now_ms: int) -> bool:
+    """Whether records must be looked at. What a coordinator writes has keys and the time of now."""
     if config.is_compacted:
         return True
     if config.uses_log_append_time:

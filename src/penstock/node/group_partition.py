@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from penstock.coordinator.group.effects import Append, Effect, Rebalanced, Reply
 from penstock.coordinator.group.shard import GroupShard
+from penstock.log.validation import AppendOrigin
 from penstock.node.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -170,7 +171,9 @@ class GroupPartition:
         records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in effect.records]
         try:
             batch = encode_batch(records, compression=self._compression)
-            result = self.partition.append(memoryview(batch), acks=ALL_REPLICAS, now_ms=now_ms)
+            result = self.partition.append(
+                memoryview(batch), acks=ALL_REPLICAS, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
+            )
         except KafkaError as error:
             logger.warning("%s: could not append: %s", self.partition, error)
             self.run(self.machine.appended(effect.write_id, error.code, now_ms))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from penstock.log.partition_log import AppendResult, PartitionLog
+from penstock.log.validation import AppendOrigin
 from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_leader import PartitionLeader
@@ -96,7 +97,9 @@ class Partition:
             return known, self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
 
-    def append(self, batches: memoryview, *, acks: int, now_ms: int) -> AppendResult:
+    def append(
+        self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendResult:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
 
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset
@@ -110,7 +113,7 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {self.min_insync_replicas}",
             )
-        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self.dirty[self] = None
         if leader.on_appended(self.log.log_end_offset) and self._waiters:
             self.wake()

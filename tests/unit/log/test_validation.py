@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 
+from penstock.log import validation
 from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin, InvalidRecords
@@ -181,3 +182,16 @@ def test_a_follower_takes_batches_as_they_are_and_only_whole(tmp_path: Path) -> 
     with pytest.raises(KafkaError) as refusal:
         open_log(tmp_path / "other").append_as_follower(memoryview(data))
     assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_what_a_coordinator_writes_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "_check_contents", None)
+    log = open_log(tmp_path, LogConfig(cleanup_policy=frozenset({"compact"}), message_timestamp_before_max_ms=1))
+    log.append_as_leader(batch(2), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert log.log_end_offset == 2
+
+
+def test_what_a_coordinator_writes_gets_the_codec_of_the_topic(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(compression_type="gzip"))
+    log.append_as_leader(batch(2), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert read_header(log.read(0, 1000).read(), 0).compression == Compression.GZIP

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
+from penstock.log import validation
+from penstock.log.config import LogConfig
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.node import group_driver
 from penstock.node.group_driver import OFFSETS_TOPIC
@@ -279,3 +281,16 @@ async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
     node.tell(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, isr=[1]))
     assert node.driver.coordinated() == []
     await node.stop()
+
+
+async def test_records_of_groups_are_not_unpacked_to_be_checked(
+    node: GroupNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    for partition in node.table.held.values():
+        partition.log.config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    monkeypatch.setattr(validation, "_check_contents", None)
+    answer = await ask(offset_commit, node, 8, commit_request(5))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
