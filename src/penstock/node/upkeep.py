@@ -107,8 +107,8 @@ class Upkeep:
             return
         for partition in self.dirty:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
-        self.dirty.clear()
         self._directories.write_high_watermarks(self._high_watermarks)
+        self.dirty.clear()
 
     async def run_due(self) -> None:
         """Do what is due now."""

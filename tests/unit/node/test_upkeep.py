@@ -10,6 +10,7 @@ from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topi
 
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000
 CHECKPOINT = "replication-offset-checkpoint"
@@ -89,3 +90,18 @@ async def test_it_works_in_the_background_and_stops(node: Node) -> None:
     await node.upkeep.stop()
     assert node.directories.high_watermarks() == {("orders", 0): 1}
     assert node.now_ms == NOW_MS
+
+
+def test_high_watermarks_that_could_not_be_written_are_written_later(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    node.produce(b"a")
+    with monkeypatch.context() as broken:
+        broken.setattr(node.directories, "write_high_watermarks", fail)
+        with pytest.raises(KafkaError):
+            node.upkeep.checkpoint_high_watermarks()
+    node.upkeep.checkpoint_high_watermarks()
+    assert (tmp_path / CHECKPOINT).read_text() == "0\n1\norders 0 1\n"
