@@ -207,6 +207,7 @@ class PartitionLog(StoredLog):
         self.load()
         if offset >= self._end_offset:
             return self._end_offset
+        self._cuts += 1
         if offset <= self._bases[0] or offset < self._start_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
@@ -234,6 +235,7 @@ class PartitionLog(StoredLog):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the next record gets this offset."""
         self.load()
+        self._cuts += 1
         with self._reporting(is_change=True):
             self._drop_segments(0)
             self._start_offset = self.recovery_point = offset

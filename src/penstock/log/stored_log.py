@@ -33,6 +33,7 @@ class StoredLog:
     __slots__ = (
         "_active",
         "_bases",
+        "_cuts",
         "_dirty_since_ms",
         "_end_offset",
         "_epochs",
@@ -80,6 +81,7 @@ class StoredLog:
         self._end_offset = recovery_point if is_clean else UNKNOWN
         self._dirty_since_ms: int | None = None
         self._has_new_names = False
+        self._cuts = 0
         self._active: Segment | None = None
         self._segments: list[Segment]
         self._bases: list[int]
@@ -282,12 +284,16 @@ class StoredLog:
         end_offset = self._end_offset
         if self._active is None or end_offset <= self.recovery_point:
             return
-        self._flush_up_to(end_offset, self._segments[self._segment_number(self.recovery_point) :])
-        if self._end_offset == end_offset:
-            self._dirty_since_ms = None
+        since, self._dirty_since_ms = self._dirty_since_ms, None  # first: what is appended meanwhile sets it again
+        try:
+            self._flush_up_to(end_offset, self._segments[self._segment_number(self.recovery_point) :])
+        except KafkaError:
+            if self._dirty_since_ms is None:
+                self._dirty_since_ms = since
+            raise
 
     def _flush_up_to(self, end_offset: int, segments: list[Segment]) -> None:
-        active = self._active
+        active, cuts = self._active, self._cuts
         with self._reporting():
             for segment in segments:
                 self._flush_segment(segment, with_indexes=segment is not active)
@@ -296,7 +302,8 @@ class StoredLog:
                 self._has_new_names = False
                 self._open_files.disk.sync_directory(self.directory)
                 self._open_files.disk.sync_directory(self.parent)
-        self.recovery_point = max(self.recovery_point, end_offset)
+        if self._cuts == cuts:  # else what was synced may have been cut off, and other records stand in its place
+            self.recovery_point = max(self.recovery_point, end_offset)
 
     def _flush_segment(self, segment: Segment, *, with_indexes: bool) -> None:
         try:

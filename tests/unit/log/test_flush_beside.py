@@ -1,0 +1,83 @@
+"""A flush in a thread of its own, and what happens to the log meanwhile."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.log.logs import NOW, append, batch, open_log
+
+from penstock.log.config import LogConfig
+from penstock.log.segment import Segment
+from penstock.protocol.errors import KafkaError
+
+
+def after_the_sync(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """The next flush is passed by `meanwhile` when its first file is on the disk."""
+    sync = Segment.flush
+    once = [meanwhile]
+
+    def sync_then(segment: Segment) -> None:
+        sync(segment)
+        if once:
+            once.pop()()
+
+    monkeypatch.setattr(Segment, "flush", sync_then)
+
+
+def test_an_append_beside_a_flush_is_flushed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path, LogConfig(flush_ms=100))
+    append(log, batch(1), now_ms=NOW)
+    written, flushed = threading.Event(), threading.Event()
+    note_batch = Segment.note_batch
+
+    def note_later(segment: Segment, first: int, last: int, size: int, timestamp_ms: int, interval: int) -> None:
+        written.set()
+        assert flushed.wait(10)
+        note_batch(segment, first, last, size, timestamp_ms, interval)
+
+    monkeypatch.setattr(Segment, "note_batch", note_later)
+    other = threading.Thread(target=lambda: append(log, batch(1), now_ms=NOW + 10))
+
+    def half_an_append() -> None:
+        other.start()
+        assert written.wait(10)
+
+    after_the_sync(monkeypatch, half_an_append)
+    log.flush()
+    flushed.set()
+    other.join()
+    assert (log.recovery_point, log.log_end_offset) == (1, 2)
+    assert log.maybe_flush(NOW + 110)
+    assert not log.is_dirty
+
+
+def test_a_flush_that_fails_is_still_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path, LogConfig(flush_ms=100))
+    append(log, batch(1), now_ms=NOW)
+
+    def fail() -> None:
+        raise OSError("no")
+
+    after_the_sync(monkeypatch, fail)
+    with pytest.raises(KafkaError):
+        log.flush()
+    assert log.maybe_flush(NOW + 100)
+    assert log.recovery_point == 1
+
+
+def test_what_is_cut_off_beside_a_flush_is_not_taken_for_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(1))
+
+    def cut_and_grow() -> None:
+        log.truncate_to(1)
+        for _ in range(4):
+            append(log, batch(1), epoch=1)
+
+    after_the_sync(monkeypatch, cut_and_grow)
+    log.flush()
+    assert log.recovery_point <= 1
