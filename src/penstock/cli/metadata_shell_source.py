@@ -76,11 +76,11 @@ def _read_batch(view: MetadataView, batch: DumpedBatch, *, is_snapshot: bool) ->
                 change, _ = decode(LeaderChangeMessage, _version(record.value), record.value, 0)
                 image.elected(change.leader_id, header.partition_leader_epoch)
                 view.elected_ms = header.max_timestamp
-        elif record.value is not None and (is_snapshot or record.offset > image.offset):
+        elif record.value is not None:
             metadata = decode_record(record.value)
-            if isinstance(metadata, ProducerIdsRecord):
-                view.producer_ids = metadata
-            if ClusterImage.knows(metadata):
+            if isinstance(metadata, ProducerIdsRecord) and metadata.next_producer_id >= image.next_producer_id:
+                view.producer_ids = metadata  # also one before a snapshot: the snapshot forgets whose block it was
+            if ClusterImage.knows(metadata) and (is_snapshot or record.offset > image.offset):
                 image.apply(metadata)
     if not is_snapshot:
         image.applied_to(max(image.offset, header.last_offset))

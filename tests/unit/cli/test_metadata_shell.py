@@ -78,11 +78,12 @@ def test_the_image_is_that_of_kafkas_shell(data: Path) -> None:
 
 
 def test_a_snapshot_counts_and_the_log_before_it_tells_who_leads(data: Path) -> None:
-    newer = [TopicRecord(name="newer", topic_id=UUID(int=6))]
+    newer = [TopicRecord(name="newer", topic_id=UUID(int=6)), ProducerIdsRecord(broker_id=-1, next_producer_id=3000)]
     snapshot = data / "__cluster_metadata-0" / snapshot_name(5, 6)
     snapshot.write_bytes(b"".join(encode_snapshot(newer, leader_epoch=6, last_timestamp_ms=1, now_ms=1)))
     assert run("-d", data, "ls", "/brokers/topics").output == "newer\n"
     assert '"brokerid":1' in content(data, "/controller")
+    assert '"broker":1' in content(data, "/latest_producer_id_block")
     assert "controller" not in build_tree(read_view(snapshot)).children, "a snapshot alone does not say who leads"
 
 
