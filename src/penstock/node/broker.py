@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -52,10 +53,8 @@ class Broker:
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     broker_epoch: int = -1
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
-
-    def now_ms(self) -> int:
-        """The wall clock, in milliseconds since 1970."""
-        return wall_clock_ms()
+    now_ms: Callable[[], int] = wall_clock_ms
+    """The wall clock, in milliseconds since 1970."""
 
     def partition(self, topic: str, index: int, topic_id: UUID = ZERO_UUID) -> Partition:
         """The replica that this node holds, by id when there is one.

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from random import Random, SystemRandom
 from uuid import UUID
 
 from penstock.controller.config_rules import DefinedConfigs
@@ -28,7 +27,7 @@ from penstock.log.directory_errors import LogDirectoryError
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.advertise import advertised_endpoints
-from penstock.node.broker import Broker, wall_clock_ms
+from penstock.node.broker import Broker
 from penstock.node.connections import ConnectionLimits, Connections
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.dispatch import Dispatcher
@@ -43,6 +42,7 @@ from penstock.node.partitions import PartitionTable
 from penstock.node.registration import UNKNOWN_EPOCH, BrokerIdentity, join
 from penstock.node.replicas import LocalReplicas
 from penstock.node.server import BACKLOG, BoundListener, Endpoint, Server
+from penstock.node.surroundings import Surroundings
 from penstock.node.upkeep import Upkeep, UpkeepIntervals
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.uuids import random_uuid
@@ -93,15 +93,17 @@ class RunningNode:
         logger.info("node %s stopped", self.broker.node_id)
 
 
-async def start_node(config: BrokerConfig, *, random: Random | None = None) -> RunningNode:
+async def start_node(config: BrokerConfig, surroundings: Surroundings | None = None) -> RunningNode:
     """Start a node on the running event loop; it serves when this returns. Raises StartError."""
-    random = random or SystemRandom()
+    surroundings = surroundings or Surroundings()
     listeners: list[BoundListener] = []
     directories: LogDirectories | None = None
     try:
-        _bind(config, listeners)
-        directories = LogDirectories(config.log_dirs, node_id=config.node_id, random=random)
-        return await _start(config, random, listeners, directories)
+        _bind(config, surroundings, listeners)
+        directories = LogDirectories(
+            config.log_dirs, node_id=config.node_id, random=surroundings.random, disk=surroundings.disk
+        )
+        return await _start(config, surroundings, listeners, directories)
     except BaseException as error:
         for listener in listeners:
             listener.close()
@@ -124,7 +126,7 @@ def _reason(error: BaseException) -> str | None:
     return None
 
 
-def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
+def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`."""
     # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
     # at once when many clients come back together: only who sets these keys gets them.
@@ -133,7 +135,7 @@ def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
     receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in config.broker_listeners:
         try:
-            listener = BoundListener(
+            listener = surroundings.bind(
                 Endpoint(wanted.name, wanted.host, wanted.port),
                 send_buffer_bytes=send_bytes,
                 receive_buffer_bytes=receive_bytes,
@@ -147,14 +149,15 @@ def _bind(config: BrokerConfig, bound: list[BoundListener]) -> None:
 
 
 async def _start(
-    config: BrokerConfig, random: Random, listeners: Sequence[BoundListener], directories: LogDirectories
+    config: BrokerConfig, surroundings: Surroundings, listeners: Sequence[BoundListener], directories: LogDirectories
 ) -> RunningNode:
+    random, now_ms = surroundings.random, surroundings.now_ms
     settings = TopicSettingsTable(config)
     was_clean = directories.was_clean
     directories.open_all(lambda topic: _metadata_log_config(config) if topic == TOPIC else settings.settings({}).log)
     image = ClusterImage(directories.cluster_id)
     dynamic_configs = DynamicConfigs(config, image, config.node_id)
-    controller = _controller(config, random, directories, image)
+    controller = _controller(config, surroundings, directories, image)
     await controller.start()
     dynamic_configs.reload()
     settings.forget()
@@ -169,7 +172,7 @@ async def _start(
             previous_epoch=known.epoch if known is not None and was_clean else UNKNOWN_EPOCH,
         ),
     )
-    upkeep = Upkeep(directories, _intervals(config), wall_clock_ms)
+    upkeep = Upkeep(directories, _intervals(config), now_ms)
     table = PartitionTable()
     replicas = LocalReplicas(
         node_id=config.node_id,
@@ -178,7 +181,7 @@ async def _start(
         directories=directories,
         settings=settings,
         upkeep=upkeep,
-        now_ms=wall_clock_ms,
+        now_ms=now_ms,
     )
     replicas.open_all()
     broker = Broker(
@@ -193,6 +196,7 @@ async def _start(
         random=random,
         fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, random),
         broker_epoch=broker_epoch,
+        now_ms=now_ms,
     )
     broker.groups = GroupDriver(broker)
     dynamic_configs.on_change(replicas.configure_all)
@@ -208,11 +212,11 @@ async def _start(
 
 
 def _controller(
-    config: BrokerConfig, random: Random, directories: LogDirectories, image: ClusterImage
+    config: BrokerConfig, surroundings: Surroundings, directories: LogDirectories, image: ClusterImage
 ) -> ControllerDriver:
     log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, _metadata_log_config(config))
     return ControllerDriver(
-        MetadataLog(log, directories.open_files.disk, config.node_id, wall_clock_ms, _snapshot_limits(config)),
+        MetadataLog(log, directories.open_files.disk, config.node_id, surroundings.now_ms, _snapshot_limits(config)),
         image,
         ControllerSettings(
             rules=DefinedConfigs(config.static),
@@ -220,9 +224,9 @@ def _controller(
             default_replication_factor=config.default_replication_factor,
             delete_topic_enable=config.delete_topic_enable,
         ),
-        random,
+        surroundings.random,
         node_id=config.node_id,
-        now_ms=wall_clock_ms,
+        now_ms=surroundings.now_ms,
     )
 
 

@@ -1,0 +1,24 @@
+"""What a node stands on: chance, the disk, the clock, and how it takes an address. A simulation brings its own.
+
+Everything else that it needs of the outside world, timers, connections and threads, it gets from the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random, SystemRandom
+
+from penstock.log.disk import Disk
+from penstock.node.broker import wall_clock_ms
+from penstock.node.server import BoundListener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """By default the real ones. `bind` is called as `BoundListener` is, and gives something that does as much."""
+
+    random: Random = field(default_factory=SystemRandom)
+    disk: Disk = field(default_factory=Disk)
+    now_ms: Callable[[], int] = wall_clock_ms
+    bind: Callable[..., BoundListener] = BoundListener
