@@ -32,7 +32,10 @@ from penstock.protocol.errors import DecodeError, KafkaError
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What a partition's directory holds; `segments` has at least one, the last is the active one."""
+    """What a partition's directory holds; `segments` has at least one, the last is the active one.
+
+    `has_new_names`: its names may not outlive a power cut yet, as a segment was made or the last process was killed.
+    """
 
     segments: list[Segment]
     end_offset: int
@@ -40,6 +43,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     producers: Producers
     snapshots: ProducerSnapshots
+    has_new_names: bool
 
 
 def load_log(
@@ -55,6 +59,7 @@ def load_log(
     disk = open_files.disk
     names = _without_leftovers(disk, directory)
     segments = _find_segments(open_files, directory, names)
+    has_new_names = not is_clean or not segments
     if not segments:
         segments = [_new_segment(open_files, directory, start_offset)]
     epochs = LeaderEpochs(disk, f"{directory}/{LEADER_EPOCHS}")
@@ -72,6 +77,7 @@ def load_log(
             _remove(disk, segment)
         segments = [_new_segment(open_files, directory, start_offset)]
         end_offset = start_offset
+        has_new_names = True
         epochs.clear()
         snapshots.remove_all()
     snapshots.keep([segment.base_offset for segment in segments], end_offset)
@@ -79,7 +85,8 @@ def load_log(
     snapshot_offset = snapshots.restore(producers)
     if snapshot_offset is not None or not is_clean:
         replay(producers, segments, snapshot_offset or 0)
-    return LoadedLog(segments, end_offset, max(start_offset, segments[0].base_offset), epochs, producers, snapshots)
+    first_offset = max(start_offset, segments[0].base_offset)
+    return LoadedLog(segments, end_offset, first_offset, epochs, producers, snapshots, has_new_names)
 
 
 def _without_leftovers(disk: Disk, directory: str) -> list[str]:

@@ -194,6 +194,7 @@ class StoredLog:
         self._end_offset = loaded.end_offset
         self.recovery_point = min(self.recovery_point, loaded.end_offset) if self.recovery_point >= 0 else 0
         self._is_clean = True
+        self._has_new_names = self._has_new_names or loaded.has_new_names
         self._active = loaded.segments[-1]
 
     def _storage_error(self, error: OSError) -> KafkaError:
