@@ -1,0 +1,227 @@
+"""The clients of a simulation: real ones, each a process of its own on a host of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from penstock.client.admin import Admin
+from penstock.client.consumer import Consumer
+from penstock.client.errors import ClientError
+from penstock.client.listeners import RebalanceListener
+from penstock.client.producer import Producer
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from penstock.client.topic_admin import NewTopic
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import KafkaError
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.loop import VirtualLoop
+from penstock.testing.simulator.trace import Trace
+
+FAILURES = (ClientError, KafkaError)
+
+
+class World:
+    """What all clients share."""
+
+    def __init__(self, loop: VirtualLoop, address: str, ledger: Ledger, trace: Trace) -> None:
+        self.loop = loop
+        self.address = address
+        self.ledger = ledger
+        self.trace = trace
+        self.stopping = False
+
+    def common(self, name: str, random: Random) -> dict[str, Any]:
+        """Settings of every client: time-outs that fit the length of a simulation."""
+        return {
+            "client_id": name,
+            "now_ms": self.loop.now_ms,
+            "random": random,
+            "request_timeout_ms": 5_000,
+            "default_api_timeout_ms": 10_000,
+            "socket_connection_setup_timeout_ms": 2_000,
+        }
+
+
+class ProducingClient:
+    """Sends numbered records to random partitions, one after the other or several at once."""
+
+    def __init__(self, world: World, name: str, random: Random, *, idempotent: bool) -> None:
+        self.name = name
+        self.idempotent = idempotent
+        self.acknowledged = 0
+        self._world = world
+        self._random = random
+        self._next = 0
+        self._lives = 0
+
+    async def run(self) -> None:
+        """Until the world stops; a producer that fails is replaced by a new one."""
+        while not self._world.stopping:
+            settings = ProducerSettings(
+                **self._world.common(self.name, self._random),
+                enable_idempotence=self.idempotent,
+                acks=-1 if self.idempotent else self._random.choice((-1, 1)),
+                delivery_timeout_ms=15_000,
+                max_block_ms=5_000,
+                linger_ms=self._random.choice((0, 5)),
+            )
+            self._lives += 1
+            try:
+                async with Producer(self._world.address, settings) as producer:
+                    await self._send(producer)
+            except FAILURES as error:
+                self._world.trace.note(self.name, f"failed: {error!r}")
+                await asyncio.sleep(0.5)
+
+    async def _send(self, producer: Producer) -> None:
+        for _ in range(self._random.randrange(5, 200)):
+            if self._world.stopping:
+                return
+            topics = self._world.ledger.topics
+            if topics:
+                topic = self._random.choice(list(topics))
+                partition = self._random.randrange(topics[topic])
+                await self._send_some(producer, TopicPartition(topic, partition), self._random.choice((1, 1, 5)))
+            await asyncio.sleep(self._random.expovariate(8))
+
+    async def _send_some(self, producer: Producer, where: TopicPartition, count: int) -> None:
+        sent = []
+        losses = self._world.ledger.lossy_crashes
+        for number in range(self._next, self._next + count):
+            value = f"{self.name}.{self._lives}:{number}".encode()
+            sent.append((value, await producer.send(where.topic, value, partition=where.partition)))
+        self._next += count
+        for (value, _), result in zip(
+            sent, await asyncio.gather(*(future for _, future in sent), return_exceptions=True), strict=True
+        ):
+            if isinstance(result, BaseException):
+                self._world.trace.note(self.name, f"{value.decode()} failed: {result!r}")
+                if not isinstance(result, FAILURES):
+                    raise result
+            else:
+                self.acknowledged += 1
+                self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
+                if losses == self._world.ledger.lossy_crashes:  # else the answer may come from before the power cut
+                    self._world.ledger.acked(where, result.offset, value)
+
+
+class ConsumingClient(RebalanceListener):
+    """A member of a group, which commits what it has read."""
+
+    def __init__(self, world: World, name: str, group: str, random: Random) -> None:
+        self.name = name
+        self.group = group
+        self._world = world
+        self._random = random
+        self._consumer: Consumer | None = None
+        self._lives = 0
+
+    async def run(self) -> None:
+        """Until the world stops; a consumer that fails, or has enough, is replaced by a new one."""
+        while not self._world.stopping:
+            settings = ConsumerSettings(
+                **self._world.common(self.name, self._random),
+                group_id=self.group,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                session_timeout_ms=6_000,
+                heartbeat_interval_ms=1_000,
+                max_poll_interval_ms=10_000,
+                metadata_max_age_ms=2_000,
+                allow_auto_create_topics=False,
+            )
+            self._lives += 1
+            try:
+                async with Consumer(self._world.address, settings) as consumer:
+                    self._consumer = consumer
+                    await consumer.subscribe(pattern="t[0-9]+", listener=self)
+                    await self._read(consumer)
+            except FAILURES as error:
+                self._world.trace.note(self.name, f"failed: {error!r}")
+                await asyncio.sleep(0.5)
+
+    async def _read(self, consumer: Consumer) -> None:
+        until = self._world.loop.time() + self._random.uniform(5, 60)
+        last: dict[TopicPartition, int] = {}
+        while not self._world.stopping and self._world.loop.time() < until:
+            for record in await consumer.poll(500):
+                self._world.ledger.consumed(record)
+                last[record.topic_partition] = record.offset
+            mine = {partition: offset + 1 for partition, offset in last.items() if partition in consumer.assignment}
+            if mine:
+                await self._commit(consumer)
+                last.clear()
+
+    async def _commit(self, consumer: Consumer) -> None:
+        positions = {partition: await consumer.position(partition) for partition in consumer.assignment}
+        losses = self._world.ledger.lossy_crashes
+        try:
+            await consumer.commit()
+        except FAILURES as error:
+            self._world.trace.note(self.name, f"could not commit: {error!r}")
+            return
+        self._world.trace.note(self.name, f"committed {', '.join(f'{p}={o}' for p, o in positions.items())}")
+        if losses == self._world.ledger.lossy_crashes:
+            for partition, offset in positions.items():
+                self._world.ledger.commit_acknowledged(self.group, partition, offset)
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """These are read from now on."""
+        assert self._consumer is not None
+        membership = self._consumer._preparation._group
+        generation = -1 if membership is None else membership.membership.generation
+        self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, partitions)) or 'nothing'}")
+        self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", partitions)
+
+
+class AdministratingClient:
+    """Creates topics, and asks groups how far they are."""
+
+    def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], max_topics: int) -> None:
+        self.name = name
+        self._world = world
+        self._random = random
+        self._groups = groups
+        self._max_topics = max_topics
+        self._tried = 0
+
+    async def run(self) -> None:
+        """Until the world stops."""
+        while not self._world.stopping:
+            try:
+                async with Admin(
+                    self._world.address, ClientSettings(**self._world.common(self.name, self._random))
+                ) as admin:
+                    while not self._world.stopping:
+                        await self._act(admin)
+                        await asyncio.sleep(self._random.expovariate(1))
+            except FAILURES as error:
+                self._world.trace.note(self.name, f"failed: {error!r}")
+                await asyncio.sleep(0.5)
+
+    async def _act(self, admin: Admin) -> None:
+        if self._tried < self._max_topics and (self._tried == 0 or self._random.random() < 0.5):
+            await self._create(admin)
+        else:
+            await self._ask(admin, self._random.choice(self._groups))
+
+    async def _create(self, admin: Admin) -> None:
+        name, count = f"t{self._tried}", self._random.randrange(1, 4)
+        self._tried += 1
+        self._world.trace.note(self.name, f"creates {name} with {count} partitions")
+        await admin.topics.create(NewTopic(name=name, partitions=count))
+        self._world.ledger.topics[name] = count
+        self._world.trace.note(self.name, f"{name} is acknowledged")
+
+    async def _ask(self, admin: Admin, group: str) -> None:
+        ledger = self._world.ledger
+        before, losses = dict(ledger.committed), ledger.lossy_crashes
+        found = await admin.groups.offsets(group)
+        if losses == ledger.lossy_crashes:
+            for (of_group, partition), promised in before.items():
+                if of_group == group:
+                    offset = found[partition].offset if partition in found else -1
+                    ledger.found_committed(group, partition, offset, promised)

@@ -1,0 +1,330 @@
+"""The simulated disk behind `penstock.log.disk.Disk`: files in memory, faults by chance, crashes at any call.
+
+A `HostDisk` belongs to a host and outlives its processes; a `SimulatedDisk` is what one process sees of it. When the
+process dies, none of its calls does anything any more. `crash_in` counts calls that change something: when it comes to
+0, the process is killed in the middle of that call.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from penstock.log.disk import Disk, OpenFile
+from penstock.testing.simulator.files import Directory, File
+from penstock.testing.simulator.loop import KilledError, Process, VirtualLoop
+
+DISK_BYTES = 1 << 34
+
+
+@dataclass(slots=True)
+class DiskConditions:
+    """What goes wrong now. Shares are of calls."""
+
+    full: bool = False
+    read_errors: float = 0.0
+    sync_errors: float = 0.0
+    sync_s: float = 0.000_5
+    """The longest that a sync takes."""
+
+
+@dataclass(slots=True)
+class HostDisk:
+    """What is on the disk of one host."""
+
+    loop: VirtualLoop
+    random: Random
+    root: Directory = field(default_factory=Directory)
+    locks: dict[str, Process] = field(default_factory=dict)
+    conditions: DiskConditions = field(default_factory=DiskConditions)
+    crash_in: int | None = None
+    on_crash: Callable[[], None] = lambda: None
+    calls: int = 0
+
+    def lose_power(self) -> None:
+        """What was not synced is at the mercy of chance."""
+        self.root.lose_power(self.random)
+
+    def before_change(self, process: Process) -> bool:
+        """Called before each change; True if the process dies half-way through it."""
+        process.check_alive()
+        self.calls += 1
+        if self.crash_in is None:
+            return False
+        self.crash_in -= 1
+        if self.crash_in > 0:
+            return False
+        self.crash_in = None
+        return True
+
+    def die(self, process: Process) -> None:
+        """The process ends here and now."""
+        self.on_crash()
+        assert not process.is_alive
+        raise KilledError(process.host)
+
+    def find(self, path: str) -> File | Directory | None:
+        """What is there under this name."""
+        found: File | Directory = self.root
+        for name in _names(path):
+            if not isinstance(found, Directory) or name not in found.entries:
+                return None
+            found = found.entries[name]
+        return found
+
+    def directory(self, path: str) -> Directory:
+        """A directory that must be there."""
+        found = self.find(path)
+        if not isinstance(found, Directory):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found
+
+    def parent(self, path: str) -> tuple[Directory, str]:
+        """The directory of a path, and its last name."""
+        *above, name = _names(path)
+        return self.directory("/".join(above)), name
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+class SimulatedFile(OpenFile):
+    """An open file of one process."""
+
+    __slots__ = ("_file", "_host", "_lock", "_process")
+
+    def __init__(self, host: HostDisk, process: Process, file: File, lock: str | None = None) -> None:
+        super().__init__(-1)
+        self._host = host
+        self._process = process
+        self._file = file
+        self._lock = lock
+
+    def read_at(self, length: int, position: int) -> bytes:
+        """At most `length` bytes; OSError while the disk has read errors."""
+        self._process.check_alive()
+        if self._host.random.random() < self._host.conditions.read_errors:
+            raise _error(errno.EIO)
+        return bytes(self._file.content[position : position + length])
+
+    def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write all, or a part and OSError, or a part and die."""
+        dies = self._host.before_change(self._process)
+        content = bytes(data)
+        if dies or self._host.conditions.full:
+            part = content[: self._host.random.randrange(len(content) + 1)]
+            self._file.write(part, position, self._host.loop.now_ms())
+            if dies:
+                self._host.die(self._process)
+            raise _error(errno.ENOSPC)
+        self._file.write(content, position, self._host.loop.now_ms())
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        if self._host.before_change(self._process):
+            self._host.die(self._process)
+        self._file.truncate(size, self._host.loop.now_ms())
+
+    def sync(self) -> None:
+        """All of the file outlives a power cut; who does this outside a thread holds everything up."""
+        if self._host.before_change(self._process):
+            self._host.die(self._process)
+        _take_time(self._host, self._process)
+        if self._host.random.random() < self._host.conditions.sync_errors:
+            raise _error(errno.EIO)
+        self._file.sync()
+
+    def size(self) -> int:
+        """The length."""
+        return len(self._file.content)
+
+    def close(self) -> None:
+        """Give a lock back."""
+        lock, self._lock = getattr(self, "_lock", None), None
+        if lock is not None and self._process.is_alive and self._host.locks.get(lock) is self._process:
+            del self._host.locks[lock]
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _take_time(host: HostDisk, process: Process) -> None:
+    seconds = host.random.uniform(0, host.conditions.sync_s)
+    if not process.in_thread:
+        host.loop.advance(seconds)
+
+
+class SimulatedDisk(Disk):
+    """The disk of a host as one process sees it."""
+
+    __slots__ = ("_host", "_process")
+
+    def __init__(self, host: HostDisk, process: Process) -> None:
+        self._host = host
+        self._process = process
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        """Open for reading and writing."""
+        self._process.check_alive()
+        found = self._host.find(path)
+        if isinstance(found, Directory):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if found is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            found = self._create(path)
+        return SimulatedFile(self._host, self._process, found)
+
+    def _create(self, path: str) -> File:
+        directory, name = self._host.parent(path)
+        self._change()
+        if self._host.conditions.full and self._host.random.random() < 0.5:
+            raise _error(errno.ENOSPC)
+        file = File(modified_ms=self._host.loop.now_ms())
+        directory.link(name, file)
+        return file
+
+    def _change(self) -> None:
+        if self._host.before_change(self._process):
+            self._host.die(self._process)
+
+    def open_for_reading(self, path: str) -> OpenFile:
+        """Open a file."""
+        return self.open(path)
+
+    def lock(self, path: str) -> OpenFile | None:
+        """Take a lock; the locks of dead processes are free."""
+        self.open(path, create=True)
+        owner = self._host.locks.get(path)
+        if owner is not None and owner.is_alive:
+            return None
+        self._host.locks[path] = self._process
+        file = self._host.find(path)
+        assert isinstance(file, File)
+        return SimulatedFile(self._host, self._process, file, lock=path)
+
+    def read_file(self, path: str) -> bytes | None:
+        """The content, or None."""
+        self._process.check_alive()
+        found = self._host.find(path)
+        if self._host.random.random() < self._host.conditions.read_errors:
+            raise _error(errno.EIO)
+        return bytes(found.content) if isinstance(found, File) else None
+
+    def replace_file(self, path: str, content: bytes, *, durable: bool) -> None:
+        """As the real disk does it, so that it can end after each of its steps."""
+        temporary = path + ".tmp"
+        handle = self.open(temporary, create=True)
+        handle.truncate(0)
+        handle.write_at(content, 0)
+        if durable:
+            handle.sync()
+        self.rename(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def file_size(self, path: str) -> int:
+        """The length; 0 if there is no such file."""
+        found = self._host.find(path)
+        return len(found.content) if isinstance(found, File) else 0
+
+    def modified_ms(self, path: str) -> int:
+        """When it was last written."""
+        found = self._host.find(path)
+        if not isinstance(found, File):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found.modified_ms
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a name."""
+        return self._host.find(path) is not None
+
+    def is_directory(self, path: str) -> bool:
+        """Whether it is a directory."""
+        return isinstance(self._host.find(path), Directory)
+
+    def names(self, directory: str) -> list[str]:
+        """Sorted."""
+        found = self._host.find(directory)
+        return sorted(found.entries) if isinstance(found, Directory) else []
+
+    def directories(self, directory: str) -> Iterator[str]:
+        """In the order of their creation."""
+        entries = self._host.directory(directory).entries
+        return iter([name for name, what in entries.items() if isinstance(what, Directory)])
+
+    def bytes_of_files(self, directory: str, suffix: str) -> int:
+        """Of all files whose names end so."""
+        found = self._host.find(directory)
+        if not isinstance(found, Directory):
+            return 0
+        return sum(len(f.content) for n, f in found.entries.items() if n.endswith(suffix) and isinstance(f, File))
+
+    def make_directory(self, path: str, *, parents: bool = False) -> None:
+        """Make it, unless it is there."""
+        names = _names(path)
+        for depth in range(1 if parents else len(names), len(names) + 1):
+            place = "/".join(names[:depth])
+            found = self._host.find(place)
+            if found is None:
+                directory, name = self._host.parent(place)
+                self._change()
+                directory.link(name, Directory())
+            elif not isinstance(found, Directory):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Within one directory, which is all that the log needs."""
+        directory, old = self._host.parent(source)
+        other, new = self._host.parent(target)
+        assert directory is other, "a rename from one directory to another"
+        if old not in directory.entries:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        self._change()
+        directory.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        if self._host.find(path) is not None:
+            directory, name = self._host.parent(path)
+            self._change()
+            directory.unlink(name)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory, file by file."""
+        found = self._host.find(path)
+        if isinstance(found, Directory):
+            for name in list(found.entries):
+                self.remove_tree(f"{path}/{name}")
+        self.remove(path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Always the same size."""
+        used = sum(len(file.content) for file in self._host.root.files())
+        return DISK_BYTES, 0 if self._host.conditions.full else DISK_BYTES - used
+
+    def sync_directory(self, path: str) -> None:
+        """The names outlive a power cut."""
+        directory = self._host.directory(path)
+        self._change()
+        _take_time(self._host, self._process)
+        directory.sync()
+
+    def sync_everything(self) -> None:
+        """All outlives a power cut."""
+        self._change()
+        _sync_below(self._host.root)
+
+
+def _sync_below(directory: Directory) -> None:
+    directory.sync()
+    for what in directory.entries.values():
+        if isinstance(what, Directory):
+            _sync_below(what)
+        else:
+            what.sync()

@@ -1,0 +1,126 @@
+"""What clients were promised, and the rules that must never be broken.
+
+| what                      | rule |
+| ------------------------- | ------------------------------ |
+| an acknowledged record    | is at its offset for ever; a power cut may take what no flush promised, and only the end |
+| offsets of a partition    | follow one another without a hole |
+| records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
+| an acknowledged topic     | exists with all of its partitions |
+| a partition, a generation | belong to one member of a group |
+| a committed offset        | never goes back |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.node.start import RunningNode
+from penstock.testing.simulator.trace import Trace
+
+
+class Ledger:
+    """Keeps the promises of one simulation; `violations` has what was broken."""
+
+    def __init__(self, trace: Trace, *, flushes_each: bool) -> None:
+        self.violations: list[str] = []
+        self.topics: dict[str, int] = {}
+        self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+        self.committed: dict[tuple[str, TopicPartition], int] = {}
+        self.acks = 0
+        self.lossy_crashes = 0
+        self._owners: dict[tuple[int, str, int, TopicPartition], str] = {}
+        self._flushes_each = flushes_each
+        self._trace = trace
+
+    def violated(self, text: str) -> None:
+        """A rule is broken."""
+        self.violations.append(text)
+        self._trace.note("VIOLATION", text)
+
+    # What clients were told
+
+    def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A record was acknowledged at this offset."""
+        self.acks += 1
+        known = self.acknowledged.setdefault(partition, {})
+        if known.setdefault(offset, value) != value:
+            self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
+
+    def consumed(self, record: ConsumedRecord) -> None:
+        """A record was read."""
+        known = self.acknowledged.get(record.topic_partition, {}).get(record.offset, record.value)
+        if known != record.value:
+            self.violated(f"{record.topic_partition} offset {record.offset} is {record.value!r}, not {known!r}")
+
+    def owns(self, group: str, generation: int, member: str, partitions: Sequence[TopicPartition]) -> None:
+        """A member was given partitions."""
+        for partition in partitions:
+            owner = self._owners.setdefault((self.lossy_crashes, group, generation, partition), member)
+            if owner != member:
+                self.violated(f"{partition} belongs to {owner} and {member} in generation {generation} of {group}")
+
+    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int) -> None:
+        """A commit was acknowledged."""
+        key = (group, partition)
+        self.committed[key] = max(offset, self.committed.get(key, 0))
+
+    def found_committed(self, group: str, partition: TopicPartition, offset: int, promised: int) -> None:
+        """The coordinator says so; `promised` is what was acknowledged before it was asked."""
+        if offset < promised and self.committed.get((group, partition), 0) >= promised:
+            self.violated(f"group {group} stands at {offset} in {partition}; {promised} was committed")
+
+    # What befalls the node
+
+    def crashing(self, node: RunningNode | None, *, power_lost: bool) -> None:
+        """Strike out what nobody promised to keep through this."""
+        if not power_lost or self._flushes_each:
+            return
+        self.lossy_crashes += 1
+        self.committed.clear()
+        for partition, known in self.acknowledged.items():
+            held = None if node is None else node.broker.partitions.get(*partition)
+            flushed = 0 if held is None else max(held.log.recovery_point, 0)
+            self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
+
+    def started(self, node: RunningNode) -> None:
+        """Look at what a node has found after its start."""
+        for name, count in self.topics.items():
+            topic = node.broker.image.topics.get(name)
+            found = None if topic is None else len(topic.partitions)
+            if found != count:
+                self.violated(f"topic {name} of {count} partitions was acknowledged, there are {found}")
+        for partition, known in self.acknowledged.items():
+            if partition.topic not in self.topics or not known:
+                continue
+            held = node.broker.partitions.get(*partition)
+            end = -1 if held is None else held.log.log_end_offset
+            if end <= max(known):
+                self.violated(f"{partition} ends at {end}, offset {max(known)} was acknowledged")
+
+    def read_back(
+        self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]
+    ) -> None:
+        """The whole content of a partition, at the end."""
+        for number, record in enumerate(records):
+            if record.offset != number:
+                self.violated(f"{partition}: offset {record.offset} stands where {number} is due")
+                return
+            self.consumed(record)
+        for offset, value in self.acknowledged.get(partition, {}).items():
+            if offset >= len(records):
+                self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
+                return
+        if not self.lossy_crashes:
+            self._check_order(partition, records, idempotent)
+
+    def _check_order(
+        self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]
+    ) -> None:
+        last: dict[str, int] = {}
+        for record in records:
+            producer, _, number = (record.value or b"?:0").decode().partition(":")
+            before = last.get(producer, -1)
+            if producer.partition(".")[0] in idempotent and int(number) <= before:
+                self.violated(f"{partition}: {producer} wrote {number} behind {before}")
+            last[producer] = int(number)

@@ -1,0 +1,328 @@
+"""The network of a simulation: connections that keep the order of bytes and nothing else about time.
+
+A write is cut into pieces at random, and each piece takes its own delay. A link that is cut, in one direction or both,
+holds bytes back as TCP does until it is healed or the connection breaks. What is written to a host without power gets
+no answer at all; when the host is back, it resets the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+from penstock.node.server import BoundListener, Endpoint
+from penstock.testing.simulator.loop import Process, VirtualLoop, current_process
+from penstock.testing.simulator.trace import Trace
+
+FIRST_PORT = 40_000
+SYN_RETRY_S = 0.25
+MAX_PIECES = 4
+
+
+@dataclass(slots=True)
+class Conditions:
+    """How the network is now. `cut` has pairs (from, to); a name in `slow` multiplies its delays."""
+
+    delay_s: float = 0.001
+    socket_bytes: int = 65_536
+    cut: dict[tuple[str, str], None] = field(default_factory=dict)
+    slow: dict[str, float] = field(default_factory=dict)
+
+
+class Pipe(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: Network, process: Process, name: tuple[str, int], peer_name: tuple[str, int]) -> None:
+        super().__init__({"peername": peer_name, "sockname": name})
+        self.process = process
+        self.name = name
+        self.peer: Pipe
+        self.protocol: asyncio.BaseProtocol
+        self.is_open = True
+        self._network = network
+        self._closing = False
+        self._incoming: list[bytes] = []
+        self._reading = True
+        self._in_flight = 0
+        self._high = 65_536
+        self._write_paused = False
+        self._last_arrival = 0.0
+        self._held: list[bytes] = []
+
+    # What protocols call
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes; the protocol is paused when more are under way than sockets hold."""
+        if self._closing or not data:
+            return
+        content = bytes(data)
+        self._in_flight += len(content)
+        for piece in self._network.pieces(content):
+            self._send(piece)
+        if not self._write_paused and self._in_flight > self._network.conditions.socket_bytes + self._high:
+            self._write_paused = True
+            self.protocol.pause_writing()
+
+    def close(self) -> None:
+        """Close when everything is sent."""
+        self._end(None)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._end(None)
+
+    def is_closing(self) -> bool:
+        """Whether it is closing or closed."""
+        return self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """How many bytes may wait before the protocol is paused."""
+        self._high = 65_536 if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait."""
+        return max(0, self._in_flight - self._network.conditions.socket_bytes)
+
+    def pause_reading(self) -> None:
+        """Deliver nothing."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        """Deliver what has come meanwhile, and go on."""
+        if not self._reading:
+            self._reading = True
+            self._network.loop.call_soon(self._deliver, context=self.process.context)
+
+    def can_write_eof(self) -> bool:
+        """No."""
+        return False
+
+    # What the network calls
+
+    def connected(self, protocol: asyncio.BaseProtocol) -> None:
+        """Both ends are there."""
+        self.protocol = protocol
+        protocol.connection_made(self)
+
+    def heal(self) -> None:
+        """The link is whole again: what was held back goes on its way."""
+        held, self._held = self._held, []
+        for piece in held:
+            self._send(piece)
+
+    def reset(self, error: Exception | None) -> None:
+        """The connection is broken, as seen from this end."""
+        if self.is_open:
+            self.is_open = False
+            self._closing = True
+            self._network.loop.call_soon(self.protocol.connection_lost, error, context=self.process.context)
+
+    def vanish(self) -> None:
+        """The process at this end is gone, without a word."""
+        self.is_open = False
+        self._closing = True
+
+    def _send(self, piece: bytes) -> None:
+        network = self._network
+        source, target = self.process.host, self.peer.process.host
+        if self._held or (source, target) in network.conditions.cut:
+            self._held.append(piece)
+            return
+        network.trace.mix(piece)
+        when = network.arrival(source, target, self._last_arrival)
+        self._last_arrival = when
+        network.loop.call_at(when, self.peer.arrived, piece, context=self.peer.process.context)
+
+    def arrived(self, piece: bytes) -> None:
+        """Bytes have come from the other end."""
+        if self.is_open:
+            self._incoming.append(piece)
+            self._deliver()
+
+    def _deliver(self) -> None:
+        while self._incoming and self._reading and self.is_open:
+            piece = self._incoming.pop(0)
+            self._network.loop.call_soon(self.peer.taken, len(piece), context=self.peer.process.context)
+            if isinstance(self.protocol, asyncio.BufferedProtocol):
+                self._fill(self.protocol, piece)
+            else:
+                cast("asyncio.Protocol", self.protocol).data_received(piece)
+
+    def _fill(self, protocol: asyncio.BufferedProtocol, piece: bytes) -> None:
+        while piece and self.is_open:
+            if not self._reading:
+                self._incoming.insert(0, piece)
+                return
+            buffer = memoryview(cast("Any", protocol.get_buffer(len(piece))))
+            count = min(len(buffer), len(piece))
+            buffer[:count] = piece[:count]
+            protocol.buffer_updated(count)
+            piece = piece[count:]
+
+    def taken(self, count: int) -> None:
+        """The other end has read so many bytes."""
+        self._in_flight -= count
+        if self._write_paused and not self._closing and self._in_flight <= self._network.conditions.socket_bytes:
+            self._write_paused = False
+            self.protocol.resume_writing()
+
+    def _end(self, error: Exception | None) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self.reset_soon(self, error)
+        when = self._network.arrival(self.process.host, self.peer.process.host, self._last_arrival)
+        self._network.loop.call_at(when, self.peer.reset, None, context=self.peer.process.context)
+
+    def reset_soon(self, pipe: Pipe, error: Exception | None) -> None:
+        """`connection_lost` comes from the loop, not from within the call."""
+        self._network.loop.call_soon(pipe.reset, error, context=pipe.process.context)
+
+
+class SimulatedSocket:
+    """An address that is bound."""
+
+    def __init__(self, process: Process, address: tuple[str, int]) -> None:
+        self.process = process
+        self.address = address
+        self.close: Callable[[], None] = lambda: None
+
+    def listen(self, backlog: int) -> None:
+        """Nothing is to be done: the loop's server listens."""
+
+
+class _Server:
+    """What `create_server` gives."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self.close = close
+
+    async def wait_closed(self) -> None:
+        """It is closed at once."""
+
+
+class Network:
+    """Hosts have names; a process can be reached at (host, port) while it listens there."""
+
+    def __init__(self, loop: VirtualLoop, random: Random, trace: Trace) -> None:
+        self.loop = loop
+        self.trace = trace
+        self.conditions = Conditions()
+        self._random = random
+        self._listening: dict[tuple[str, int], tuple[Process, Callable[[], asyncio.BaseProtocol]]] = {}
+        self._pipes: list[Pipe] = []
+        self._ports = itertools.count(FIRST_PORT)
+        self._dark: dict[str, None] = {}
+        loop.create_server = self._create_server  # type: ignore[method-assign,assignment]  # what a real loop does
+        loop.create_connection = self._create_connection  # type: ignore[method-assign,assignment]  # the same
+
+    # The shape of traffic
+
+    def pieces(self, content: bytes) -> Iterable[bytes]:
+        """Cut what is written as TCP might."""
+        if len(content) < 2 or self._random.random() < 0.8:
+            return (content,)
+        marks = sorted(self._random.randrange(1, len(content)) for _ in range(self._random.randrange(1, MAX_PIECES)))
+        return [content[a:b] for a, b in itertools.pairwise((0, *marks, len(content))) if a < b]
+
+    def arrival(self, source: str, target: str, not_before: float) -> float:
+        """When something that is sent now arrives."""
+        factor = self.conditions.slow.get(source, 1.0) * self.conditions.slow.get(target, 1.0)
+        delay_s = self._random.expovariate(1 / self.conditions.delay_s) * factor + 0.000_01
+        return max(self.loop.time() + delay_s, not_before + 1e-6)  # timers of the same moment have no order
+
+    # What processes do
+
+    def bind(self, endpoint: Endpoint, **_: object) -> BoundListener:
+        """Take an address, as `BoundListener` does."""
+        process = current_process()
+        assert process is not None
+        bound = BoundListener.__new__(BoundListener)
+        bound.endpoint = endpoint
+        bound.backlog = 1
+        bound.socket = cast("Any", SimulatedSocket(process, (endpoint.host, endpoint.port)))
+        return bound
+
+    async def _create_server(
+        self, factory: Callable[[], asyncio.BaseProtocol], *, sock: SimulatedSocket, **_: object
+    ) -> _Server:
+        self._listening[sock.address] = (sock.process, factory)
+        return _Server(lambda: self._stop_listening(sock))
+
+    def _stop_listening(self, sock: SimulatedSocket) -> None:
+        if self._listening.get(sock.address, (None,))[0] is sock.process:
+            del self._listening[sock.address]
+
+    async def _create_connection(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **_: object
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        process = current_process()
+        assert process is not None
+        while True:
+            await asyncio.sleep(2 * (self.arrival(process.host, host, 0) - self.loop.time()))
+            if host not in self._dark and not self._is_cut(process.host, host):
+                break
+            await asyncio.sleep(SYN_RETRY_S)
+        if (host, port) not in self._listening:
+            raise ConnectionRefusedError(111, "Connection refused")
+        server, server_factory = self._listening[host, port]
+        name = (process.host, next(self._ports))
+        near, far = Pipe(self, process, name, (host, port)), Pipe(self, server, (host, port), name)
+        near.peer, far.peer = far, near
+        self._pipes = [pipe for pipe in self._pipes if pipe.is_open]
+        self._pipes += [near, far]
+        self.loop.call_soon(lambda: far.connected(server_factory()), context=server.context)
+        protocol = factory()
+        near.connected(protocol)
+        return near, protocol
+
+    def _is_cut(self, one: str, other: str) -> bool:
+        return (one, other) in self.conditions.cut or (other, one) in self.conditions.cut
+
+    # What befalls them
+
+    def process_died(self, process: Process, *, power_lost: bool) -> None:
+        """Its connections end: at once if the system lives on, else when the host is back."""
+        for address in [address for address, (owner, _) in self._listening.items() if owner is process]:
+            del self._listening[address]
+        for pipe in self._pipes:
+            if pipe.process is process and pipe.is_open:
+                pipe.vanish()
+                if not power_lost:
+                    self._reset_later(pipe.peer)
+        if power_lost:
+            self._dark[process.host] = None
+
+    def host_is_back(self, host: str) -> None:
+        """Packets to it are answered again: those of old connections with a reset."""
+        if self._dark.pop(host, "") is None:
+            for pipe in self._pipes:
+                if pipe.is_open and not pipe.peer.is_open and pipe.peer.process.host == host:
+                    self._reset_later(pipe)
+
+    def break_some(self, share: float) -> int:
+        """Reset this share of all connections; how many."""
+        count = 0
+        for pipe in self._pipes:
+            if pipe.is_open and pipe.peer.is_open and self._random.random() < share / 2:
+                count += 1
+                self._reset_later(pipe)
+                self._reset_later(pipe.peer)
+        return count
+
+    def _reset_later(self, pipe: Pipe) -> None:
+        when = self.arrival(pipe.process.host, pipe.peer.process.host, 0)
+        error = ConnectionResetError(104, "Connection reset by peer")
+        self.loop.call_at(when, pipe.reset, error, context=pipe.process.context)
+
+    def heal(self) -> None:
+        """All links are whole and as fast as at the beginning."""
+        self.conditions.cut.clear()
+        self.conditions.slow.clear()
+        for pipe in list(self._pipes):
+            if pipe.is_open:
+                pipe.heal()

@@ -1,0 +1,217 @@
+"""One simulation from a seed: things go wrong for a while, then all is healed, and everything is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from penstock.client.consumer import Consumer
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.testing.simulator.clients import AdministratingClient, ConsumingClient, ProducingClient, World
+from penstock.testing.simulator.faults import Faults
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.plan import Plan, draw
+from penstock.testing.simulator.trace import Trace
+
+PROGRESS_LIMIT_S = 90.0
+READ_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a seed. `violations` is empty if all rules held."""
+
+    seed: int
+    plan: Plan
+    violations: list[str]
+    trace: list[str]
+    hash: str
+    virtual_s: float
+    acknowledged: int
+
+
+def simulate(seed: int) -> Outcome:
+    """Run the simulation that this seed decides."""
+    random = Random(seed)
+    plan = draw(random)
+    loop = VirtualLoop(Random(random.getrandbits(64)))
+    trace = Trace(loop.time)
+    ledger = Ledger(trace, flushes_each=plan.flushes_each)
+    simulation = _Simulation(plan, loop, random, ledger, trace)
+    with _faults_in_logs(ledger):
+        try:
+            loop.run_until_complete(simulation.run())
+            for failure in loop.failures:
+                ledger.violated(failure)
+        finally:
+            simulation.freeze()
+            loop.close()
+    return Outcome(
+        seed=seed,
+        plan=plan,
+        violations=ledger.violations,
+        trace=trace.lines,
+        hash=trace.hash,
+        virtual_s=loop.time(),
+        acknowledged=ledger.acks,
+    )
+
+
+class _Simulation:
+    def __init__(self, plan: Plan, loop: VirtualLoop, random: Random, ledger: Ledger, trace: Trace) -> None:
+        self._plan = plan
+        self._loop = loop
+        self._ledger = ledger
+        self._trace = trace
+        network = Network(loop, Random(random.getrandbits(64)), trace)
+        network.conditions.delay_s = plan.delay_s
+        network.conditions.socket_bytes = plan.socket_bytes
+        self._machine = Machine("node1", plan.settings, network, Random(random.getrandbits(64)), ledger, trace)
+        self._world = World(loop, self._machine.address, ledger, trace)
+        groups = [f"g{number}" for number in range(plan.groups)]
+        self._groups = groups
+        self._producers = [
+            ProducingClient(self._world, f"p{n}", Random(random.getrandbits(64)), idempotent=random.random() < 0.7)
+            for n in range(plan.producers)
+        ]
+        consumers = [
+            ConsumingClient(self._world, f"c{n}", groups[n % len(groups)], Random(random.getrandbits(64)))
+            for n in range(max(plan.consumers, plan.groups))
+        ]
+        admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan.topics)
+        self._clients: list[ProducingClient | ConsumingClient | AdministratingClient] = [
+            *self._producers,
+            *consumers,
+            admin,
+        ]
+        self._processes = {client.name: Process(client.name) for client in self._clients}
+        self._faults = Faults([self._machine], list(self._processes), network, Random(random.getrandbits(64)), trace)
+        self._random = random
+
+    async def run(self) -> None:
+        self._trace.note("plan", str(self._plan))
+        await self._machine.start()
+        tasks = [self._processes[client.name].spawn(self._loop, client.run()) for client in self._clients]
+        try:
+            await self._faults.run(self._plan.faults, self._plan.seconds)
+            if not self._ledger.violations:
+                await self._faults.heal()
+                await self._look_for_progress()
+        finally:
+            await self._end_clients(tasks)
+        if not self._ledger.violations:
+            await self._look_at_everything()
+
+    async def _end_clients(self, tasks: list[asyncio.Task[None]]) -> None:
+        self._world.stopping = True
+        done, late = await asyncio.wait(tasks, timeout=PROGRESS_LIMIT_S)
+        for task in done:
+            if task.exception() is not None:
+                self._ledger.violated(f"a client ended with {task.exception()!r}")
+        if late and not self._ledger.violations:
+            self._ledger.violated(f"{len(late)} clients do not end")
+        for task in late:
+            task.cancel()
+
+    async def _look_at_everything(self) -> None:
+        """Once more from the disk: whatever was promised is there."""
+        await self._machine.stop()
+        if await self._machine.start():
+            reader = self._processes["reader"] = Process("reader")
+            await reader.spawn(self._loop, self._read_everything())
+            await self._machine.stop()
+
+    def freeze(self) -> None:
+        """Nothing runs any more, whoever frees its memory."""
+        for process in self._processes.values():
+            process.kill()
+        if self._machine.process is not None:
+            self._machine.process.kill()
+
+    async def _look_for_progress(self) -> None:
+        """All producers get acknowledgements again, and all groups catch up with a moment from now."""
+        before = [producer.acknowledged for producer in self._producers]
+        node = self._machine.node
+        if node is None:
+            return
+        deadline = self._loop.time() + PROGRESS_LIMIT_S
+        ends: dict[TopicPartition, int] = {}
+        for name, count in self._ledger.topics.items():
+            for index in range(count):
+                held = node.broker.partitions.get(name, index)
+                ends[TopicPartition(name, index)] = 0 if held is None else held.log.log_end_offset
+        while self._loop.time() < deadline:
+            late = self._late(before, ends)
+            if not late:
+                self._trace.note("progress", "everybody gets on")
+                return
+            await asyncio.sleep(0.25)
+        self._ledger.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s: {', '.join(late)}")
+
+    def _late(self, before: list[int], ends: dict[TopicPartition, int]) -> list[str]:
+        late = [] if self._ledger.topics else ["admin"]
+        if self._ledger.topics:
+            pairs = zip(self._producers, before, strict=True)
+            late += [producer.name for producer, count in pairs if producer.acknowledged <= count]
+        for group in self._groups:
+            for partition, end in ends.items():
+                if end and self._ledger.committed.get((group, partition), 0) < end:
+                    late.append(f"{group} in {partition}, which ends at {end}")
+        return late
+
+    async def _read_everything(self) -> None:
+        settings = ConsumerSettings(
+            **self._world.common("reader", Random(1)), enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        idempotent = [producer.name for producer in self._producers if producer.idempotent]
+        async with Consumer(self._world.address, settings) as consumer, asyncio.timeout(READ_LIMIT_S):
+            for name, count in self._ledger.topics.items():
+                for index in range(count):
+                    partition = TopicPartition(name, index)
+                    self._ledger.read_back(partition, await _read(consumer, partition), idempotent)
+
+
+async def _read(consumer: Consumer, partition: TopicPartition) -> list[ConsumedRecord]:
+    await consumer.assign([partition])
+    consumer.seek(partition, 0)
+    end = (await consumer.end_offsets([partition]))[partition]
+    records: list[ConsumedRecord] = []
+    while await consumer.position(partition) < end:
+        records += await consumer.poll(1000)
+    return records
+
+
+class _LogReader(logging.Handler):
+    """An exception that the node logs is a defect: whatever a disk or a peer does has an answer."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(logging.ERROR)
+        self._ledger = ledger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._ledger.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def _faults_in_logs(ledger: Ledger) -> Iterator[None]:
+    root = logging.getLogger("penstock")
+    handler = _LogReader(ledger)
+    before = root.propagate, root.level
+    root.addHandler(handler)
+    root.propagate = False
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.propagate = before[0]
+        root.setLevel(before[1])

@@ -1,0 +1,30 @@
+"""What happened in a simulation, one line per event, and a hash of all of it: same seed, same hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+
+class Trace:
+    """Lines with their virtual time. Bytes that travelled go into the hash alone."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.lines: list[str] = []
+        self._clock = clock
+        self._hash = hashlib.sha256()
+
+    def note(self, who: str, what: str) -> None:
+        """Add a line."""
+        line = f"{self._clock():11.6f} {who:<10} {what}"
+        self.lines.append(line)
+        self._hash.update(line.encode())
+
+    def mix(self, data: bytes) -> None:
+        """Let the hash depend on these bytes, too."""
+        self._hash.update(data)
+
+    @property
+    def hash(self) -> str:
+        """Of all that was noted up to now."""
+        return self._hash.hexdigest()
