@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 KEEP   ?=
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check format bench versus docs kcat clean
@@ -37,6 +38,9 @@ check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
 format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --fix .
+
+soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	$(BIN)/penstock simulate --minutes $(MINUTES)
 
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 	$(BIN)/python -m bench

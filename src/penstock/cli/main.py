@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "offsets": "show the offsets of partitions",
     "pipeline": "run a pipeline on Spark",
     "produce": "send lines of the standard input to a topic",
+    "simulate": "run nodes on virtual time, with faults, from a seed",
     "start": "start a node",
     "storage": "format log directories, and show what they belong to",
     "topics": "list, describe, create, change and delete topics",

@@ -1,0 +1,93 @@
+"""Bugs that are planted must be found: otherwise the simulation proves nothing."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.log import loading, recovery
+from penstock.log.partition_log import PartitionLog
+from penstock.log.stored_log import StoredLog
+from penstock.node.metadata_log import MetadataLog
+from penstock.testing.simulator import simulate
+from penstock.testing.simulator import run as simulator_run
+from penstock.testing.simulator.plan import Plan
+
+SEEDS = range(40)
+
+
+def plan_of(*faults: str, flushes_each: bool = True) -> Plan:
+    settings = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+    if flushes_each:
+        settings["log.flush.interval.messages"] = "1"
+    return Plan(
+        settings=settings,
+        flushes_each=flushes_each,
+        producers=2,
+        consumers=1,
+        groups=1,
+        topics=4,
+        faults=faults,
+        seconds=12,
+        delay_s=0.002,
+        socket_bytes=65_536,
+    )
+
+
+def violations_with(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the first of some seeds finds that finds anything."""
+    monkeypatch.setattr(simulator_run, "draw", lambda _: plan)
+    return next((found for seed in SEEDS if (found := simulate(seed).violations)), [])
+
+
+def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def committed_at_once(self: MetadataLog) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        self._synced(done, self.next_offset)
+
+    monkeypatch.setattr(MetadataLog, "_start_sync", committed_at_once)
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+
+
+def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    adopt: Callable[[StoredLog, Any], None] = StoredLog._adopt
+
+    def adopt_as_before(self: StoredLog, loaded: Any) -> None:
+        adopt(self, loaded)
+        self._has_new_names = False
+
+    monkeypatch.setattr(StoredLog, "_adopt", adopt_as_before)
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+
+
+def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believe_anything(reader: Any, segment: Any, end_offset: int) -> Any:
+        if reader.end - segment.size < recovery.HEADER_SIZE:
+            return None
+        header = recovery.read_header(reader.read(recovery.HEADER_SIZE, segment.size), 0)
+        return header if header.size_in_bytes <= reader.end - segment.size else None
+
+    monkeypatch.setattr(recovery, "_believable", believe_anything)
+    assert loading.recover_segment is recovery.recover_segment
+    assert violations_with(plan_of("power", "power in a call", flushes_each=False), monkeypatch)
+
+
+def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was appended counts at once, and reaches the file only with the next append."""
+    flush = PartitionLog.flush
+    calls: dict[int, int] = {}
+
+    def every_other(self: PartitionLog) -> None:
+        calls[id(self)] = calls.get(id(self), 0) + 1
+        if calls[id(self)] % 2:
+            flush(self)
+
+    monkeypatch.setattr(PartitionLog, "flush", every_other)
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+
+
+def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator_run, "draw", lambda _: plan_of("power", "power in a call"))
+    assert [simulate(seed).violations for seed in range(3)] == [[]] * 3
