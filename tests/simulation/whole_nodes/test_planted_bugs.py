@@ -10,8 +10,8 @@ from penstock.log import loading, recovery
 from penstock.log.partition_log import PartitionLog
 from penstock.log.stored_log import StoredLog
 from penstock.node.metadata_log import MetadataLog
-from penstock.testing.simulator import simulate
 from penstock.testing.simulator import run as simulator_run
+from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 
 SEEDS = range(40)
