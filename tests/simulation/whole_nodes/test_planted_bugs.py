@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.log import loading, recovery
+from penstock.log import recovery
 from penstock.log.partition_log import PartitionLog
 from penstock.log.stored_log import StoredLog
 from penstock.node.metadata_log import MetadataLog
+from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.testing.simulator import run as simulator_run
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
@@ -64,13 +65,12 @@ def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     def believe_anything(reader: Any, segment: Any, end_offset: int) -> Any:
-        if reader.end - segment.size < recovery.HEADER_SIZE:
+        if reader.end - segment.size < HEADER_SIZE:
             return None
-        header = recovery.read_header(reader.read(recovery.HEADER_SIZE, segment.size), 0)
+        header = read_header(reader.read(HEADER_SIZE, segment.size), 0)
         return header if header.size_in_bytes <= reader.end - segment.size else None
 
     monkeypatch.setattr(recovery, "_believable", believe_anything)
-    assert loading.recover_segment is recovery.recover_segment
     assert violations_with(plan_of("power", "power in a call", flushes_each=False), monkeypatch)
 
 
