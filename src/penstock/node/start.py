@@ -151,7 +151,6 @@ def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundLis
 async def _start(
     config: BrokerConfig, surroundings: Surroundings, listeners: Sequence[BoundListener], directories: LogDirectories
 ) -> RunningNode:
-    random, now_ms = surroundings.random, surroundings.now_ms
     settings = TopicSettingsTable(config)
     was_clean = directories.was_clean
     directories.open_all(lambda topic: _metadata_log_config(config) if topic == TOPIC else settings.settings({}).log)
@@ -166,13 +165,13 @@ async def _start(
         controller,
         BrokerIdentity(
             node_id=config.node_id,
-            incarnation_id=random_uuid(random),
+            incarnation_id=random_uuid(surroundings.random),
             endpoints=advertised_endpoints(config, [listener.endpoint for listener in listeners]),
             rack=config.broker_rack,
             previous_epoch=known.epoch if known is not None and was_clean else UNKNOWN_EPOCH,
         ),
     )
-    upkeep = Upkeep(directories, _intervals(config), now_ms)
+    upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
     table = PartitionTable()
     replicas = LocalReplicas(
         node_id=config.node_id,
@@ -181,7 +180,7 @@ async def _start(
         directories=directories,
         settings=settings,
         upkeep=upkeep,
-        now_ms=now_ms,
+        now_ms=surroundings.now_ms,
     )
     replicas.open_all()
     broker = Broker(
@@ -193,10 +192,10 @@ async def _start(
         replicas=replicas,
         controller=controller,
         handlers=load_handlers(),
-        random=random,
-        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, random),
+        random=surroundings.random,
+        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
         broker_epoch=broker_epoch,
-        now_ms=now_ms,
+        now_ms=surroundings.now_ms,
     )
     broker.groups = GroupDriver(broker)
     dynamic_configs.on_change(replicas.configure_all)
