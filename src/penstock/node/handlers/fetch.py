@@ -89,16 +89,19 @@ class _WaitingFetch:
         self._is_scheduled = False
         if self.future.done():
             return
-        reading = self._reader.read()
-        if _is_enough(reading, self._request):
-            self._answer(reading)
+        self._read(is_last=False)
 
     def _finish(self) -> None:
         if not self.future.done():
-            self._answer(self._reader.read())
+            self._read(is_last=True)
 
-    def _answer(self, reading: Reading) -> None:
-        self.future.set_result(_response(self._context, self._plan, reading))
+    def _read(self, *, is_last: bool) -> None:
+        try:
+            reading = self._reader.read()
+            if is_last or _is_enough(reading, self._request):
+                self.future.set_result(_response(self._context, self._plan, reading))
+        except Exception as error:  # the loop called us: whoever waits for the future must hear of it
+            self.future.set_exception(error)
 
     def _clean_up(self, _: object) -> None:
         self._timer.cancel()

@@ -12,6 +12,7 @@ from tests.unit.node.on_disk import Node, batch, node_on, topic_records
 
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.dispatch import Waiting
+from penstock.node.fetching import FetchReader
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.records import decode_batch
@@ -216,6 +217,22 @@ async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
     with pytest.raises(asyncio.CancelledError):
         await future
     await asyncio.sleep(0)
+    assert not node.partition()._waiters
+
+
+async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = node.dispatch(request((0, 6), min_bytes=1, max_wait_ms=60_000), 13)
+    assert isinstance(found, Waiting)
+    future = asyncio.ensure_future(found.answer)
+
+    def fail(_: FetchReader) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FetchReader, "read", fail)
+    node.partition().wake()
+    async with asyncio.timeout(10):
+        with pytest.raises(ZeroDivisionError):
+            await future
     assert not node.partition()._waiters
 
 
