@@ -113,7 +113,10 @@ class Upkeep:
     async def run_due(self) -> None:
         """Do what is due now."""
         now_ms = self._now_ms()
-        self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
+        try:
+            self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
+        except OSError as error:
+            logger.error("a deleted file could not be removed, the next start tries again: %s", error)
         for _ in range(MAX_DUE_AT_ONCE):
             if not self._heap or self._heap[0][0] > now_ms:
                 return

@@ -105,3 +105,16 @@ def test_high_watermarks_that_could_not_be_written_are_written_later(
             node.upkeep.checkpoint_high_watermarks()
     node.upkeep.checkpoint_high_watermarks()
     assert (tmp_path / CHECKPOINT).read_text() == "0\n1\norders 0 1\n"
+
+
+async def test_a_file_that_cannot_be_removed_does_not_end_the_upkeep(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(now_ms: int, *, at_most: int) -> int:
+        raise PermissionError
+
+    node.produce(b"old")
+    monkeypatch.setattr(node.directories, "remove_due", fail)
+    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+    await later(node, RETENTION_MS + 1)
+    assert node.partition().log.log_start_offset == 1
