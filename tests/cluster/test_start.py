@@ -47,8 +47,15 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
         "num.network.threads=3\n"
         "offsets.topic.replication.factor=1\n"
     )
-    assert "no log directory of server.properties is formatted (kraft-logs)" in only_error(
-        tmp_path, "server.properties"
+    with started(tmp_path, "server.properties") as node:
+        assert "no log directory of server.properties was formatted (kraft-logs)" in node.said[0]
+        assert connects(node.port)
+    assert "node.id=7" in (tmp_path / "kraft-logs" / "meta.properties").read_text()
+
+
+def test_a_directory_that_was_formatted_says_which_cluster(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        "process.roles=broker,controller\nnode.id=7\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs=kraft-logs\n"
     )
     (tmp_path / "kraft-logs").mkdir()
     (tmp_path / "kraft-logs" / "meta.properties").write_text("version=1\ncluster.id=of-the-format\nnode.id=7\n")

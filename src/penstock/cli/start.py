@@ -31,9 +31,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
 
-    FILE is a Kafka server.properties, whose log directories `penstock storage format` has formatted. Without it an
-    embedded single node listens on 127.0.0.1:9092 and keeps its data in ./penstock-data. Variables such as
-    PENSTOCK_NUM_PARTITIONS go before the file, and --set goes before both.
+    FILE is a Kafka server.properties. Without it an embedded single node listens on 127.0.0.1:9092 and keeps its data
+    in ./penstock-data. Variables such as PENSTOCK_NUM_PARTITIONS go before the file, and --set goes before both. New
+    directories are formatted; `penstock storage format` does so beforehand, with a cluster id of your choice.
     """
     try:
         loaded = load_config(file, environment=os.environ, overrides=overrides)
@@ -42,21 +42,25 @@ def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> No
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     if file is not None:
-        _require_format(file, loaded.config)
+        _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_run(loaded.config))
 
 
-def _require_format(file: Path, config: BrokerConfig) -> None:
-    """Refuse a node whose directories are all new, as Kafka does: a disk that is not mounted would look the same."""
+def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
+    """Say so when all directories of a configured node are new: a disk that is not mounted would look the same.
+
+    Kafka refuses to start then. A node that is its whole cluster has nobody to contradict, so it starts, as a new one.
+    """
     try:
         found = identities(Disk(), config.log_dirs)
     except (LogDirectoryError, OSError) as error:
         raise click.ClickException(str(error)) from None
     if not any(found.values()):
-        raise click.ClickException(
-            f"no log directory of {file} is formatted ({', '.join(found)}): if this node is new, "
-            f'run penstock storage format -t "$(penstock storage random-uuid)" -c {file}'
+        click.echo(
+            f"warning: no log directory of {file} was formatted ({', '.join(found)}): this starts as a new node; "
+            "if it had data before, is its disk mounted?",
+            err=True,
         )
 
 
