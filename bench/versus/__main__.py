@@ -14,7 +14,7 @@ from bench.versus import page
 from bench.versus.kafka import BROKER, SPARK_CONNECTOR
 from bench.versus.maven import MissingToolError, fetch, java
 from bench.versus.results import answered, load_all, save
-from bench.versus.systems import Effort, touch_page_cache
+from bench.versus.systems import Effort, touch_memory
 from bench.versus.table import table
 
 QUESTIONS = {
@@ -81,14 +81,14 @@ def main() -> None:
 
 
 def prepare(console: Console, asked: list[str]) -> None:
-    """Fetch what others published, and touch the page cache."""
+    """Fetch what others published, and touch the memory."""
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
         fetch("kafka", BROKER)
         if "P9" in asked:
             fetch("spark", SPARK_CONNECTOR)
-    with console.status("touching the page cache"):
-        touch_page_cache()
+    with console.status("touching the memory of the page cache"):
+        touch_memory()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The two that are compared, and how they take turns."""
 
+import mmap
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -7,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 
 from bench.node import penstock_command
@@ -19,7 +21,8 @@ Sample = dict[str, float]
 """The figures of one run by their names."""
 Samples = dict[str, list[Sample]]
 """The runs of each system."""
-TOUCHED_BYTES = 6 * 2**30
+TOUCHED_SHARE = 0.7
+PAGE = mmap.PAGESIZE
 MB = 1_000_000
 
 
@@ -83,9 +86,11 @@ def in_turn(
     return samples
 
 
-def touch_page_cache() -> None:
-    """Write as much as the loads will and delete it: on a virtual machine the first touch of memory is slow."""
-    with scratch() as directory, (directory / "touched").open("wb", buffering=0) as file:
-        block = bytes(2**24)
-        for _ in range(TOUCHED_BYTES // len(block)):
-            file.write(block)
+def touch_memory() -> None:
+    """Touch most of the free memory and give it back: the page cache of the runs is made of it.
+
+    On a virtual machine the first touch of memory can cost ten times what a later one does.
+    """
+    size = int(psutil.virtual_memory().available * TOUCHED_SHARE) // PAGE * PAGE
+    with mmap.mmap(-1, size) as memory, memoryview(memory) as view, view[::PAGE] as pages:
+        pages[:] = bytes(size // PAGE)
