@@ -14,7 +14,7 @@ from bench.versus import page
 from bench.versus.kafka import BROKER, SPARK_CONNECTOR
 from bench.versus.maven import MissingToolError, fetch, java
 from bench.versus.results import answered, load_all, save
-from bench.versus.systems import Effort, touch_memory
+from bench.versus.systems import Effort
 from bench.versus.table import table
 
 QUESTIONS = {
@@ -54,7 +54,7 @@ def ask(question: str, effort: Effort) -> bool:
 
 
 def main() -> None:
-    """Fetch, warm up, ask, write."""
+    """Fetch, ask, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.versus", description=__doc__)
     parser.add_argument("questions", nargs="*", metavar="QUESTION", help=f"any of: {', '.join(QUESTIONS)} (all)")
     parser.add_argument("--pairs", type=int, default=5, help="counted pairs of each (5)")
@@ -81,14 +81,12 @@ def main() -> None:
 
 
 def prepare(console: Console, asked: list[str]) -> None:
-    """Fetch what others published, and touch the memory."""
+    """Fetch what others published."""
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
         fetch("kafka", BROKER)
         if "P9" in asked:
             fetch("spark", SPARK_CONNECTOR)
-    with console.status("touching the memory of the page cache"):
-        touch_memory()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Produce: receive, checksum, write, answer. Fetch: receive, read, send. No protocol, no offsets, no index, one
 connection, blocking sockets: a bound on a broker's cost and no broker.
-`python -m bench.versus.bare produce BYTES FRAME WINDOW` prints seconds and CPU seconds.
+`python -m bench.versus.bare produce BYTES FRAME WINDOW FILE` prints seconds and CPU seconds.
 """
 
 import argparse
@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 from crc32c import crc32c
 
 from bench.child import Child, answer
-from bench.versus.systems import Effort, Sample
+from bench.versus.systems import Sample
 
 REPLY = bytes(60)
 REQUEST = bytes(100)
@@ -87,19 +89,26 @@ def ask_fetch(connection: socket.socket, total: int, frame: int, window: int) ->
         receive(connection, into)
 
 
-def bare_run(
-    effort: Effort, case: str, kind: str, total: int, frame: int, window: int, reading: Callable[[float, float], Sample]
-) -> list[Sample]:
-    """As many runs as there are pairs, after one to warm up; `reading` makes figures of (seconds, CPU seconds)."""
-    samples = []
-    for number in range(effort.pairs + 1):
-        ran = Child("bench.versus.bare", kind, total, frame, window).result()
-        sample = reading(ran["seconds"], ran["cpu_s"])
-        shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
-        effort.say(f"{case} · bare loop {f'{number}/{effort.pairs}' if number else 'warm-up'}: {shown}")
-        if number:
-            samples.append(sample)
-    return samples
+@dataclass(frozen=True, slots=True)
+class BareLoop:
+    """A loop that takes its turn between the brokers. Its files stay until the end, as those of the brokers do for a
+    while, so all of them write to memory of the same kind. `reading` makes figures of (seconds, CPU seconds).
+    """
+
+    directory: Path
+    kind: str
+    total: int
+    frame: int
+    window: int
+    reading: Callable[[float, float], Sample]
+
+    def __call__(self, number: int) -> Sample:
+        """One run."""
+        new = tempfile.mkdtemp(dir=self.directory) if self.kind == "produce" else self.directory
+        path = Path(new) / "bare.log"
+        words = (self.kind, self.total, self.frame, self.window, path)
+        ran = Child("bench.versus.bare", *words).result()
+        return self.reading(ran["seconds"], ran["cpu_s"])
 
 
 def main() -> None:
@@ -109,12 +118,13 @@ def main() -> None:
     parser.add_argument("total", type=int)
     parser.add_argument("frame", type=int)
     parser.add_argument("window", type=int)
+    parser.add_argument("file", type=Path)
     words = parser.parse_args()
     total = words.total // words.frame * words.frame
     serve, ask = (serve_produce, ask_produce) if words.kind == "produce" else (serve_fetch, ask_fetch)
     listening = socket.create_server(("127.0.0.1", 0))
-    with tempfile.NamedTemporaryFile() as file:
-        if words.kind == "fetch":
+    with words.file.open("ab+") as file:
+        if words.kind == "fetch" and words.file.stat().st_size == 0:
             for _ in range(total // words.frame):
                 file.write(bytes(words.frame))
             file.flush()

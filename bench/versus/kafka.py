@@ -64,7 +64,15 @@ def kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> tu
     class_path = ["-cp", ":".join(str(jar) for jar in fetch("kafka", BROKER))]
     if not (directory / "data").exists():
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = [java(), *class_path, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
+        tool = [
+            java(),
+            *class_path,
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "-c",
+            str(properties),
+        ]
         done = subprocess.run(tool, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"Kafka's storage tool failed: {done.stdout}{done.stderr}")

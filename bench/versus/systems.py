@@ -1,14 +1,13 @@
 """The two that are compared, and how they take turns."""
 
-import mmap
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 
 from bench.node import penstock_command
@@ -21,8 +20,6 @@ Sample = dict[str, float]
 """The figures of one run by their names."""
 Samples = dict[str, list[Sample]]
 """The runs of each system."""
-TOUCHED_SHARE = 0.7
-PAGE = mmap.PAGESIZE
 MB = 1_000_000
 
 
@@ -72,25 +69,22 @@ def both(settings: Mapping[str, str] | None = None) -> Iterator[dict[str, Broker
 
 
 def in_turn(
-    effort: Effort, case: str, brokers: Mapping[str, BrokerProcess], work: Callable[[BrokerProcess, int], Sample]
+    effort: Effort,
+    case: str,
+    brokers: Mapping[str, BrokerProcess],
+    work: Callable[[BrokerProcess, int], Sample],
+    bare: Callable[[int], Sample] | None = None,
 ) -> Samples:
-    """Kafka, Penstock, Kafka, Penstock …: one pair to warm up that is not counted, then the pairs that are."""
-    samples: Samples = {name: [] for name in brokers}
+    """Kafka, Penstock, the bare loop, Kafka …: one round to warm up that is not counted, then those that are."""
+    turns: dict[str, Callable[[int], Sample]] = {name: partial(work, broker) for name, broker in brokers.items()}
+    if bare is not None:
+        turns[BARE] = bare
+    samples: Samples = {name: [] for name in turns}
     for number in range(effort.pairs + 1):
-        for name, broker in brokers.items():
-            sample = work(broker, number)
+        for name, turn in turns.items():
+            sample = turn(number)
             if number:
                 samples[name].append(sample)
             shown = ", ".join(f"{key} {value:,.4g}" for key, value in sample.items())
             effort.say(f"{case} · {name} {f'{number}/{effort.pairs}' if number else 'warm-up'}: {shown}")
     return samples
-
-
-def touch_memory() -> None:
-    """Touch most of the free memory and give it back: the page cache of the runs is made of it.
-
-    On a virtual machine the first touch of memory can cost ten times what a later one does.
-    """
-    size = int(psutil.virtual_memory().available * TOUCHED_SHARE) // PAGE * PAGE
-    with mmap.mmap(-1, size) as memory, memoryview(memory) as view, view[::PAGE] as pages:
-        pages[:] = bytes(size // PAGE)

@@ -4,9 +4,9 @@ from functools import partial
 
 from bench.load import LARGE, create_topic, delete_topic, run
 from bench.process import BrokerProcess
-from bench.versus.bare import bare_run
+from bench.versus.bare import BareLoop
 from bench.versus.lines import Figure, Line, lines_of
-from bench.versus.systems import BARE, MB, Effort, Sample, both, in_turn
+from bench.versus.systems import MB, Effort, Sample, both, in_turn, scratch
 
 TITLE = "Bulk produce: acks=1, batches of 1 MB"
 RATE = Figure("MB/s", "MB/s", "higher")
@@ -33,16 +33,17 @@ def measured(broker: BrokerProcess, number: int, *, records: int, size: int, par
 def ask(effort: Effort) -> list[Line]:
     """Ask."""
 
-    def bare(seconds: float, cpu_s: float) -> Sample:
-        return {RATE.name: total / MB / seconds, CPU.name: cpu_s * 1e3 / (total / MB)}
-
-    total = effort.records(CASES[0][2]) * CASES[0][0]
-    limit = bare_run(effort, "P1", "produce", total, MB, 5, bare)
     lines = []
-    with both() as brokers:
+    with both() as brokers, scratch() as directory:
         for size, partitions, count in CASES:
+            total = effort.records(count) * size
+
+            def bare(seconds: float, cpu_s: float, total: int = total) -> Sample:
+                return {RATE.name: total / MB / seconds, CPU.name: cpu_s * 1e3 / (total / MB)}
+
             case = f"{size} B, {partitions} partition{'s' * (partitions > 1)}"
+            limit = BareLoop(directory, "produce", total, MB, 5, bare)
             work = partial(measured, records=effort.records(count), size=size, partitions=partitions)
-            samples = in_turn(effort, f"P1 {case}", brokers, work) | {BARE: limit}
+            samples = in_turn(effort, f"P1 {case}", brokers, work, limit)
             lines += lines_of(case, (RATE, RECORDS, CPU), samples)
     return lines

@@ -4,9 +4,9 @@ from functools import partial
 
 from bench.load import create_topic, delete_topic, run
 from bench.process import BrokerProcess
-from bench.versus.bare import bare_run
+from bench.versus.bare import BareLoop
 from bench.versus.lines import Figure, Line, lines_of
-from bench.versus.systems import BARE, Effort, Sample, both, in_turn
+from bench.versus.systems import Effort, Sample, both, in_turn, scratch
 
 TITLE = "One record of 100 B per request"
 RATE = Figure("requests/s", "requests/s", "higher")
@@ -51,7 +51,7 @@ def measured(broker: BrokerProcess, number: int, *, records: int, in_flight: int
 def ask(effort: Effort) -> list[Line]:
     """Ask."""
     lines = []
-    with both() as brokers:
+    with both() as brokers, scratch() as directory:
         for in_flight, count in CASES:
             records = effort.records(count)
             case = f"{in_flight} in flight"
@@ -59,8 +59,8 @@ def ask(effort: Effort) -> list[Line]:
             def bare(seconds: float, cpu_s: float, records: int = records) -> Sample:
                 return {RATE.name: records / seconds, CPU.name: cpu_s * 1e6 / records}
 
-            limit = bare_run(effort, f"P2 {case}", "produce", records * FRAME, FRAME, in_flight, bare)
+            limit = BareLoop(directory, "produce", records * FRAME, FRAME, in_flight, bare)
             work = partial(measured, records=records, in_flight=in_flight)
-            samples = in_turn(effort, f"P2 {case}", brokers, work) | {BARE: limit}
+            samples = in_turn(effort, f"P2 {case}", brokers, work, limit)
             lines += lines_of(case, FIGURES, samples)
     return lines

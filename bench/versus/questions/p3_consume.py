@@ -4,9 +4,9 @@ from functools import partial
 
 from bench.load import LARGE, LARGE_FETCHES, Load, create_topic, run, start, together
 from bench.process import BrokerProcess
-from bench.versus.bare import bare_run
+from bench.versus.bare import BareLoop
 from bench.versus.lines import Figure, Line, lines_of
-from bench.versus.systems import BARE, MB, Effort, Sample, both, in_turn
+from bench.versus.systems import MB, Effort, Sample, both, in_turn, scratch
 
 TITLE = "Consume 1000 B records from the page cache"
 RATE = Figure("MB/s", "MB/s", "higher")
@@ -52,17 +52,17 @@ def ask(effort: Effort) -> list[Line]:
     def bare(seconds: float, cpu_s: float) -> Sample:
         return {RATE.name: total / MB / seconds, CPU.name: cpu_s * 1e3 / (total / MB)}
 
-    limit = bare_run(effort, "P3", "fetch", total, MB, 1, bare)
     lines = []
-    with both() as brokers:
+    with both() as brokers, scratch() as directory:
         for broker in brokers.values():
             for partitions in (1, 12):
                 create_topic(broker.address, topic_of(partitions), partitions)
                 settings = {**LARGE, "sticky.partitioning.linger.ms": 0}
                 run("produce", broker.address, topic_of(partitions), records=records, size=SIZE, **settings)
+        limit = BareLoop(directory, "fetch", total, MB, 1, bare)
         for partitions, consumers in CASES:
             case = f"{partitions} partition{'s' * (partitions > 1)}, {consumers} consumer{'s' * (consumers > 1)}"
             work = partial(measured, records=records, partitions=partitions, consumers=consumers)
-            samples = in_turn(effort, f"P3 {case}", brokers, work) | {BARE: limit}
+            samples = in_turn(effort, f"P3 {case}", brokers, work, limit)
             lines += lines_of(case, (RATE, CPU), samples)
     return lines
