@@ -8,6 +8,8 @@ from typing import Literal
 from bench.versus.systems import BARE, KAFKA, PENSTOCK, Samples
 
 Better = Literal["higher", "lower"]
+EVEN = 0.9
+"""What a median that misses its bar must reach of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,13 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """`met`; `even` where the bar lies within the spread of the pairs; `short` where it does not."""
+        """`met`; `even` where the median is within a tenth of the bar; `short` where it is not."""
         words = []
         if self.figure.bar is not None:
             if self.ratio >= self.figure.bar:
                 words.append("met")
             else:
-                words.append("even" if max(self.ratios) >= self.figure.bar else "short")
+                words.append("even" if self.ratio >= self.figure.bar * EVEN else "short")
         if self.figure.limit is not None and self.times_bare is not None and self.times_bare > self.figure.limit:
             words.append(f"over {self.figure.limit:g} × bare")
         return ", ".join(words)

@@ -13,16 +13,17 @@ INTRODUCTION = """\
 <!-- Made by `python -m bench.versus`; the remarks are in bench/versus/remarks.md. -->
 # Penstock and Apache Kafka, side by side
 
-Measured by `make versus` in one run on one machine. Both brokers are single nodes with the settings that a default
-installation has (Kafka's: KRaft in combined mode, directories, ports and replication factors of one apart, a heap of
-1 GB and the options of the JVM as its scripts set them). The clients are the same for both: librdkafka, in processes of
-their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …; the first pair warms up and is not counted.
+Measured by `make versus` on one machine; the command and the time stand with each question. Both brokers are single
+nodes with the settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
+replication factors of one apart, a heap of 1 GB and the options of the JVM as its scripts set them). The clients are
+the same for both: librdkafka, in processes of their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …;
+the first pair warms up and is not counted.
 
 * **ratio**: of each pair, how many times as good Penstock is, the median of all pairs. Above 1 Penstock is ahead,
   whether a high or a low figure is the better one. *worst – best pair* is the spread.
 * **bare loop**: the system calls that a broker cannot do without (receive, checksum, write; read, send) in a loop
   without any protocol. *to bare* is how many times that limit Penstock stands from it.
-* **met**, **even** (the median misses the bar, but at least one pair reaches it), **short**.
+* **met**, **even** (the median misses the bar by at most a tenth), **short**.
 """
 
 
