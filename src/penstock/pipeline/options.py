@@ -16,47 +16,71 @@ from penstock.pipeline.option_values import boolean, number
 
 PREFIX = "kafka."
 
-SOURCE_OPTIONS = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "maxBytesPerTrigger",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "includeHeaders",
-    "commitOffsets",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "kafkaConsumer.pollTimeoutMs",
-)
-SINK_OPTIONS = ("topic",)
-CLIENT_OPTIONS = (
-    "bootstrap.servers",
-    "client.id",
-    "group.id",
-    "isolation.level",
-    "request.timeout.ms",
-    "default.api.timeout.ms",
-    "socket.connection.setup.timeout.ms",
-    "max.partition.fetch.bytes",
-    "acks",
-    "enable.idempotence",
-    "compression.type",
-    "batch.size",
-    "delivery.timeout.ms",
-    "security.protocol",
-)
+
+@dataclass(frozen=True, slots=True)
+class OptionText:
+    """What `docs/spark.md` says of an option: its default in words, and what it does."""
+
+    default: str
+    meaning: str
+
+
+SOURCE_OPTIONS = {
+    "subscribe": OptionText("", "Topics, with commas between them. One of the three ways to say what to read."),
+    "subscribePattern": OptionText("", "A regular expression that the whole name of a topic must match."),
+    "assign": OptionText("", 'Partitions as JSON: `{"clicks": [0, 1]}`.'),
+    "startingOffsets": OptionText(
+        "batch: `earliest`, stream: `latest`",
+        "`earliest`, `latest`, `committed` (of `kafka.group.id`), or JSON with an offset for each partition: "
+        '`{"clicks": {"0": 23, "1": -2}}`; -2 is earliest, -1 latest. A stream with a checkpoint goes on from that.',
+    ),
+    "startingTimestamp": OptionText("", "Milliseconds since 1970 where all partitions start."),
+    "startingOffsetsByTimestamp": OptionText("", "The same for each partition, as JSON."),
+    "startingOffsetsByTimestampStrategy": OptionText(
+        "`error`", "Where no record is as new as the timestamp: fail, or start at the end (`latest`)."
+    ),
+    "endingOffsets": OptionText("`latest`", "Where a batch query ends: `latest` or JSON."),
+    "endingTimestamp": OptionText("", "Milliseconds since 1970 where all partitions of a batch query end."),
+    "endingOffsetsByTimestamp": OptionText("", "The same for each partition, as JSON."),
+    "failOnDataLoss": OptionText("`true`", "Whether a query fails when records it should read are gone."),
+    "maxOffsetsPerTrigger": OptionText("no limit", "The most records of one micro-batch."),
+    "minOffsetsPerTrigger": OptionText("no limit", "Fewer records than this wait for more, up to `maxTriggerDelay`."),
+    "maxTriggerDelay": OptionText("`15m`", "How long `minOffsetsPerTrigger` may hold records back."),
+    "maxBytesPerTrigger": OptionText(
+        "`512m`; none with `maxOffsetsPerTrigger`", "About how many bytes one micro-batch reads at most."
+    ),
+    "minPartitions": OptionText("one per partition", "At least so many tasks; large ranges are cut."),
+    "maxRecordsPerPartition": OptionText("no limit", "The most records of one task; larger ranges are cut."),
+    "includeHeaders": OptionText("`false`", "Whether there is a column `headers`."),
+    "commitOffsets": OptionText(
+        "`true`", "Whether a stream with `kafka.group.id` commits its offsets to that group, for lag monitors to see."
+    ),
+    "fetchOffset.numRetries": OptionText(
+        "`3`, if only the next is set",
+        "Times the next option: how long a call is tried again, unless `kafka.default.api.timeout.ms` is set.",
+    ),
+    "fetchOffset.retryIntervalMs": OptionText("`1000`, if only the other is set", "See there."),
+    "kafkaConsumer.pollTimeoutMs": OptionText("`120000`", "How long a task waits for records that must be there."),
+}
+SINK_OPTIONS = {
+    "topic": OptionText("", "Where all rows go. Without it, the column `topic` says it row by row."),
+}
+CLIENT_OPTIONS = {
+    "bootstrap.servers": OptionText("required", "`host:port`, with commas between several."),
+    "client.id": OptionText("`penstock`", "What the cluster's logs call the client."),
+    "group.id": OptionText("", "Whose offsets are read by `startingOffsets=committed`, and committed to by a stream."),
+    "isolation.level": OptionText("`read_uncommitted`", "Whether records of open and aborted transactions are read."),
+    "request.timeout.ms": OptionText("`30000`", "How long one request may take."),
+    "default.api.timeout.ms": OptionText("`60000`", "How long a call is tried again."),
+    "socket.connection.setup.timeout.ms": OptionText("`10000`", "How long a connection may take to open."),
+    "max.partition.fetch.bytes": OptionText("`4194304`", "Bytes of one fetch."),
+    "acks": OptionText("`all`", "`all` or `1`: what a write waits for."),
+    "enable.idempotence": OptionText("`true` with acks `all`", "Whether a write tried again is stored only once."),
+    "compression.type": OptionText("`none`", "Codec of what is written: none, gzip, snappy, lz4, zstd."),
+    "batch.size": OptionText("`1000000`", "Bytes of one batch, before compression."),
+    "delivery.timeout.ms": OptionText("`120000`", "How long a write is tried again."),
+    "security.protocol": OptionText("`PLAINTEXT`", "Nothing else is there yet."),
+}
 WITHOUT_EFFECT = (
     "auto.commit.interval.ms",
     "buffer.memory",

@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import pytest
+from tools.generate_docs import pages
+
+from penstock.pipeline.options import CLIENT_OPTIONS, SOURCE_OPTIONS, read_options
+from penstock.pipeline.source_options import source_options
+
+
+@pytest.mark.parametrize(("path", "page"), pages().items(), ids=[path.name for path in pages()])
+def test_derived_page_is_up_to_date(path: Path, page: str) -> None:
+    assert path.read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_defaults_that_the_page_names_are_those_of_the_code() -> None:
+    named = {"bootstrap.servers": "a:1", "subscribe": "a"}
+    for name in ("kafkaConsumer.pollTimeoutMs", "failOnDataLoss", "includeHeaders", "maxTriggerDelay"):
+        named[name] = SOURCE_OPTIONS[name].default.strip("`")
+    for name in (
+        *("client.id", "isolation.level", "max.partition.fetch.bytes", "request.timeout.ms"),
+        *("default.api.timeout.ms", "socket.connection.setup.timeout.ms"),
+    ):
+        named[name] = CLIENT_OPTIONS[name].default.strip("`")
+    unset = read_options({"bootstrap.servers": "a:1", "subscribe": "a"})
+    assert source_options(read_options(named), streaming=True) == source_options(unset, streaming=True)
