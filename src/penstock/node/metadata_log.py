@@ -9,11 +9,12 @@ Contract, which holds as well once several nodes agree on the log:
   all that was appended before it is committed.
 
 Here the quorum is this node alone, so a record is committed when it is on the disk. The sync runs in a thread; whatever
-is appended meanwhile shares the next one. After a failed sync nobody knows what the disk holds, so the log takes
-nothing more until the node starts again.
+is appended meanwhile shares the next one. After a failed sync nobody knows what the disk holds, and records that
+cannot be applied leave the image behind the log: either way the log takes nothing more until the node starts again.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from penstock.protocol.records import Record, decode_batch, encode_batch
 
 TOPIC = "__cluster_metadata"
 READ_BYTES = 1 << 20
+
+logger = logging.getLogger(__name__)
 
 OnCommitted = Callable[[Sequence[MetadataRecord], int], None]
 """Gets the records of a batch and the offset of the last of them."""
@@ -215,20 +218,33 @@ class MetadataLog:
     def _synced(self, sync: asyncio.Future[None], end_offset: int) -> None:
         error = asyncio.CancelledError() if sync.cancelled() else sync.exception()
         if error is not None:
-            self._fail(error)
+            self._fail(f"the metadata log could not be synced: {error}")
             return
         self._synced_offset = end_offset
         while self._waiting and self._waiting[0].end_offset <= end_offset:
-            append = self._waiting.popleft()
+            append = self._waiting[0]
             if append.records:
-                self.on_committed(append.records, append.end_offset - 1)
+                try:
+                    self.on_committed(append.records, append.end_offset - 1)
+                except Exception as fault:
+                    self._fail(f"committed metadata could not be applied: {fault!r}", fault)
+                    return
+            self._waiting.popleft()
             _complete(append.done)
         self._sync = None
         if self._waiting:
             self._start_sync()
 
-    def _fail(self, error: BaseException) -> None:
-        self._failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log could not be synced: {error}")
+    def _fail(self, why: str, fault: Exception | None = None) -> None:
+        """Takes nothing more; `fault` is our own, so the log gets its traceback."""
+        self._failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        logger.error(
+            "%s. This node refuses all changes of metadata from now on: make sure that the disk under %s has room and"
+            " works, then restart the node",
+            why,
+            self._log.directory,
+            exc_info=fault,
+        )
         while self._waiting:
             append = self._waiting.popleft()
             if not append.done.done():

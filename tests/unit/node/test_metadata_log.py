@@ -1,5 +1,6 @@
 import asyncio
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -172,3 +173,39 @@ def test_a_quorum_state_of_something_else_is_refused_by_name(tmp_path: Path, con
     (tmp_path / "quorum-state").write_text(content)
     with pytest.raises(QuorumStateError, match="quorum-state"):
         read_quorum_state(Disk(), str(tmp_path))
+
+
+async def test_records_that_cannot_be_applied_end_the_log(memory: MemoryLog, caplog: pytest.LogCaptureFixture) -> None:
+    log, _ = opened(memory)
+    await log.lead()
+
+    def broken(records: Sequence[MetadataRecord], last_offset: int) -> None:
+        raise ValueError("no such topic")
+
+    log.on_committed = broken
+    waiting = [log.append([topic("a")]), log.append([topic("b")])]
+    done, _ = await asyncio.wait(waiting, timeout=30)
+    assert len(done) == 2, "they must not wait for ever"
+    for append in waiting:
+        with pytest.raises(KafkaError, match=r"could not be applied.*no such topic"):
+            await append
+    with pytest.raises(KafkaError, match="could not be applied"):
+        log.append([topic("c")])
+    await log.close()
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "restart the node" in line.message
+    assert line.exc_info is not None
+
+
+async def test_a_failed_sync_says_what_to_do(memory: MemoryLog, caplog: pytest.LogCaptureFixture) -> None:
+    log, _ = opened(memory)
+    await log.lead()
+    memory.sync_error = OSError(28, "No space left on device")
+    with pytest.raises(KafkaError):
+        await log.append([topic("a")])
+    with pytest.raises(KafkaError):
+        log.append([topic("b")])
+    (line,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert "No space left" in line
+    assert f"make sure that the disk under {memory.directory} has room" in line
+    assert "restart the node" in line
