@@ -55,6 +55,7 @@ class Upkeep:
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._recovery_points_changed = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._flush: asyncio.Future[None] | None = None
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
@@ -96,6 +97,8 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._flush is not None:  # Its thread goes on; the files must not be closed under it.
+            await asyncio.wait([self._flush])
         try:
             self.checkpoint_high_watermarks()
         except KafkaError as error:
@@ -133,7 +136,8 @@ class Upkeep:
             return
         try:
             if log.is_loaded:
-                await asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
+                self._flush = asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
+                await asyncio.shield(self._flush)
             if id(partition) in self._watched:
                 log.apply_retention(now_ms, high_watermark=partition.high_watermark)
         except KafkaError as error:

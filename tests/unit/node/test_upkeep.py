@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -118,3 +121,25 @@ async def test_a_file_that_cannot_be_removed_does_not_end_the_upkeep(
     node.upkeep.watch(node.partition(), due_ms=node.now_ms)
     await later(node, RETENTION_MS + 1)
     assert node.partition().log.log_start_offset == 1
+
+
+async def test_a_stop_waits_for_a_flush_in_its_thread(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, may_end = threading.Event(), threading.Event()
+
+    def flush(log: PartitionLog, now_ms: int) -> None:
+        started.set()
+        assert may_end.wait(30)
+
+    monkeypatch.setattr(PartitionLog, "maybe_flush", flush)
+    node.produce(b"a")
+    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+    node.upkeep.start()
+    try:
+        assert await asyncio.to_thread(started.wait, 30)
+        stopping = asyncio.create_task(node.upkeep.stop())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not stopping.done(), "the caller would close the files while they are synced"
+    finally:
+        may_end.set()
+    await stopping
