@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from uuid import UUID
 
 from penstock.controller.config_rules import DefinedConfigs
@@ -81,15 +82,17 @@ class RunningNode:
 
     async def stop(self) -> None:
         """Answer what is being asked, write everything down, and leave the directories marked as clean."""
-        await self.broker.groups.stop()  # First: members that wait for a rebalance would hold up the server.
-        await self._server.stop()
-        await self._upkeep.stop()
         try:
-            await self.broker.controller.stop()
+            async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
+                parts.push_async_callback(self.broker.controller.stop)
+                parts.push_async_callback(self._upkeep.stop)
+                parts.push_async_callback(self._server.stop)
+                await self.broker.groups.stop()  # First: members that wait for a rebalance would hold up the server.
             self._directories.close(broker_epoch=self.broker.broker_epoch)
         except KafkaError as error:
-            self._directories.abandon()
             logger.error("not everything could be written down, the next start recovers it: %s", error.message)
+        finally:
+            self._directories.abandon()  # Without effect on directories that were closed.
         logger.info("node %s stopped", self.broker.node_id)
 
 
@@ -201,12 +204,28 @@ async def _start(
     dynamic_configs.on_change(replicas.configure_all)
     for listener in (dynamic_configs.on_metadata, replicas.on_metadata, broker.groups.on_metadata):
         controller.add_listener(listener)
-    broker.groups.start()
-    upkeep.start()
-    connections = Connections(Dispatcher(broker), _limits(config), asyncio.get_running_loop())
-    dynamic_configs.on_change(lambda: connections.set_limits(_limits(config)))
-    server = Server(connections)
-    await server.listen(listeners)
+    return await _serve(broker, listeners, upkeep, directories, dynamic_configs)
+
+
+async def _serve(
+    broker: Broker,
+    listeners: Sequence[BoundListener],
+    upkeep: Upkeep,
+    directories: LogDirectories,
+    dynamic_configs: DynamicConfigs,
+) -> RunningNode:
+    """Start what works in the background, and listen; if that fails, nothing is left at work."""
+    async with AsyncExitStack() as undo:
+        undo.push_async_callback(broker.groups.stop)
+        broker.groups.start()
+        undo.push_async_callback(upkeep.stop)
+        upkeep.start()
+        connections = Connections(Dispatcher(broker), _limits(broker.config), asyncio.get_running_loop())
+        dynamic_configs.on_change(lambda: connections.set_limits(_limits(broker.config)))
+        server = Server(connections)
+        undo.push_async_callback(server.stop)
+        await server.listen(listeners)
+        undo.pop_all()
     return RunningNode(broker, listeners, server, upkeep, directories)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.server import Server
 from penstock.node.start import RunningNode, StartError, start_node
+from penstock.node.upkeep import Upkeep
 from penstock.protocol.api import ApiKey
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -102,3 +104,42 @@ async def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
     with pytest.raises(StartError):
         await start_node(config(tmp_path / "file" / "data", listeners=address))
     await (await start_node(config(tmp_path / "data", listeners=address))).stop()
+
+
+def at_work() -> set[asyncio.Task[object]]:
+    """The tasks beside the test's own."""
+    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", [Server, Upkeep])
+async def test_a_part_that_cannot_stop_keeps_no_directory(
+    part: type[Server | Upkeep], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = part.stop
+
+    async def broken(self: Server | Upkeep) -> None:
+        await stop(self)  # type: ignore[arg-type]
+        raise RuntimeError("broken")
+
+    node = await start_node(config(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(part, "stop", broken)
+        with pytest.raises(RuntimeError, match="broken"):
+            await node.stop()
+    assert not at_work()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    await (await start_node(config(tmp_path))).stop()
+
+
+async def test_a_start_that_fails_at_the_end_leaves_nothing_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise OSError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Server, "listen", broken)
+        with pytest.raises(OSError, match="broken"):
+            await start_node(config(tmp_path))
+    assert not at_work()
+    await (await start_node(config(tmp_path))).stop()
