@@ -55,7 +55,7 @@ class Upkeep:
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._recovery_points_changed = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._flush: asyncio.Future[None] | None = None
+        self._flush: asyncio.Future[bool] | None = None
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:

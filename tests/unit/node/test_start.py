@@ -108,7 +108,7 @@ async def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
 
 def at_work() -> set[asyncio.Task[object]]:
     """The tasks beside the test's own."""
-    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 @pytest.mark.parametrize("part", [Server, Upkeep])
