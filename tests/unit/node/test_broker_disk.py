@@ -49,3 +49,11 @@ async def test_a_stop_does_not_fail_for_a_checkpoint(
         await node.upkeep.stop()
     (line,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert "No space left" in line
+
+
+def test_a_partition_that_is_made_late_is_as_internal_as_any(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(Disk, "make_directory", refuse)
+        node.commit(*topic_records("__consumer_offsets"))
+    assert node.produce(b"a", topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+    assert node.partition("__consumer_offsets").log.log_end_offset == 0

@@ -99,7 +99,7 @@ class _Append:
         else:
             partition = partitions.get(topic.name, index)
         if partition is None:
-            return self.broker.partition(topic.name, index, topic.topic_id)
+            partition = self.broker.partition(topic.name, index, topic.topic_id)
         if partition.is_internal and not self.writes_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
         return partition
