@@ -38,12 +38,13 @@ PartitionLogs = dict[TopicPartition, PartitionLog]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryDescription:
-    """What DescribeLogDirs says of one directory; sizes are bytes."""
+    """What DescribeLogDirs says of one directory; sizes are bytes. With a `failure` none of them is known."""
 
     path: str
     total_bytes: int
     usable_bytes: int
     sizes: dict[TopicPartition, int]
+    failure: KafkaError | None = None
 
 
 class LogDirectories:
@@ -267,14 +268,19 @@ class LogDirectories:
 
     def describe(self) -> list[DirectoryDescription]:
         """Sizes of all partitions and of the file systems they lie in."""
-        descriptions = []
-        for directory, logs in self._logs_by_directory():
-            total, usable = self._disk.space(directory.path)
+        return [self._describe(directory.path, logs) for directory, logs in self._logs_by_directory()]
+
+    def _describe(self, path: str, logs: list[PartitionLog]) -> DirectoryDescription:
+        try:
+            total, usable = self._disk.space(path)
             sizes = {(log.topic, log.partition): log.size_bytes for log in logs}
-            descriptions.append(
-                DirectoryDescription(path=directory.path, total_bytes=total, usable_bytes=usable, sizes=sizes)
-            )
-        return descriptions
+        except OSError as error:
+            failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error}")
+        except KafkaError as error:
+            failure = error
+        else:
+            return DirectoryDescription(path=path, total_bytes=total, usable_bytes=usable, sizes=sizes)
+        return DirectoryDescription(path=path, total_bytes=-1, usable_bytes=-1, sizes={}, failure=failure)
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Close all logs, write the checkpoints, mark the directories as clean, release the locks.

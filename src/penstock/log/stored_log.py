@@ -116,9 +116,13 @@ class StoredLog:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked."""
+        """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
         if self._active is None:
-            return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
+            with self._reporting():
+                return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
         return self._size_bytes
 
     @property

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os.path
 
+from penstock.log.directory import DirectoryDescription
 from penstock.node.broker import Broker
 from penstock.node.handler import RequestContext, handles
+from penstock.node.partition import Partition
 from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -14,6 +18,8 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))
@@ -26,26 +32,37 @@ def describe_log_dirs(
     else:
         wanted = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
         partitions = [held for name, index in wanted if (held := broker.partitions.get(name, index)) is not None]
-    results = {
-        described.path: DescribeLogDirsResult(
-            log_dir=os.path.abspath(described.path),
-            total_bytes=described.total_bytes,
-            usable_bytes=described.usable_bytes,
-        )
-        for described in broker.replicas.describe_directories()
-    }
-    topics: dict[tuple[str, str], DescribeLogDirsTopic] = {}
+    by_directory: dict[str, list[Partition]] = {}
     for partition in partitions:
-        path = partition.log.parent
-        topic = topics.get((path, partition.topic))
-        if topic is None:
-            topic = topics[path, partition.topic] = DescribeLogDirsTopic(name=partition.topic)
-            results[path].topics.append(topic)
-        topic.partitions.append(
-            DescribeLogDirsPartition(
-                partition_index=partition.index,
-                partition_size=partition.log.size_bytes,
-                offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+        by_directory.setdefault(partition.log.parent, []).append(partition)
+    described = broker.replicas.describe_directories()
+    return DescribeLogDirsResponse(
+        results=[_describe(directory, by_directory.get(directory.path, [])) for directory in described]
+    )
+
+
+def _describe(directory: DirectoryDescription, partitions: list[Partition]) -> DescribeLogDirsResult:
+    """One directory; where anything in it cannot be read, the error stands for all of it."""
+    path = os.path.abspath(directory.path)
+    try:
+        if directory.failure is not None:
+            raise directory.failure
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for partition in partitions:
+            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.index,
+                    partition_size=partition.log.size_bytes,
+                    offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+                )
             )
-        )
-    return DescribeLogDirsResponse(results=list(results.values()))
+    except KafkaError as error:
+        logger.error("the log directory %s cannot be described: %s", path, error.message)
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=list(topics.values()),
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )

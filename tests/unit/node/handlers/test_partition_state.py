@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
+from penstock.log.disk import Disk
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
@@ -128,6 +129,24 @@ def test_only_the_replicas_that_are_asked_for_are_described(node: Node) -> None:
     assert isinstance(response, DescribeLogDirsResponse)
     (topic,) = response.results[0].topics
     assert (topic.name, [p.partition_index for p in topic.partitions]) == ("orders", [0])
+
+
+@pytest.mark.parametrize("call", ["bytes_of_files", "space"])
+def test_a_directory_that_cannot_be_read_is_an_error_of_its_own(
+    node: Node, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    node.partition("squeezed").log.abandon()
+    with monkeypatch.context() as broken:
+        broken.setattr(Disk, call, refuse)
+        response = node.ask(DescribeLogDirsRequest(topics=None), 5)
+    assert isinstance(response, DescribeLogDirsResponse)
+    (directory,) = response.results
+    assert directory.log_dir == node.directories.paths[0]
+    assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
 
 
 def test_the_producers_of_a_partition(node: Node) -> None:
