@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -25,14 +25,6 @@ FOR_EVER = {"retention.ms": "-1"}
 PIPELINE = Path(__file__).with_name("delays.yaml")
 BATCH_BYTES = 262_144
 Tell = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """What came out: the rows of the topic and those of the Parquet files."""
-
-    from_topic: pd.DataFrame
-    from_parquet: pd.DataFrame
 
 
 async def create_topics(address: str) -> None:

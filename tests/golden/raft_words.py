@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from penstock.protocol.control import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import decode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
-from penstock.raft.control import ControlType, batches_in, control_type
+from penstock.raft.control import batches_in, control_type
 
 Answer = ask.VoteAnswer | ask.BeginEpochAnswer | ask.EndEpochAnswer | ask.UpdateVoterAnswer
 

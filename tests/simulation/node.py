@@ -7,8 +7,9 @@ from zlib import crc32
 from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.memory import Batch, Contents, MemoryLog, MemorySnapshots
 
+from penstock.protocol.control import control_batch
 from penstock.protocol.records import Record, decode_batch, encode_batch
-from penstock.raft.control import batches_in, control_batch, snapshot_header_records
+from penstock.raft.control import batches_in, snapshot_header_records
 from penstock.raft.effects import ElectionState
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
-from penstock.metadata.control_records import ControlType, control_type
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.codec import decode
+from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord

@@ -9,12 +9,12 @@ from pathlib import Path
 from penstock.log.disk import Disk
 from penstock.log.dump import BrokenTail, DumpedBatch, dump_segment
 from penstock.log.meta_properties import read_meta_properties
-from penstock.metadata.control_records import ControlType, control_type
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import ProducerIdsRecord
 from penstock.metadata.snapshot import parse_snapshot_name
 from penstock.protocol.codec import decode
+from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 

@@ -281,15 +281,10 @@ class PartitionLog(StoredLog):
             self._retire_segments(count, now_ms)
         return count
 
-    def maintain(self, now_ms: int, *, high_watermark: int | None = None) -> int:
-        """All that is due: flush and retention; returns when to call again."""
-        self.maybe_flush(now_ms)
-        self.apply_retention(now_ms, high_watermark=high_watermark)
-        return self.next_deadline_ms(now_ms)
-
     def next_deadline_ms(self, now_ms: int) -> int:
-        """When to call `maintain` next: at the latest after CHECK_INTERVAL_MS, so no append need bring it forward.
+        """When to call `maybe_flush` and `apply_retention` next.
 
+        At the latest after CHECK_INTERVAL_MS, so no append need bring it forward.
         A log that nobody has touched spreads its first check over the interval, by its name.
         """
         flush_ms = self.config.flush_ms

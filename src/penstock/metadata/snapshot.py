@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from penstock.metadata.control_records import ControlType, control_type, snapshot_footer_batch, snapshot_header_batch
+from penstock.metadata.control_records import snapshot_footer_batch, snapshot_header_batch
 from penstock.metadata.record_frames import decode_record, encode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 

@@ -1,36 +1,23 @@
 """Control records of the metadata log that the quorum itself writes and reads, in Kafka's layouts.
 
-A control batch may hold several records. The key of each is two int16: its version, always 0, and its type.
+How any control record is written and told from others is in `protocol/control.py`.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import IntEnum
 
-from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.protocol.codec import decode, encode
+from penstock.protocol.control import ControlType, control_record
+from penstock.protocol.control import control_type as declared_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages import leader_change_message as leader_change
 from penstock.protocol.messages import voters_record
 from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, decode_batch
 from penstock.protocol.varint import Buffer
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
-
-_KEY = struct.Struct(">hh")
-_KEY_VERSION = 0
-
-
-class ControlType(IntEnum):
-    """The control records of the metadata log, by Kafka's numbers."""
-
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
 
 
 def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[ReplicaKey], now_ms: int) -> Record:
@@ -45,12 +32,14 @@ def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[Repl
         ],
         granting_voters=[leader_change.Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in granting],
     )
-    return _record(ControlType.LEADER_CHANGE, encode(message, version), now_ms)
+    return control_record(ControlType.LEADER_CHANGE, encode(message, version), now_ms)
 
 
 def kraft_version_record(kraft_version: int, now_ms: int) -> Record:
     """The level that the quorum lives at."""
-    return _record(ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(k_raft_version=kraft_version), 0), now_ms)
+    return control_record(
+        ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(k_raft_version=kraft_version), 0), now_ms
+    )
 
 
 def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
@@ -68,27 +57,22 @@ def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
             for voter in quorum.voters
         ]
     )
-    return _record(ControlType.KRAFT_VOTERS, encode(message, 0), now_ms)
+    return control_record(ControlType.KRAFT_VOTERS, encode(message, 0), now_ms)
 
 
 def snapshot_header_records(quorum: Quorum, last_timestamp_ms: int, now_ms: int) -> list[Record]:
     """What a snapshot begins with: its header and, where voters may change, who they are (KIP-630, KIP-853)."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
-    records = [_record(ControlType.SNAPSHOT_HEADER, encode(header, 0), now_ms)]
+    records = [control_record(ControlType.SNAPSHOT_HEADER, encode(header, 0), now_ms)]
     if quorum.kraft_version >= DYNAMIC_VOTERS:
         records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
     return records
 
 
-def control_batch(records: Sequence[Record], *, base_offset: int, epoch: int) -> bytearray:
-    """One control batch of these records."""
-    return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
-
-
 def batches_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch; what is left of one at the end is left out. Raises DecodeError."""
     position, end = 0, len(buffer)
-    while end - position >= 61:
+    while end - position >= HEADER_SIZE:
         header = read_header(buffer, position)
         if header.size_in_bytes > end - position:
             return
@@ -113,10 +97,11 @@ def quorums_in(buffer: Buffer, quorum: Quorum) -> Iterator[tuple[int, Quorum]]:
 
 
 def control_type(record: Record) -> int:
-    """The type of a record of a control batch."""
-    if record.key is None or len(record.key) != _KEY.size:
+    """The type of a control record; one without a type has no place in the quorum's log. Raises DecodeError."""
+    kind = declared_type(record)
+    if kind < 0:
         raise DecodeError("a control record whose key is not four bytes")
-    return int(_KEY.unpack(record.key)[1])
+    return kind
 
 
 def _voters(record: voters_record.VotersRecord) -> list[Voter]:
@@ -129,7 +114,3 @@ def _voters(record: voters_record.VotersRecord) -> list[Voter]:
         )
         for voter in record.voters
     ]
-
-
-def _record(kind: ControlType, value: bytes, now_ms: int) -> Record:
-    return Record(timestamp_ms=now_ms, key=_KEY.pack(_KEY_VERSION, kind), value=value)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
+from penstock.protocol.control import control_batch
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.raft.asking import Asking
 from penstock.raft.control import (
     batches_in,
-    control_batch,
     kraft_version_record,
     leader_change_record,
     voters_record_of,

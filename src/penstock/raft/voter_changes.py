@@ -8,8 +8,9 @@ epoch: a leader whose knowledge of the voters is not committed yet must not buil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.protocol.control import control_batch
 from penstock.protocol.errors import ErrorCode
-from penstock.raft.control import control_batch, voters_record_of
+from penstock.raft.control import voters_record_of
 from penstock.raft.effects import Reply, Send, Token
 from penstock.raft.requests import (
     AddVoter,

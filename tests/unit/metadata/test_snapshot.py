@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.control_records import ControlType, control_type, leader_change_batch
+from penstock.metadata.control_records import leader_change_batch
 from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import (
     RECORDS_PER_BATCH,
@@ -13,6 +13,7 @@ from penstock.metadata.snapshot import (
 )
 from penstock.protocol.batch import read_header
 from penstock.protocol.codec import decode
+from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record, decode_batch

@@ -5,9 +5,10 @@ from uuid import UUID
 
 from tests.simulation.memory import MemoryLog, MemorySnapshots
 
+from penstock.protocol.control import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
-from penstock.raft.control import control_batch, voters_record_of
+from penstock.raft.control import voters_record_of
 from penstock.raft.effects import Effect, ElectionState, Reply, Send
 from penstock.raft.machine import Raft
 from penstock.raft.requests import Answer, PeerRequest, Vote, VoteAnswer

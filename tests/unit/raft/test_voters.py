@@ -4,13 +4,12 @@ import pytest
 from tests.unit.raft.replicas import quorum, raft_of, voter
 
 from penstock.protocol.codec import decode
+from penstock.protocol.control import ControlType, control_batch
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record, decode_batch
 from penstock.raft.control import (
-    ControlType,
     batches_in,
-    control_batch,
     control_type,
     kraft_version_record,
     leader_change_record,

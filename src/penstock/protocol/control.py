@@ -1,0 +1,40 @@
+"""Control records: what a log says about itself, in batches of its own among the records of its users.
+
+A control batch may hold several records. The key of each is two int16: its version, always 0, and its type.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+from penstock.protocol.records import Record, encode_batch
+
+_KEY = struct.Struct(">hh")
+_KEY_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """The control records of the metadata log, by Kafka's numbers."""
+
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+def control_record(kind: ControlType, value: bytes, now_ms: int) -> Record:
+    """A control record of this type; `value` is its message, encoded."""
+    return Record(timestamp_ms=now_ms, key=_KEY.pack(_KEY_VERSION, kind), value=value)
+
+
+def control_batch(records: Sequence[Record], *, base_offset: int, epoch: int) -> bytearray:
+    """One control batch of these records."""
+    return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
+
+
+def control_type(record: Record) -> int:
+    """The type of a record of a control batch; -1 if its key is none."""
+    if record.key is None or len(record.key) != _KEY.size:
+        return -1
+    return int(_KEY.unpack(record.key)[1])
