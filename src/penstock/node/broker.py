@@ -18,6 +18,7 @@ from penstock.node.partitions import PartitionTable
 from penstock.node.producer_ids import ProducerIds
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import ZERO_UUID
+from penstock.raft.voters import STATIC_VOTERS
 
 if TYPE_CHECKING:
     from penstock.node.group_driver import GroupDriver
@@ -30,6 +31,11 @@ NOT_YET: Any = None
 def wall_clock_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def static_voters() -> int:
+    """The level of `kraft.version` of a quorum whose voters are fixed."""
+    return STATIC_VOTERS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +59,8 @@ class Broker:
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     broker_epoch: int = -1
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    kraft_version: Callable[[], int] = static_voters
+    """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""
 

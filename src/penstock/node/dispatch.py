@@ -6,15 +6,14 @@ version that is not served, but for ApiVersions, which is answered in the layout
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
-from penstock.node.broker import Broker
 from penstock.node.handler import CloseConnection, Handler, RequestContext
-from penstock.node.handlers.api_versions import unsupported_version
 from penstock.node.outgoing import ResponsePart
+from penstock.node.versions import unsupported_version
 from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import encode_response, parse_request_header
@@ -55,12 +54,20 @@ class _Served:
         return self.api.request_class
 
 
-class Dispatcher:
-    """Calls the handlers of one node."""
+class Node(Protocol):
+    """What handlers get first: the `Broker` or the `ControllerNode`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._served = {key: _Served(handler, api_of(key)) for key, handler in broker.handlers.items()}
+    @property
+    def handlers(self) -> Mapping[int, Handler]:
+        """What its listeners serve, by API key."""
+
+
+class Dispatcher:
+    """Calls the handlers of one node in one of its roles."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._served = {key: _Served(handler, api_of(key)) for key, handler in node.handlers.items()}
 
     def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
         """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
@@ -84,10 +91,10 @@ class Dispatcher:
         if not handler.lowest <= header.api_version <= handler.newest:
             return self._wrong_version(context, served.api)
         if handler.raw:
-            reply = handler.function(self._broker, context, frame, position)
+            reply = handler.function(self._node, context, frame, position)
         else:
             request, _ = decode(served.request_class, header.api_version, frame, position)
-            reply = handler.function(self._broker, context, request)
+            reply = handler.function(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
@@ -104,4 +111,4 @@ class Dispatcher:
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
         if context.api_key != ApiKey.API_VERSIONS:
             raise CloseConnection(f"version {context.api_version} of {api.name} is not served")
-        return [encode_response(unsupported_version(self._broker), context.api_key, 0, context.correlation_id)]
+        return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

@@ -1,5 +1,9 @@
 """How an API is declared: one function per API, registered under its key with the versions that it serves.
 
+There is a table for each role of a node. Handlers in `penstock.node.handlers` serve the listeners of the broker, and
+get the `Broker` first; those in `penstock.node.controller_handlers` serve those of the controller, and get the
+`ControllerNode`. A connection has the table of its listener from the beginning.
+
 A handler gets the decoded request and returns the response message at once, or something to await when it has to wait.
 `None` means that the request has no response (Produce with acks=0). A raw handler (Produce, Fetch) gets the frame
 itself and the position of the body, and returns the parts of the whole response, length first.
@@ -16,7 +20,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -47,7 +51,11 @@ class Handler:
     pipelined: bool = False
 
 
-_declared: dict[int, Handler] = {}
+BROKER_HANDLERS: Final = "penstock.node.handlers"
+CONTROLLER_HANDLERS: Final = "penstock.node.controller_handlers"
+
+_declared: dict[str, dict[int, Handler]] = {}
+"""By the package that a handler lies in, and its API key."""
 
 
 class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
@@ -57,19 +65,23 @@ class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
 def handles(
     api_key: int, versions: tuple[int, int], *, raw: bool = False, pipelined: bool = False
 ) -> Callable[[FunctionT], FunctionT]:
-    """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served)."""
+    """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
+
+    It belongs to the table of the package that it lies in.
+    """
 
     def declare(function: FunctionT) -> FunctionT:
-        assert api_key not in _declared, f"two handlers for API key {api_key}"
-        _declared[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined)
+        table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
+        assert api_key not in table, f"two handlers for API key {api_key}"
+        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined)
         return function
 
     return declare
 
 
-def load_handlers() -> dict[int, Handler]:
-    """Import every module that `penstock.node.handlers` lists and return what they declare, by API key."""
-    package = importlib.import_module("penstock.node.handlers")
+def load_handlers(package_name: str = BROKER_HANDLERS) -> dict[int, Handler]:
+    """Import every module that the package lists and return what they declare, by API key."""
+    package = importlib.import_module(package_name)
     for module in package.MODULES:
-        importlib.import_module(f"{package.__name__}.{module}")
-    return dict(sorted(_declared.items()))
+        importlib.import_module(f"{package_name}.{module}")
+    return dict(sorted(_declared[package_name].items()))

@@ -99,6 +99,7 @@ class RunningNode:
 async def start_node(config: BrokerConfig, surroundings: Surroundings | None = None) -> RunningNode:
     """Start a node on the running event loop; it serves when this returns. Raises StartError."""
     surroundings = surroundings or Surroundings()
+    _refuse_what_is_not_yet(config)
     listeners: list[BoundListener] = []
     directories: LogDirectories | None = None
     try:
@@ -116,6 +117,15 @@ async def start_node(config: BrokerConfig, surroundings: Surroundings | None = N
         if reason is None:
             raise
         raise StartError(reason) from error
+
+
+def _refuse_what_is_not_yet(config: BrokerConfig) -> None:
+    if config.is_broker and config.is_controller and max(len(config.voters), len(config.bootstrap_servers)) <= 1:
+        return
+    raise StartError(
+        "process.roles must be broker,controller, and this node the only voter, for now: clusters of several nodes are"
+        " not there yet"
+    )
 
 
 def _reason(error: BaseException) -> str | None:

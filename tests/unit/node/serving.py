@@ -11,7 +11,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.broker import Broker
 from penstock.node.connections import ConnectionLimits, Connections
-from penstock.node.dispatch import Dispatcher
+from penstock.node.dispatch import Dispatcher, Node
 from penstock.node.handler import Handler
 from penstock.node.handlers.api_versions import api_versions
 from penstock.node.partitions import PartitionTable
@@ -93,9 +93,18 @@ async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) ->
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},
         random=Random(1),
     )
-    connections = Connections(Dispatcher(broker), limits or ConnectionLimits(), asyncio.get_running_loop())
+    async with serving_node(broker, limits=limits) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serving_node(
+    node: Node, listener: str = "PLAINTEXT", *, limits: ConnectionLimits | None = None
+) -> AsyncIterator[Serving]:
+    """A server of whatever `node` handles until the block ends."""
+    connections = Connections(Dispatcher(node), limits or ConnectionLimits(), asyncio.get_running_loop())
     server = Server(connections)
-    bound = BoundListener(Endpoint("PLAINTEXT", "127.0.0.1", 0))
+    bound = BoundListener(Endpoint(listener, "127.0.0.1", 0))
     await server.listen([bound])
     served = Serving(bound.endpoint, connections)
     try:

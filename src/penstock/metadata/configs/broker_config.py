@@ -1,7 +1,8 @@
 """The configuration of one node: every broker key with the value that holds, as typed attributes.
 
 Attributes are Kafka's keys in snake_case with Kafka's defaults (`num.partitions` is `num_partitions`). The addresses
-are parsed: `listeners`, `advertised_listeners`. Keys without an attribute are read with `value`.
+are parsed: `listeners`, `advertised_listeners`, `voters`, `bootstrap_servers`. Keys without an attribute are read with
+`value`.
 
 The object stays the same while a node runs: `apply_dynamic` changes those keys that may change, in place, and what was
 written in the file is remembered. So read an attribute when it is needed; do not copy it.
@@ -17,7 +18,7 @@ from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.configs.settings import BrokerSettings
-from penstock.metadata.configs.voters import Voter
+from penstock.metadata.configs.voters import ServerAddress, Voter
 
 EMBEDDED_DEFAULTS: dict[str, str] = {
     "process.roles": "broker,controller",
@@ -52,9 +53,12 @@ class BrokerConfig(BrokerSettings):
     listeners: tuple[Listener, ...]
     broker_listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
     advertised_listeners: tuple[Listener, ...]
+    advertised_controller_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
     voters: dict[int, Voter]
+    bootstrap_servers: tuple[ServerAddress, ...]
     log_dirs: tuple[str, ...]
     node_id: int
     max_connections_per_ip_overrides: dict[str, int]

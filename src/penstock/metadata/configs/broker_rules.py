@@ -1,7 +1,7 @@
-"""What broker keys must fulfil together: addresses, roles, identity and quorum, by Kafka's rules; and our own for now.
+"""What broker keys must fulfil together: who a node is, where it is found, and limits, by Kafka's rules.
 
-For now: a cluster is one node, and listeners speak PLAINTEXT. Whatever asks for more is refused with an error that says
-so, because a node that starts and then misses its peers would be worse.
+For now listeners speak PLAINTEXT. Whatever asks for more is refused with an error that says so. What the roles of a
+node ask of its listeners and its quorum is in `role_rules`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
-from penstock.metadata.configs.voters import VOTERS_KEY, Voter, parse_voters
+from penstock.metadata.configs.role_rules import check_roles
+from penstock.metadata.configs.voters import (
+    BOOTSTRAP_KEY,
+    VOTERS_KEY,
+    ServerAddress,
+    Voter,
+    parse_servers,
+    parse_voters,
+)
 
 if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
@@ -23,16 +31,23 @@ NOT_ROUTABLE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Who a node is and where it is found."""
+    """Who a node is and where it is found.
+
+    `listeners` are its own: those for clients and brokers, and those of the controller. A node that is no controller
+    has names of controller listeners all the same: by the first of them it talks to the controllers.
+    """
 
     process_roles: tuple[str, ...]
     node_id: int
     listeners: tuple[Listener, ...]
     broker_listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
     advertised_listeners: tuple[Listener, ...]
+    advertised_controller_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
     voters: dict[int, Voter]
+    bootstrap_servers: tuple[ServerAddress, ...]
     log_dirs: tuple[str, ...]
 
 
@@ -49,18 +64,26 @@ def read_addresses(static: Mapping[str, str], value: Value) -> Addresses:
     controller_names = tuple(name.upper() for name in _texts(value("controller.listener.names")))
     protocols = _protocols(static, value, controller_names)
     listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
+    if not listeners:
+        raise ConfigError("listeners", static.get("listeners"), "at least one listener")
     broker_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
-    if not broker_listeners:
-        raise ConfigError("listeners", static.get("listeners"), "at least one listener that is not the controller's")
+    controller_listeners = tuple(listener for listener in listeners if listener.name in controller_names)
+    node_id, voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
+    bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
+    check_roles(roles, node_id, listeners, controller_names, tuple(voters), has_bootstrap=bool(bootstrap_servers))
+    own = _advertised(static, value, protocols, broker_listeners, listeners)
     return Addresses(
         process_roles=roles,
-        node_id=_node_id(static, value),
+        node_id=node_id,
         listeners=listeners,
         broker_listeners=broker_listeners,
-        controller_listeners=tuple(listener for listener in listeners if listener.name in controller_names),
-        advertised_listeners=_advertised(static, value, protocols, broker_listeners, listeners),
+        controller_listeners=controller_listeners,
+        controller_listener_names=controller_names,
+        advertised_listeners=tuple(own.get(listener.name, listener) for listener in broker_listeners),
+        advertised_controller_listeners=tuple(own.get(listener.name, listener) for listener in controller_listeners),
         inter_broker_listener_name=_inter_broker_name(static, value, broker_listeners),
-        voters=parse_voters(_texts(value(VOTERS_KEY))),
+        voters=voters,
+        bootstrap_servers=bootstrap_servers,
         log_dirs=_log_dirs(value),
     )
 
@@ -79,14 +102,6 @@ def _roles(static: Mapping[str, str], value: Value) -> tuple[str, ...]:
         )
     if len(set(roles)) != len(roles):
         raise ConfigError("process.roles", ",".join(roles), "each role once")
-    if len(roles) == 1:
-        other = "controller" if roles[0] == "broker" else "broker"
-        raise ConfigError(
-            "process.roles",
-            roles[0],
-            f"broker,controller for now: a {roles[0]} needs a {other} on another node, and clusters of several nodes"
-            " are not there yet",
-        )
     return tuple(sorted(roles))
 
 
@@ -117,13 +132,14 @@ def _advertised(
     protocols: Mapping[str, str],
     broker_listeners: tuple[Listener, ...],
     listeners: tuple[Listener, ...],
-) -> tuple[Listener, ...]:
+) -> dict[str, Listener]:
+    """What `advertised.listeners` says instead of a listener's own address, by the listener's name."""
     key = "advertised.listeners"
     if not static.get(key, "").strip():
         for listener in broker_listeners:
             if listener.host in NOT_ROUTABLE:
                 raise ConfigError(key, None, f"an address for {listener}: no client can connect to {listener.host}")
-        return broker_listeners
+        return {}
     advertised = parse_listeners(key, _texts(value(key)), protocols)
     names = [listener.name for listener in listeners]
     for listener in advertised:
@@ -131,21 +147,22 @@ def _advertised(
             raise ConfigError(key, str(listener), f"a host that clients can connect to, and {listener.host} is none")
         if listener.name not in names:
             raise ConfigError(key, str(listener), f"names that listeners has: {', '.join(names)}")
-    own = {listener.name: listener for listener in advertised}
-    return tuple(own.get(listener.name, listener) for listener in broker_listeners)
+    return {listener.name: listener for listener in advertised}
 
 
 def _inter_broker_name(static: Mapping[str, str], value: Value, broker_listeners: tuple[Listener, ...]) -> str:
     key = "inter.broker.listener.name"
     names = [listener.name for listener in broker_listeners]
     name = static.get(key, "").strip().upper()
+    by_protocol = str(value("security.inter.broker.protocol"))
+    if name and "security.inter.broker.protocol" in static:
+        raise ConfigError(key, name, "either this or security.inter.broker.protocol, not both")
+    if not names:  # A controller has no listener for brokers of its own.
+        return name or by_protocol
     if name:
-        if "security.inter.broker.protocol" in static:
-            raise ConfigError(key, name, "either this or security.inter.broker.protocol, not both")
         if name not in names:
             raise ConfigError(key, name, f"the name of a listener that is not the controller's: {', '.join(names)}")
         return name
-    by_protocol = str(value("security.inter.broker.protocol"))
     return by_protocol if by_protocol in names else names[0]
 
 
@@ -168,7 +185,7 @@ _AT_MOST = (
 
 
 def check_rules(config: BrokerConfig) -> None:
-    """Check what keys must fulfil together, and what a single node of PLAINTEXT cannot do yet."""
+    """Check what keys must fulfil together, and what cannot be done yet."""
     for listener in config.listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise ConfigError(
@@ -176,39 +193,12 @@ def check_rules(config: BrokerConfig) -> None:
                 str(listener),
                 f"PLAINTEXT for now: {listener.security_protocol} listeners are not there yet",
             )
-    _check_quorum(config)
     for smaller, larger in _AT_MOST:
         low, high = config.value(smaller), config.value(larger)
         assert isinstance(low, int)
         assert isinstance(high, int)
         if low > high:
             raise ConfigError(smaller, str(low), f"at most the value of {larger}, which is {high}")
-
-
-def _check_quorum(config: BrokerConfig) -> None:
-    voters = config.voters
-    text = config.text(VOTERS_KEY)
-    if voters and config.node_id not in voters:
-        known = ", ".join(str(voter) for voter in voters)
-        raise ConfigError("node.id", str(config.node_id), f"one of the ids in {VOTERS_KEY}: {known}")
-    if len(voters) > 1:
-        raise ConfigError(
-            VOTERS_KEY,
-            text,
-            f"this node alone ({config.node_id}@host:port) for now: a quorum of several is not there yet",
-        )
-    bootstrap_key = "controller.quorum.bootstrap.servers"
-    bootstrap = _texts(config.value(bootstrap_key))
-    if len(bootstrap) > 1:
-        raise ConfigError(
-            bootstrap_key, ",".join(bootstrap), "one address for now: a quorum of several is not there yet"
-        )
-    if voters and not config.controller_listeners:
-        raise ConfigError(
-            "controller.listener.names",
-            config.text("controller.listener.names"),
-            f"the name of a listener in listeners, because {VOTERS_KEY} is set",
-        )
 
 
 _SINGLE_NODE_KEYS = (
@@ -221,7 +211,12 @@ _SINGLE_NODE_KEYS = (
 
 
 def single_node_warnings(config: BrokerConfig) -> Iterator[str]:
-    """Name the keys that ask for more replicas than a single node has, unless their default does."""
+    """Name the keys that ask for more replicas than a single node has, unless their default does.
+
+    A node is single for certain if it decides for itself and has no listener by which another could join it.
+    """
+    if not (config.is_broker and config.is_controller) or config.controller_listeners:
+        return
     for name in _SINGLE_NODE_KEYS:
         value = config.value(name)
         if name in config.static and isinstance(value, int) and value > 1:

@@ -20,6 +20,22 @@ class BrokerSettings:
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
 
+    # the quorum, and brokers as the controller sees them
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    controlled_shutdown_enable: bool
+    controller_quorum_append_linger_ms: int
+    controller_quorum_auto_join_enable: bool
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    initial_broker_registration_timeout_ms: int
+    metadata_max_idle_interval_ms: int
+
     # metadata and replication
     auto_create_topics_enable: bool
     default_replication_factor: int

@@ -147,7 +147,7 @@ APIS: dict[int, tuple[str, str, int, int, int]] = {
     49: ("alter_client_quotas", "AlterClientQuotas", 0, 1, 1),
     50: ("describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0),
     51: ("alter_user_scram_credentials", "AlterUserScramCredentials", 0, 0, 0),
-    52: ("vote", "Vote", 0, 1, 0),
+    52: ("vote", "Vote", 0, 2, 0),
     53: ("begin_quorum_epoch", "BeginQuorumEpoch", 0, 1, 1),
     54: ("end_quorum_epoch", "EndQuorumEpoch", 0, 1, 1),
     55: ("describe_quorum", "DescribeQuorum", 0, 2, 0),

@@ -1,0 +1,21 @@
+"""The features of a cluster: what they are called, and which of their levels this software can run at."""
+
+from typing import Final
+
+from penstock.metadata.brokers import Feature
+
+METADATA_VERSION: Final = "metadata.version"
+"""Which metadata records there may be."""
+LOWEST_METADATA_VERSION: Final = 7
+"""The lowest level that Kafka 4 runs at (3.3-IV3)."""
+NEWEST_METADATA_VERSION: Final = 25
+"""The level that a new cluster starts with: that of Kafka 4.0 (4.0-IV3)."""
+
+KRAFT_VERSION: Final = "kraft.version"
+"""Whether the voters of the metadata quorum are fixed (0) or in its log (1, KIP-853). No metadata record tells its
+level: the quorum's own log does."""
+
+SUPPORTED_FEATURES: Final = {
+    METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
+    KRAFT_VERSION: Feature(0, 1),
+}

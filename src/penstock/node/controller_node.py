@@ -1,0 +1,86 @@
+"""What a handler of a controller listener sees of the node: the metadata quorum, and the controller that leads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.node.broker import wall_clock_ms
+from penstock.node.handler import Handler
+from penstock.protocol.schema import Message
+from penstock.raft.describe import QuorumDescription
+from penstock.raft.requests import AddVoter, Answer, PeerRequest, RemoveVoter
+from penstock.raft.voters import Endpoint, Quorum, ReplicaKey
+
+
+class Commands(Protocol):
+    """The controller of a node: the active one decides, any other refuses."""
+
+    def submit(self, command: Message) -> asyncio.Future[Any]:
+        """The response to `command`, once what it says is committed; NOT_CONTROLLER in it if this one is not active.
+
+        The future never fails.
+        """
+
+
+class QuorumMember(Protocol):
+    """This node's replica of the metadata log."""
+
+    @property
+    def local_key(self) -> ReplicaKey:
+        """Who it is."""
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, if that is known."""
+
+    @property
+    def quorum(self) -> Quorum:
+        """The voters, and their level of `kraft.version`."""
+
+    def request(self, request: PeerRequest | AddVoter | RemoveVoter) -> asyncio.Future[Answer]:
+        """The answer to what a peer or an administrator asks.
+
+        Fails with KafkaError BROKER_NOT_AVAILABLE if this node takes no part in the quorum any longer.
+        """
+
+    def describe(self) -> QuorumDescription:
+        """What the leader knows of the others. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where that node's controller listens, if that is known."""
+
+    def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
+        """Remember where that node's controller listens."""
+
+
+class QuorumNode(Protocol):
+    """What the handlers of the quorum's own APIs need, whatever it is that the quorum replicates."""
+
+    @property
+    def cluster_id(self) -> str:
+        """Whom this quorum belongs to."""
+
+    @property
+    def quorum(self) -> QuorumMember:
+        """This node's part in it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ControllerNode:
+    """The controller of this process. Handlers read it and call its parts; it decides nothing itself."""
+
+    config: BrokerConfig
+    node_id: int
+    cluster_id: str
+    image: ClusterImage
+    """The committed metadata."""
+    controller: Commands
+    quorum: QuorumMember
+    handlers: dict[int, Handler] = field(default_factory=dict)
+    now_ms: Callable[[], int] = wall_clock_ms
+    """The wall clock, in milliseconds since 1970."""
