@@ -11,7 +11,6 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.stored_log import StoredLog
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.batch import HEADER_SIZE, read_header
-from penstock.testing.simulator import run as simulator_run
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 
@@ -36,10 +35,9 @@ def plan_of(*faults: str, flushes_each: bool = True) -> Plan:
     )
 
 
-def violations_with(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def violations_with(plan: Plan) -> list[str]:
     """What the first of some seeds finds that finds anything."""
-    monkeypatch.setattr(simulator_run, "draw", lambda _: plan)
-    return next((found for seed in SEEDS if (found := simulate(seed).violations)), [])
+    return next((found for seed in SEEDS if (found := simulate(seed, plan=plan).violations)), [])
 
 
 def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +47,7 @@ def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.Monke
         self._synced(done, self.next_offset)
 
     monkeypatch.setattr(MetadataLog, "_start_sync", committed_at_once)
-    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power")))
 
 
 def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +58,7 @@ def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None
         self._has_new_names = False
 
     monkeypatch.setattr(StoredLog, "_adopt", adopt_as_before)
-    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power")))
 
 
 def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +69,7 @@ def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> Non
         return header if header.size_in_bytes <= reader.end - segment.size else None
 
     monkeypatch.setattr(recovery, "_believable", believe_anything)
-    assert violations_with(plan_of("power", "power in a call", flushes_each=False), monkeypatch)
+    assert violations_with(plan_of("power", "power in a call", flushes_each=False))
 
 
 def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +83,9 @@ def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) ->
             flush(self)
 
     monkeypatch.setattr(PartitionLog, "flush", every_other)
-    assert any("was acknowledged" in line for line in violations_with(plan_of("power"), monkeypatch))
+    assert any("was acknowledged" in line for line in violations_with(plan_of("power")))
 
 
-def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator_run, "draw", lambda _: plan_of("power", "power in a call"))
-    assert [simulate(seed).violations for seed in range(3)] == [[]] * 3
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    plan = plan_of("power", "power in a call")
+    assert [simulate(seed, plan=plan).violations for seed in range(3)] == [[]] * 3

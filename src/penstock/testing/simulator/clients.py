@@ -1,4 +1,4 @@
-"""The clients of a simulation: real ones, each a process of its own on a host of its own."""
+"""Those who write and read in a simulation: real clients, each a process of its own on a host of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
 from penstock.client.listeners import RebalanceListener
 from penstock.client.producer import Producer
-from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
-from penstock.client.topic_admin import NewTopic
+from penstock.client.settings import ConsumerSettings, ProducerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
 from penstock.testing.simulator.ledger import Ledger
@@ -26,12 +24,16 @@ FAILURES = (ClientError, KafkaError)
 class World:
     """What all clients share."""
 
-    def __init__(self, loop: VirtualLoop, address: str, ledger: Ledger, trace: Trace) -> None:
+    def __init__(self, loop: VirtualLoop, addresses: Sequence[str], ledger: Ledger, trace: Trace) -> None:
         self.loop = loop
-        self.address = address
+        self._addresses = addresses
         self.ledger = ledger
         self.trace = trace
         self.stopping = False
+
+    def bootstrap(self, random: Random) -> str:
+        """All brokers, in any order."""
+        return ",".join(random.sample(self._addresses, len(self._addresses)))
 
     def common(self, name: str, random: Random) -> dict[str, Any]:
         """Settings of every client: time-outs that fit the length of a simulation."""
@@ -70,7 +72,7 @@ class ProducingClient:
             )
             self._lives += 1
             try:
-                async with Producer(self._world.address, settings) as producer:
+                async with Producer(self._world.bootstrap(self._random), settings) as producer:
                     await self._send(producer)
             except FAILURES as error:
                 self._world.trace.note(self.name, f"failed: {error!r}")
@@ -85,7 +87,13 @@ class ProducingClient:
                 topic = self._random.choice(list(topics))
                 partition = self._random.randrange(topics[topic])
                 await self._send_some(producer, TopicPartition(topic, partition), self._random.choice((1, 1, 5)))
+                self._note_identity(producer)
             await asyncio.sleep(self._random.expovariate(8))
+
+    def _note_identity(self, producer: Producer) -> None:
+        identity = producer._sender._sequences._identity
+        if self.idempotent and identity is not None:
+            self._world.ledger.agreement.producer_id(identity[0], f"{self.name}.{self._lives}")
 
     async def _send_some(self, producer: Producer, where: TopicPartition, count: int) -> None:
         sent = []
@@ -135,7 +143,7 @@ class ConsumingClient(RebalanceListener):
             )
             self._lives += 1
             try:
-                async with Consumer(self._world.address, settings) as consumer:
+                async with Consumer(self._world.bootstrap(self._random), settings) as consumer:
                     self._consumer = consumer
                     await consumer.subscribe(pattern="t[0-9]+", listener=self)
                     await self._read(consumer)
@@ -175,53 +183,3 @@ class ConsumingClient(RebalanceListener):
         generation = -1 if membership is None else membership.membership.generation
         self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, partitions)) or 'nothing'}")
         self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", partitions)
-
-
-class AdministratingClient:
-    """Creates topics, and asks groups how far they are."""
-
-    def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], max_topics: int) -> None:
-        self.name = name
-        self._world = world
-        self._random = random
-        self._groups = groups
-        self._max_topics = max_topics
-        self._tried = 0
-
-    async def run(self) -> None:
-        """Until the world stops."""
-        while not self._world.stopping:
-            try:
-                async with Admin(
-                    self._world.address, ClientSettings(**self._world.common(self.name, self._random))
-                ) as admin:
-                    while not self._world.stopping:
-                        await self._act(admin)
-                        await asyncio.sleep(self._random.expovariate(1))
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                await asyncio.sleep(0.5)
-
-    async def _act(self, admin: Admin) -> None:
-        if self._tried < self._max_topics and (self._tried == 0 or self._random.random() < 0.5):
-            await self._create(admin)
-        else:
-            await self._ask(admin, self._random.choice(self._groups))
-
-    async def _create(self, admin: Admin) -> None:
-        name, count = f"t{self._tried}", self._random.randrange(1, 4)
-        self._tried += 1
-        self._world.trace.note(self.name, f"creates {name} with {count} partitions")
-        await admin.topics.create(NewTopic(name=name, partitions=count))
-        self._world.ledger.topics[name] = count
-        self._world.trace.note(self.name, f"{name} is acknowledged")
-
-    async def _ask(self, admin: Admin, group: str) -> None:
-        ledger = self._world.ledger
-        before, losses = dict(ledger.committed), ledger.lossy_crashes
-        found = await admin.groups.offsets(group)
-        if losses == ledger.lossy_crashes:
-            for (of_group, partition), promised in before.items():
-                if of_group == group:
-                    offset = found[partition].offset if partition in found else -1
-                    ledger.found_committed(group, partition, offset, promised)

@@ -1,9 +1,10 @@
-"""Brings about the faults of a plan, one after the other, and puts everything right in the end."""
+"""Brings about the faults of a plan, several at a time perhaps, and puts everything right in the end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 
 from penstock.testing.simulator.machine import Machine
@@ -12,6 +13,8 @@ from penstock.testing.simulator.trace import Trace
 
 MEAN_PAUSE_S = 3.0
 MAX_CALLS_TO_A_CRASH = 60
+
+Link = tuple[str, str]
 
 
 class Faults:
@@ -25,63 +28,146 @@ class Faults:
         self._network = network
         self._random = random
         self._trace = trace
+        self._kinds: dict[str, Callable[[Machine], Awaitable[None]]] = {
+            "kill": self._kill,
+            "power": self._kill_with_power,
+            "kill in a call": self._kill_in_a_call,
+            "power in a call": self._power_in_a_call,
+            "stop": lambda machine: machine.stop(),
+            "break": self._break,
+            "pause": self._pause,
+            "cut": self._cut,
+            "one way": self._cut_one_way,
+            "slow": self._slow,
+            "slow sync": self._slow_sync,
+            "sync errors": self._sync_errors,
+            "read errors": self._read_errors,
+            "full": self._full,
+        }
 
-    async def run(self, kinds: Sequence[str], seconds: float) -> None:
-        """Let things happen for so long."""
+    async def run(self, kinds: Sequence[str], seconds: float, troubles: int = 1) -> None:
+        """Let things happen for so long, so many at a time."""
+        await asyncio.gather(*(self._run(kinds, seconds) for _ in range(troubles)))
+
+    async def _run(self, kinds: Sequence[str], seconds: float) -> None:
         loop = self._network.loop
         end = loop.time() + seconds
         while loop.time() < end:
             await asyncio.sleep(min(self._random.expovariate(1 / MEAN_PAUSE_S), max(end - loop.time(), 0.01)))
-            machine = self._random.choice(list(self._machines))
-            if not machine.is_up:
-                await machine.start()
-            elif kinds and machine.node is not None:
-                await self._happen(self._random.choice(list(kinds)), machine)
+            down = [machine for machine in self._machines if not machine.is_up]
+            if down and self._random.random() < 0.7:
+                self._random.choice(down).launch()
+            elif kinds:
+                await self._happen(self._random.choice(list(kinds)))
 
     async def heal(self) -> None:
         """From now on nothing goes wrong; whoever is down is started."""
         self._trace.note("faults", "all is healed")
         self._network.heal()
         for machine in self._machines:
-            self._heal_disk(machine)
+            machine.may_fail_to_start = False
+            machine.heal_disk()
             machine.disk.crash_in = None
+            machine.go_on()
+        for machine in self._machines:
             if not machine.is_up:
-                await machine.start()
+                machine.launch()
+        for machine in self._machines:
+            await machine.settled()
 
-    async def _happen(self, kind: str, machine: Machine) -> None:
-        if kind in ("kill", "power"):
-            machine.crash(power_lost=kind == "power")
-        elif kind in ("kill in a call", "power in a call"):
-            machine.power_fails_with_it = kind.startswith("power")
-            machine.disk.crash_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
-        elif kind == "stop":
-            await machine.stop()
-        elif kind == "break":
-            self._trace.note("faults", f"{self._network.break_some(self._random.random())} connections break")
-        else:
-            await self._for_a_while(kind, machine)
+    async def _happen(self, kind: str) -> None:
+        up = [machine for machine in self._machines if machine.is_up and not machine.is_paused]
+        if up:
+            await self._kinds[kind](self._random.choice(up))
 
-    async def _for_a_while(self, kind: str, machine: Machine) -> None:
-        seconds = self._random.uniform(0.5, 12)
-        client = self._random.choice(list(self._clients))
-        self._trace.note("faults", f"{kind} for {seconds:.1f} s: {machine.name}, {client}")
-        conditions = self._network.conditions
-        if kind == "cut":
-            conditions.cut[machine.name, client] = conditions.cut[client, machine.name] = None
-        elif kind == "one way":
-            conditions.cut[self._random.choice(((machine.name, client), (client, machine.name)))] = None
-        elif kind == "slow":
-            conditions.slow[client] = self._random.uniform(2, 200)
-        elif kind == "slow sync":
-            machine.disk.conditions.sync_s = self._random.uniform(0.05, 1)
-        else:
-            assert kind == "full"
+    # What is over at once
+
+    async def _kill(self, machine: Machine) -> None:
+        machine.crash(power_lost=False)
+
+    async def _kill_with_power(self, machine: Machine) -> None:
+        machine.crash(power_lost=True)
+
+    async def _kill_in_a_call(self, machine: Machine) -> None:
+        machine.power_fails_with_it = False
+        machine.disk.crash_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
+
+    async def _power_in_a_call(self, machine: Machine) -> None:
+        machine.power_fails_with_it = True
+        machine.disk.crash_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
+
+    async def _break(self, _: Machine) -> None:
+        self._trace.note("faults", f"{self._network.break_some(self._random.random())} connections break")
+
+    # What lasts
+
+    async def _pause(self, machine: Machine) -> None:
+        machine.pause()
+        await asyncio.sleep(self._random.uniform(0.1, 10))
+        machine.go_on()
+
+    async def _cut(self, machine: Machine) -> None:
+        other = self._other(machine)
+        await self._cut_links("cut", [(machine.name, other), (other, machine.name)])
+
+    async def _cut_one_way(self, machine: Machine) -> None:
+        other = self._other(machine)
+        await self._cut_links("cut one way", [self._random.choice(((machine.name, other), (other, machine.name)))])
+
+    def _other(self, machine: Machine) -> str:
+        """A client or another node."""
+        names = [other.name for other in self._machines if other is not machine]
+        return self._random.choice(names if names and self._random.random() < 0.6 else list(self._clients))
+
+    async def _cut_links(self, what: str, links: Sequence[Link]) -> None:
+        cut = self._network.conditions.cut
+        mine = [link for link in links if link not in cut]
+        cut.update(dict.fromkeys(mine))
+        await self._last(f"{what}: {', '.join(f'{one} to {other}' for one, other in mine)}")
+        self._network.mend(mine)
+
+    async def _slow(self, machine: Machine) -> None:
+        name = machine.name if self._random.random() < 0.3 else self._random.choice(list(self._clients))
+        self._network.conditions.slow[name] = self._random.uniform(2, 200)
+        await self._last(f"slow: {name}")
+        self._network.conditions.slow.pop(name, None)
+
+    async def _slow_sync(self, machine: Machine) -> None:
+        machine.disk.conditions.sync_s = self._random.uniform(0.05, 1)
+        await self._last(f"slow sync: {machine.name}")
+        machine.heal_disk()
+
+    async def _full(self, machine: Machine) -> None:
+        with _may_fail_to_start(machine):
             machine.disk.conditions.full = True
-        await asyncio.sleep(seconds)
-        self._network.heal()
-        self._heal_disk(machine)
-        self._trace.note("faults", f"{kind} is over")
+            await self._last(f"full: {machine.name}")
+            machine.heal_disk()
 
-    @staticmethod
-    def _heal_disk(machine: Machine) -> None:
-        machine.disk.conditions = type(machine.disk.conditions)()
+    async def _read_errors(self, machine: Machine) -> None:
+        with _may_fail_to_start(machine):
+            machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))
+            await self._last(f"read errors: {machine.name}")
+            machine.heal_disk()
+
+    async def _sync_errors(self, machine: Machine) -> None:
+        """Nothing can be trusted after a sync that failed: the operator mends the disk and starts the node again."""
+        with _may_fail_to_start(machine):
+            machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
+            await self._last(f"sync errors: {machine.name}")
+            machine.heal_disk()
+            machine.crash(power_lost=False)
+
+    async def _last(self, what: str) -> None:
+        seconds = self._random.uniform(0.5, 12)
+        self._trace.note("faults", f"{what}, for {seconds:.1f} s")
+        await asyncio.sleep(seconds)
+        self._trace.note("faults", f"{what} is over")
+
+
+@contextmanager
+def _may_fail_to_start(machine: Machine) -> Iterator[None]:
+    before, machine.may_fail_to_start = machine.may_fail_to_start, True
+    try:
+        yield
+    finally:
+        machine.may_fail_to_start = before

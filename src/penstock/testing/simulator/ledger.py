@@ -5,7 +5,8 @@
 | an acknowledged record    | is at its offset for ever; a power cut may take what no flush promised, and only the end |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
-| an acknowledged topic     | exists with all of its partitions |
+| an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
+| what all nodes know       | is the same: see `agreement.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back |
 """
@@ -16,7 +17,10 @@ from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.node.start import RunningNode
+from penstock.testing.simulator.agreement import Agreement
+from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.trace import Trace
+from penstock.testing.simulator.views import image_of, partitions_of
 
 
 class Ledger:
@@ -24,14 +28,22 @@ class Ledger:
 
     def __init__(self, trace: Trace, *, flushes_each: bool) -> None:
         self.violations: list[str] = []
-        self.topics: dict[str, int] = {}
+        self.promises = TopicPromises()
+        self.agreement = Agreement(self.violated)
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.acks = 0
         self.lossy_crashes = 0
         self._owners: dict[tuple[int, str, int, TopicPartition], str] = {}
+        self._nodes: dict[str, RunningNode] = {}
+        self._homes: dict[TopicPartition, str] = {}
         self._flushes_each = flushes_each
         self._trace = trace
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """Topics that exist for sure, and how many partitions they have at least."""
+        return self.promises.counts
 
     def violated(self, text: str) -> None:
         """A rule is broken."""
@@ -42,6 +54,8 @@ class Ledger:
 
     def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A record was acknowledged at this offset."""
+        if partition.topic not in self.topics:
+            return  # somebody deletes it
         self.acks += 1
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
@@ -74,31 +88,45 @@ class Ledger:
 
     # What befalls the node
 
-    def crashing(self, node: RunningNode | None, *, power_lost: bool) -> None:
+    def crashing(self, name: str, node: RunningNode | None, *, power_lost: bool) -> None:
         """Strike out what nobody promised to keep through this."""
+        self._note_homes()
+        self._nodes.pop(name, None)
         if not power_lost or self._flushes_each:
             return
         self.lossy_crashes += 1
         self.committed.clear()
         for partition, known in self.acknowledged.items():
-            held = None if node is None else node.broker.partitions.get(*partition)
+            if self._homes.get(partition, name) != name:
+                continue
+            held = None if node is None else partitions_of(node).get(*partition)
             flushed = 0 if held is None else max(held.log.recovery_point, 0)
             self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
 
-    def started(self, node: RunningNode) -> None:
-        """Look at what a node has found after its start."""
-        for name, count in self.topics.items():
-            topic = node.broker.image.topics.get(name)
-            found = None if topic is None else len(topic.partitions)
-            if found != count:
-                self.violated(f"topic {name} of {count} partitions was acknowledged, there are {found}")
+    def started(self, name: str, node: RunningNode, versions: dict[str, int]) -> None:
+        """Look at what a node has found after its start; `versions` are the promises of before it."""
+        for broken in self.promises.broken(image_of(node), versions):
+            self.violated(f"{name}: {broken}")
+        self._nodes[name] = node
+        self._note_homes()
         for partition, known in self.acknowledged.items():
-            if partition.topic not in self.topics or not known:
+            if partition.topic not in self.topics or not known or self._homes.get(partition) != name:
                 continue
-            held = node.broker.partitions.get(*partition)
+            held = partitions_of(node).get(*partition)
             end = -1 if held is None else held.log.log_end_offset
             if end <= max(known):
                 self.violated(f"{partition} ends at {end}, offset {max(known)} was acknowledged")
+
+    def stopped(self, name: str) -> None:
+        """A node has stopped as it should."""
+        self._note_homes()
+        self._nodes.pop(name, None)
+
+    def _note_homes(self) -> None:
+        """Each partition has one replica, and it stays where it was made."""
+        for name, node in self._nodes.items():
+            for partition in partitions_of(node):
+                self._homes[TopicPartition(partition.topic, partition.index)] = name
 
     def read_back(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]

@@ -2,17 +2,20 @@
 
 Time stands still while a callback runs and jumps to the next timer when nothing is ready, so an hour of waiting costs
 nothing. Which `Process` a callback belongs to is a context variable, which asyncio itself hands down from a task to all
-that it starts. Callbacks of a process that is dead are dropped: from its point of view the world has ended.
+that it starts. Callbacks of a process that is dead are dropped: from its point of view the world has ended. Those of a
+process that is paused wait, and come all at once when it goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from random import Random
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 EPOCH_MS = 1_700_000_000_000
 """The wall clock at the beginning of each simulation."""
@@ -30,14 +33,31 @@ class Process:
     def __init__(self, host: str) -> None:
         self.host = host
         self.is_alive = True
+        self.is_paused = False
         self.in_thread = False
+        self.watch: Callable[[], None] | None = None
+        """Called after each callback of this process."""
         self.context: Context = copy_context()
         self.context.run(_PROCESS.set, self)
         self._tasks: list[asyncio.Task[Any]] = []
+        self._held: list[asyncio.Handle] = []
 
     def kill(self) -> None:
         """Nothing of it runs from now on."""
         self.is_alive = False
+        self.watch = None
+        self._held.clear()
+
+    def pause(self) -> None:
+        """Nothing of it runs until `go_on`; it does not notice."""
+        self.is_paused = True
+
+    def go_on(self, loop: VirtualLoop) -> None:
+        """What was due meanwhile runs now, in that order."""
+        self.is_paused = False
+        held, self._held = self._held, []
+        for handle in held:
+            loop.add_ready(handle)
 
     def check_alive(self) -> None:
         """Raise KilledError in a process that is dead."""
@@ -54,15 +74,47 @@ class Process:
         if len(self._tasks) > 1000:
             self._tasks = [task for task in self._tasks if not task.done()]
 
-    def run(self, callback: Callable[..., object], *args: object) -> None:
-        """Call back, if there is still somebody."""
-        if self.is_alive:
-            callback(*args)
+    def hold(self, handle: asyncio.Handle) -> None:
+        """This is due while the process is paused."""
+        self._held.append(handle)
 
 
 def current_process() -> Process | None:
     """The process whose code runs now; None in the simulation's own."""
     return _PROCESS.get()
+
+
+def _run(handle: _Handle | _TimerHandle, run: Callable[[], None]) -> None:
+    """Call back, if there is still somebody."""
+    process = handle.process
+    if process is None:
+        run()
+    elif process.is_paused:
+        process.hold(handle)
+    elif process.is_alive:
+        run()
+        if process.watch is not None:
+            process.watch()
+
+
+class _Handle(asyncio.Handle):
+    """A callback of a process."""
+
+    __slots__ = ("process",)
+    process: Process | None
+
+    def _run(self) -> None:
+        _run(self, super()._run)
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """A callback of a process, at a time."""
+
+    __slots__ = ("process",)
+    process: Process | None
+
+    def _run(self) -> None:
+        _run(self, super()._run)
 
 
 class _VirtualSelector(selectors.BaseSelector):
@@ -125,31 +177,36 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _write_to_self(self) -> None:
         pass
 
-    # Callbacks belong to processes.
+    # Callbacks belong to processes. What asyncio does to enter them is done here, with handles of our own.
+
+    def add_ready(self, handle: asyncio.Handle) -> None:
+        """Run this as soon as what was entered before it has run."""
+        self._ready: deque[asyncio.Handle]
+        self._ready.append(handle)
 
     def call_soon(  # type: ignore[override]  # the arguments' types are of no use here
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Call back within the process whose context it is."""
         context = copy_context() if context is None else context
-        process = context.get(_PROCESS)
-        if process is None:
-            return super().call_soon(callback, *args, context=context)
-        if not process.is_alive:
-            return asyncio.Handle(callback, args, self, context)  # nobody will call it
-        return super().call_soon(process.run, callback, *args, context=context)
+        handle = _Handle(callback, args, self, context)
+        process = handle.process = context.get(_PROCESS)
+        if process is None or process.is_alive:
+            self.add_ready(handle)
+        return handle
 
     def call_at(  # type: ignore[override]  # the same
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back later, within the process whose context it is."""
         context = copy_context() if context is None else context
-        process = context.get(_PROCESS)
-        if process is None:
-            return super().call_at(when, callback, *args, context=context)
-        if not process.is_alive:
-            return asyncio.TimerHandle(when, callback, args, self, context)  # the same
-        return super().call_at(when, process.run, callback, *args, context=context)
+        handle = _TimerHandle(when, callback, args, self, context)
+        process = handle.process = context.get(_PROCESS)
+        if process is None or process.is_alive:
+            self._scheduled: list[asyncio.TimerHandle]
+            heapq.heappush(self._scheduled, handle)
+            cast("Any", handle)._scheduled = True
+        return handle
 
     def run_in_executor(  # type: ignore[override]  # the same
         self, executor: object, func: Callable[..., Any], *args: Any

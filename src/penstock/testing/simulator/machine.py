@@ -1,87 +1,113 @@
-"""A host that runs a node: it is started, stopped, killed and cut from its power; its disk stays."""
+"""A host that runs a node: it is started, stopped, paused, killed and cut from its power; its disk stays."""
 
 from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Any
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.start import RunningNode, start_node
+from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.surroundings import Surroundings
-from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
+from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.plan import BROKER_PORT, NodePlan, Plan
 from penstock.testing.simulator.trace import Trace
 
-PORT = 9092
 DATA = "/data"
 START_LIMIT_S = 60.0
+STOP_LIMIT_S = 60.0
+LOOK_S = 0.01
 
 
 class Machine:
-    """One host. `node` is None unless a node runs there."""
+    """One host. `node` is None unless a node serves there."""
 
     def __init__(
-        self, name: str, settings: dict[str, str], network: Network, random: Random, ledger: Ledger, trace: Trace
+        self, node: NodePlan, plan: Plan, network: Network, random: Random, ledger: Ledger, trace: Trace
     ) -> None:
-        self.name = name
+        self.name = node.name
+        self.plan = node
         self.disk = HostDisk(network.loop, Random(random.getrandbits(64)))
         self.node: RunningNode | None = None
         self.process: Process | None = None
         self.power_fails_with_it = False
-        self._settings = settings
+        self.may_fail_to_start = False
+        """Whether the world is such that it must not be blamed for that."""
+        self.down_since: float | None = 0.0
+        self._settings = plan.settings_of(node)
         self._network = network
         self._random = random
         self._ledger = ledger
         self._trace = trace
+        self._starting: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
         self.disk.root.link(DATA.strip("/"), type(self.disk.root)())
         self.disk.root.sync()
 
     @property
     def address(self) -> str:
-        """Where clients begin."""
-        return f"{self.name}:{PORT}"
+        """Where clients find it."""
+        return f"{self.name}:{BROKER_PORT}"
 
     @property
     def is_up(self) -> bool:
         """Whether a process of it lives."""
         return self.process is not None and self.process.is_alive
 
-    async def start(self) -> bool:
-        """Start the node; False if it was killed before it served."""
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process lives and does nothing."""
+        return self.is_up and self.process is not None and self.process.is_paused
+
+    async def start(self) -> None:
+        """Start the node and wait until it serves, or was killed before that."""
+        self.launch()
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Wait until it is no longer starting."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+
+    def launch(self) -> None:
+        """Start the node; it serves when `node` is there."""
         assert not self.is_up
-        loop = self._network.loop
         process = self.process = Process(self.name)
         self._network.host_is_back(self.name)
         self._trace.note(self.name, "starts")
-        starting = process.spawn(loop, self._start(loop, process))
-        ended: asyncio.Future[None] = loop.create_future()
-        watch = asyncio.ensure_future(_until_dead(process, starting, ended))
-        try:
-            async with asyncio.timeout(START_LIMIT_S):
-                await ended
-        except TimeoutError:
-            self._ledger.violated(f"{self.name} does not start within {START_LIMIT_S:.0f} s")
-            return False
-        finally:
-            watch.cancel()
+        self.down_since = None
+        self._starting = asyncio.ensure_future(self._follow_start(process))
+
+    async def _follow_start(self, process: Process) -> None:
+        versions = self._ledger.promises.versions()
+        starting = process.spawn(self._network.loop, self._start(self._network.loop, process))
+        since = self._network.loop.time()
+        while not await _has_ended(process, starting):
+            if self._network.loop.time() - since > START_LIMIT_S:
+                if not self.may_fail_to_start:
+                    self._ledger.violated(f"{self.name} does not start within {START_LIMIT_S:.0f} s")
+                    return
+                since = self._network.loop.time()
         if not process.is_alive:
-            return False
+            return
         error = starting.exception()
         if error is not None:
-            self._ledger.violated(f"{self.name} does not start: {error!r}")
-            return False
+            if self.may_fail_to_start and isinstance(error, StartError):
+                self._trace.note(self.name, f"cannot start: {error}")
+            else:
+                self._ledger.violated(f"{self.name} does not start: {error!r}")
+            self._end(process, power_lost=False)
+            return
         self.node = starting.result()
         self._trace.note(self.name, f"serves, broker epoch {self.node.broker.broker_epoch}")
-        self._ledger.started(self.node)
-        return True
+        self._ledger.started(self.name, self.node, versions)
 
     async def _start(self, loop: VirtualLoop, process: Process) -> RunningNode:
-        config = BrokerConfig.embedded(
-            {"listeners": f"PLAINTEXT://{self.name}:{PORT}", "log.dirs": DATA} | self._settings
-        )
+        config = BrokerConfig.embedded({"log.dirs": DATA} | self._settings)
         surroundings = Surroundings(
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
@@ -93,18 +119,34 @@ class Machine:
     async def stop(self) -> None:
         """Stop the node cleanly; it may be killed meanwhile."""
         process, node = self.process, self.node
-        if process is None or node is None or not process.is_alive:
+        if process is None or node is None or self._is_stopping or process.is_paused:
             return
         self._trace.note(self.name, "is asked to stop")
-        stopping = process.spawn(self._network.loop, node.stop())
-        ended: asyncio.Future[None] = self._network.loop.create_future()
-        watch = asyncio.ensure_future(_until_dead(process, stopping, ended))
-        await ended
-        watch.cancel()
+        self._is_stopping = True
+        loop = self._network.loop
+        stopping = process.spawn(loop, node.stop())
+        since = loop.time()
+        while not await _has_ended(process, stopping):
+            if loop.time() - since > STOP_LIMIT_S:
+                self._ledger.violated(f"{self.name} does not stop within {STOP_LIMIT_S:.0f} s")
+                return
         if process.is_alive:
             error = stopping.exception()
+            self._ledger.stopped(self.name)
             self._trace.note(self.name, "has stopped" if error is None else f"stopped badly: {error!r}")
             self._end(process, power_lost=False)
+
+    def pause(self) -> None:
+        """Stop its processor: the process does not notice."""
+        if self.process is not None and self.is_up:
+            self._trace.note(self.name, "is paused")
+            self.process.pause()
+
+    def go_on(self) -> None:
+        """The process goes on with what it believes."""
+        if self.process is not None and self.is_paused:
+            self._trace.note(self.name, "goes on")
+            self.process.go_on(self._network.loop)
 
     def crash(self, *, power_lost: bool) -> None:
         """Kill the node now, in the middle of whatever it does; with the power, or without."""
@@ -112,23 +154,26 @@ class Machine:
         if process is None or not process.is_alive:
             return
         self._trace.note(self.name, "loses its power" if power_lost else "is killed")
-        self._ledger.crashing(self.node, power_lost=power_lost)
+        self._ledger.crashing(self.name, self.node, power_lost=power_lost)
         self._end(process, power_lost=power_lost)
         if power_lost:
             self.disk.lose_power()
 
+    def heal_disk(self) -> None:
+        """It has room and works."""
+        self.disk.conditions = DiskConditions()
+
     def _end(self, process: Process, *, power_lost: bool) -> None:
         process.kill()
         self.node = None
+        self._is_stopping = False
+        self.down_since = self._network.loop.time()
         self.disk.crash_in = None
         self._network.process_died(process, power_lost=power_lost)
 
 
-async def _until_dead(
-    process: Process, task: asyncio.Task[RunningNode] | asyncio.Task[None], ended: asyncio.Future[None]
-) -> None:
+async def _has_ended(process: Process, task: asyncio.Task[Any]) -> bool:
     """A task of a process that died never ends: look from outside."""
-    while process.is_alive and not task.done():
-        await asyncio.sleep(0.01)
-    if not ended.done():
-        ended.set_result(None)
+    if process.is_alive and not task.done():
+        await asyncio.sleep(LOOK_S)
+    return not process.is_alive or task.done()

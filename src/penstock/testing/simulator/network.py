@@ -319,10 +319,15 @@ class Network:
         error = ConnectionResetError(104, "Connection reset by peer")
         self.loop.call_at(when, pipe.reset, error, context=pipe.process.context)
 
-    def heal(self) -> None:
-        """All links are whole and as fast as at the beginning."""
-        self.conditions.cut.clear()
-        self.conditions.slow.clear()
+    def mend(self, links: Iterable[tuple[str, str]]) -> None:
+        """These links are whole again."""
+        for link in links:
+            self.conditions.cut.pop(link, None)
         for pipe in list(self._pipes):
             if pipe.is_open:
                 pipe.heal()
+
+    def heal(self) -> None:
+        """All links are whole and as fast as at the beginning."""
+        self.conditions.slow.clear()
+        self.mend(list(self.conditions.cut))

@@ -1,4 +1,4 @@
-"""What a seed decides at the beginning: the node's configuration, the clients, and which faults there will be."""
+"""What a seed decides at the beginning: the nodes, their configuration, the clients, and the faults to come."""
 
 from __future__ import annotations
 
@@ -6,14 +6,30 @@ from dataclasses import dataclass
 from random import Random
 
 FAULTS = (
-    "kill", "power", "kill in a call", "power in a call", "stop", "break", "cut", "one way", "slow", "slow sync", "full"
+    "kill", "power", "kill in a call", "power in a call", "stop", "pause", "break", "cut", "one way", "slow",
+    "slow sync", "full", "sync errors", "read errors",
 )  # fmt: skip
+BROKER_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: `roles` as `process.roles` has them."""
+
+    node_id: int
+    roles: str = "broker,controller"
+
+    @property
+    def name(self) -> str:
+        """Its host."""
+        return f"node{self.node_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One simulation."""
 
+    nodes: tuple[NodePlan, ...] = (NodePlan(1),)
     settings: dict[str, str]
     flushes_each: bool
     producers: int
@@ -21,15 +37,26 @@ class Plan:
     groups: int
     topics: int
     faults: tuple[str, ...]
+    troubles: int = 1
+    """So many faults there may be at a time."""
     seconds: float
     delay_s: float
     socket_bytes: int
 
     def __str__(self) -> str:
         return (
+            f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}; "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
-            f"{self.seconds:.0f} s, faults: {', '.join(self.faults) or 'none'}; {self.settings}"
+            f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
+
+    def settings_of(self, node: NodePlan) -> dict[str, str]:
+        """The configuration of one node."""
+        return self.settings | _alone(node)
+
+
+def _alone(node: NodePlan) -> dict[str, str]:
+    return {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
 
 
 def draw(random: Random) -> Plan:

@@ -12,16 +12,18 @@ from random import Random
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
-from penstock.testing.simulator.clients import AdministratingClient, ConsumingClient, ProducingClient, World
+from penstock.testing.simulator.administrator import AdministratingClient
+from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
 from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.plan import Plan, draw
+from penstock.testing.simulator.progress import look_for_progress
 from penstock.testing.simulator.trace import Trace
 
-PROGRESS_LIMIT_S = 90.0
+END_LIMIT_S = 90.0
 READ_LIMIT_S = 60.0
 
 
@@ -38,10 +40,10 @@ class Outcome:
     acknowledged: int
 
 
-def simulate(seed: int) -> Outcome:
-    """Run the simulation that this seed decides."""
+def simulate(seed: int, plan: Plan | None = None) -> Outcome:
+    """Run the simulation that this seed decides, with this plan if one is given."""
     random = Random(seed)
-    plan = draw(random)
+    plan = plan or draw(random)
     loop = VirtualLoop(Random(random.getrandbits(64)))
     trace = Trace(loop.time)
     ledger = Ledger(trace, flushes_each=plan.flushes_each)
@@ -74,10 +76,19 @@ class _Simulation:
         network = Network(loop, Random(random.getrandbits(64)), trace)
         network.conditions.delay_s = plan.delay_s
         network.conditions.socket_bytes = plan.socket_bytes
-        self._machine = Machine("node1", plan.settings, network, Random(random.getrandbits(64)), ledger, trace)
-        self._world = World(loop, self._machine.address, ledger, trace)
-        groups = [f"g{number}" for number in range(plan.groups)]
-        self._groups = groups
+        self._machines = [
+            Machine(node, plan, network, Random(random.getrandbits(64)), ledger, trace) for node in plan.nodes
+        ]
+        addresses = [machine.address for machine in self._machines]
+        self._world = World(loop, addresses, ledger, trace)
+        self._groups = [f"g{number}" for number in range(plan.groups)]
+        self._draw_clients(random)
+        self._processes = {client.name: Process(client.name) for client in self._clients}
+        self._faults = Faults(self._machines, list(self._processes), network, Random(random.getrandbits(64)), trace)
+        self._random = random
+
+    def _draw_clients(self, random: Random) -> None:
+        plan, groups = self._plan, self._groups
         self._producers = [
             ProducingClient(self._world, f"p{n}", Random(random.getrandbits(64)), idempotent=random.random() < 0.7)
             for n in range(plan.producers)
@@ -92,27 +103,34 @@ class _Simulation:
             *consumers,
             admin,
         ]
-        self._processes = {client.name: Process(client.name) for client in self._clients}
-        self._faults = Faults([self._machine], list(self._processes), network, Random(random.getrandbits(64)), trace)
-        self._random = random
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))
-        await self._machine.start()
+        await self._start_all()
         tasks = [self._processes[client.name].spawn(self._loop, client.run()) for client in self._clients]
         try:
-            await self._faults.run(self._plan.faults, self._plan.seconds)
+            await self._faults.run(self._plan.faults, self._plan.seconds, self._plan.troubles)
             if not self._ledger.violations:
                 await self._faults.heal()
-                await self._look_for_progress()
+            if not self._ledger.violations:
+                await look_for_progress(self._machines, self._producers, self._groups, self._ledger, self._trace)
         finally:
             await self._end_clients(tasks)
         if not self._ledger.violations:
             await self._look_at_everything()
 
+    async def _start_all(self) -> None:
+        for machine in self._machines:
+            machine.launch()
+        for machine in self._machines:
+            await machine.settled()
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(machine.stop() for machine in self._machines))
+
     async def _end_clients(self, tasks: list[asyncio.Task[None]]) -> None:
         self._world.stopping = True
-        done, late = await asyncio.wait(tasks, timeout=PROGRESS_LIMIT_S)
+        done, late = await asyncio.wait(tasks, timeout=END_LIMIT_S)
         for task in done:
             if task.exception() is not None:
                 self._ledger.violated(f"a client ended with {task.exception()!r}")
@@ -123,56 +141,28 @@ class _Simulation:
 
     async def _look_at_everything(self) -> None:
         """Once more from the disk: whatever was promised is there."""
-        await self._machine.stop()
-        if await self._machine.start():
+        await self._stop_all()
+        await self._start_all()
+        if not self._ledger.violations:
             reader = self._processes["reader"] = Process("reader")
             await reader.spawn(self._loop, self._read_everything())
-            await self._machine.stop()
+        await self._stop_all()
 
     def freeze(self) -> None:
         """Nothing runs any more, whoever frees its memory."""
         for process in self._processes.values():
             process.kill()
-        if self._machine.process is not None:
-            self._machine.process.kill()
-
-    async def _look_for_progress(self) -> None:
-        """All producers get acknowledgements again, and all groups catch up with a moment from now."""
-        before = [producer.acknowledged for producer in self._producers]
-        node = self._machine.node
-        if node is None:
-            return
-        deadline = self._loop.time() + PROGRESS_LIMIT_S
-        ends: dict[TopicPartition, int] = {}
-        for name, count in self._ledger.topics.items():
-            for index in range(count):
-                held = node.broker.partitions.get(name, index)
-                ends[TopicPartition(name, index)] = 0 if held is None else held.log.log_end_offset
-        while self._loop.time() < deadline:
-            late = self._late(before, ends)
-            if not late:
-                self._trace.note("progress", "everybody gets on")
-                return
-            await asyncio.sleep(0.25)
-        self._ledger.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s: {', '.join(late)}")
-
-    def _late(self, before: list[int], ends: dict[TopicPartition, int]) -> list[str]:
-        late = [] if self._ledger.topics else ["admin"]
-        if self._ledger.topics:
-            pairs = zip(self._producers, before, strict=True)
-            late += [producer.name for producer, count in pairs if producer.acknowledged <= count]
-        for group in self._groups:
-            for partition, end in ends.items():
-                if end and self._ledger.committed.get((group, partition), 0) < end:
-                    late.append(f"{group} in {partition}, which ends at {end}")
-        return late
+        for machine in self._machines:
+            if machine.process is not None:
+                machine.process.kill()
 
     async def _read_everything(self) -> None:
+        random = Random(1)
         settings = ConsumerSettings(
-            **self._world.common("reader", Random(1)), enable_auto_commit=False, auto_offset_reset="earliest"
+            **self._world.common("reader", random), enable_auto_commit=False, auto_offset_reset="earliest"
         )
         idempotent = [producer.name for producer in self._producers if producer.idempotent]
-        async with Consumer(self._world.address, settings) as consumer, asyncio.timeout(READ_LIMIT_S):
+        async with Consumer(self._world.bootstrap(random), settings) as consumer, asyncio.timeout(READ_LIMIT_S):
             for name, count in self._ledger.topics.items():
                 for index in range(count):
                     partition = TopicPartition(name, index)

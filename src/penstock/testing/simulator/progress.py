@@ -1,0 +1,78 @@
+"""What must come about by itself when all is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from penstock.client.values import TopicPartition
+from penstock.testing.simulator.clients import ProducingClient
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.trace import Trace
+from penstock.testing.simulator.views import image_of, partitions_of
+
+PROGRESS_LIMIT_S = 90.0
+LOOK_S = 0.25
+
+
+async def look_for_progress(
+    machines: Sequence[Machine],
+    producers: Sequence[ProducingClient],
+    groups: Sequence[str],
+    ledger: Ledger,
+    trace: Trace,
+) -> None:
+    """Producers get acknowledgements, and groups catch up with a moment from now."""
+    loop = asyncio.get_running_loop()
+    before = [producer.acknowledged for producer in producers]
+    versions = ledger.promises.versions()
+    ends = _ends(machines, ledger)
+    deadline = loop.time() + PROGRESS_LIMIT_S
+    while loop.time() < deadline:
+        late = [*_late_clients(producers, before, groups, ends, ledger)]
+        if not late:
+            trace.note("progress", "everybody gets on")
+            _check_metadata(machines, ledger, versions)
+            return
+        await asyncio.sleep(LOOK_S)
+    ledger.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s: {', '.join(late)}")
+
+
+def _check_metadata(machines: Sequence[Machine], ledger: Ledger, versions: dict[str, int]) -> None:
+    """Every node has applied what was acknowledged when all was healed."""
+    for machine in machines:
+        if machine.node is not None:
+            for broken in ledger.promises.broken(image_of(machine.node), versions):
+                ledger.violated(f"{machine.name}: {broken}")
+
+
+def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, int]:
+    ends = {TopicPartition(name, index): 0 for name, count in ledger.topics.items() for index in range(count)}
+    for machine in machines:
+        if machine.node is not None:
+            for partition in partitions_of(machine.node):
+                where = TopicPartition(partition.topic, partition.index)
+                if where in ends:
+                    ends[where] = partition.log.log_end_offset
+    return ends
+
+
+def _late_clients(
+    producers: Sequence[ProducingClient],
+    before: Sequence[int],
+    groups: Sequence[str],
+    ends: dict[TopicPartition, int],
+    ledger: Ledger,
+) -> Iterator[str]:
+    if not ledger.topics:
+        yield "admin"
+        return
+    for producer, count in zip(producers, before, strict=True):
+        if producer.acknowledged <= count:
+            yield producer.name
+    for group in groups:
+        for partition, end in ends.items():
+            behind = ledger.committed.get((group, partition), 0) < end
+            if end and behind and partition.topic in ledger.topics:
+                yield f"{group} in {partition}, which ends at {end}"
