@@ -108,10 +108,11 @@ class Leader(Role):
         self._begin_epoch(now_ms)
         self.changes.tick(now_ms)
 
-    def resign(self, now_ms: int) -> None:
-        """Those who have most of the log should stand first."""
+    def resign(self, now_ms: int, successor_id: int | None = None) -> None:
+        """Those who have most of the log should stand first, after the one who was wished for."""
         replica = self.replica
-        replica.become_resigned(self.replicas.by_end_offset(replica.quorum, replica.me), now_ms)
+        successors = self.replicas.by_end_offset(replica.quorum, replica.me)
+        replica.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
     def grants_pre_vote(self) -> bool:
         """Only as long as it does not know whether anybody follows."""
@@ -197,15 +198,16 @@ class Leader(Role):
         if request.epoch != replica.epoch:
             super().fetch_received(request, token, now_ms)
             return
-        if min(request.replica.id, request.offset, request.last_epoch) < 0:
+        if min(request.offset, request.last_epoch) < 0:
             invalid = FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch)
             replica.out.append(Reply(token, invalid))
             return
         if self._redirect(request, token, now_ms):
             return
         progress = self._heard(request.replica, now_ms)
-        progress.fetched(request.offset, replica.log.end_offset, now_ms)
-        self._advance(now_ms)
+        if progress is not None:
+            progress.fetched(request.offset, replica.log.end_offset, now_ms)
+            self._advance(now_ms)
         if replica.role is not self:
             super().fetch_received(request, token, now_ms)
         elif self._has_news(request) or request.max_wait_ms <= 0:
@@ -263,7 +265,10 @@ class Leader(Role):
         )
         replica.out.append(Reply(token, answer))
 
-    def _heard(self, key: ReplicaKey, now_ms: int) -> Progress:
+    def _heard(self, key: ReplicaKey, now_ms: int) -> Progress | None:
+        """Note that a replica lives. None for who has no id: somebody who only reads, such as a tool."""
+        if key.id < 0:
+            return None
         self._begin_asking.postpone(key.id, now_ms + self.replica.settings.begin_epoch_interval_ms)
         return self.replicas.heard(key, self.replica.quorum, now_ms)
 

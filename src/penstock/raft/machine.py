@@ -107,9 +107,12 @@ class Raft:
         self.replica.role.tick(now_ms)
         return self._take()
 
-    def resign(self, now_ms: int) -> list[Effect]:
-        """Lead no longer: the node is going to stop, or somebody wants another leader (C18)."""
-        self.replica.role.resign(now_ms)
+    def resign(self, now_ms: int, successor_id: int | None = None) -> list[Effect]:
+        """Lead no longer: the node is going to stop, or somebody wants another leader (C18).
+
+        `successor_id` is asked to stand first (C19); whether it wins is for the voters to say.
+        """
+        self.replica.role.resign(now_ms, successor_id)
         return self._take()
 
     # The log.

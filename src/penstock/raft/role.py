@@ -64,8 +64,8 @@ class Role:
     def leader_ended(self, request: EndEpoch, now_ms: int) -> None:
         """The leader of this epoch lays down its office."""
 
-    def resign(self, now_ms: int) -> None:
-        """The node is asked to lead no longer."""
+    def resign(self, now_ms: int, successor_id: int | None = None) -> None:
+        """The node is asked to lead no longer; `successor_id` should stand before all others."""
 
     def flushed(self, now_ms: int) -> None:
         """The log is on the disk up to `replica.flushed_offset`."""

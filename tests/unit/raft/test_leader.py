@@ -124,7 +124,7 @@ def test_a_fetch_of_another_epoch_is_refused(epochs_later: int, error: ErrorCode
     assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, raft.epoch)
 
 
-@pytest.mark.parametrize("wrong", [{"offset": -1}, {"last_epoch": -1}, {"replica": ReplicaKey(-1)}])
+@pytest.mark.parametrize("wrong", [{"offset": -1}, {"last_epoch": -1}])
 def test_a_fetch_that_cannot_be_is_invalid(wrong: dict[str, Any]) -> None:
     raft, now_ms = leader(1, 2, 3)
     answer = answered(fetch(raft, 2, 0, now_ms, **wrong))
@@ -291,3 +291,21 @@ def test_a_voter_corrects_what_the_log_says_about_it() -> None:
     answer = answered(raft.update_voter_received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
     assert isinstance(answer, UpdateVoterAnswer)
     assert answer.error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_who_has_no_id_reads_and_is_not_noted() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    asked = Fetch(raft.epoch, ReplicaKey(-1), 0, 0, 0, 0, 1 << 20)
+    answer = answered(raft.fetch_received(asked, "a reader", now_ms))
+    assert isinstance(answer, FetchAnswer)
+    assert answer.error is ErrorCode.NONE
+    assert answer.records
+    assert not raft.describe(now_ms).observers
+
+
+def test_a_wished_successor_is_named_first() -> None:
+    raft, now_ms = leader(1, 2, 3, 4)
+    fetch(raft, 3, raft.replica.log.end_offset, now_ms)
+    ends = [request for _, request in sent(raft.resign(now_ms, 4)) if isinstance(request, EndEpoch)]
+    assert [key.id for key in ends[0].successors] == [4, 3, 2]
