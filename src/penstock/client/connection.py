@@ -22,16 +22,16 @@ from penstock.client.errors import (
 )
 from penstock.client.frames import FrameReader
 from penstock.client.settings import ClientSettings
-from penstock.protocol.api import Api, ApiKey, api_of
+from penstock.protocol.api import KEYS, AnyApiKey, Api, ApiKey, api_of
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 
 Answer = TypeVar("Answer", bound=Message)
-APIS_BY_NAME: Final = {api.name: api for api in map(api_of, ApiKey)}
+APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
-SOFTWARE_NAME = "penstock"
 SOFTWARE_VERSION = "0.1.0"
 
 
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         """How many requests wait for an answer."""
         return len(self._expected)
 
-    def version_for(self, key: ApiKey, newest: int | None = None) -> int:
+    def version_for(self, key: AnyApiKey, newest: int | None = None) -> int:
         """The version in which requests of this API go to this broker; at most `newest`, if the caller sets a bound."""
         ours = api_of(key).versions
         lowest, highest = self._served.get(key, (0, -1))
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
             )
         return version
 
-    def serves(self, key: ApiKey) -> bool:
+    def serves(self, key: AnyApiKey) -> bool:
         """Whether the broker named this API at all."""
         return key in self._served
 
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
         api = api_of(ApiKey.API_VERSIONS)
         version = api.versions[-1]
         while True:
-            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
             response = await self.answered(self._send(message, api, version))
             assert isinstance(response, ApiVersionsResponse)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:

@@ -1,7 +1,8 @@
 """What ApiVersions tells, whoever asks: the APIs of a table of handlers, and features with their levels.
 
 A version that is not served is answered with UNSUPPORTED_VERSION in the layout of version 0, with the table in it, so
-that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused.
+that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused, and
+APIs of our own are told only to a client that is ours.
 Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
 """
 
@@ -22,10 +23,9 @@ from penstock.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-FIRST_PRIVATE_KEY = 15_000
-"""Keys of our own start here and are not told to strangers."""
 
 
 def told_versions(
@@ -43,7 +43,7 @@ def told_versions(
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=_table(handlers),
+        api_keys=_table(handlers, is_ours=request.client_software_name == OWN_SOFTWARE),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.newest)
             for name, levels in supported.items()
@@ -64,12 +64,12 @@ def finalized_levels(image: ClusterImage, kraft_version: int) -> dict[str, int]:
 
 def unsupported_version(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
     """The answer to a version that is not served; it goes out in version 0."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(handlers))
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(handlers, is_ours=False))
 
 
-def _table(handlers: Mapping[int, Handler]) -> list[ApiVersion]:
+def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=handler.api_key, min_version=handler.lowest, max_version=handler.newest)
         for handler in handlers.values()
-        if handler.api_key < FIRST_PRIVATE_KEY
+        if is_ours or handler.api_key < FIRST_OWN_KEY
     ]

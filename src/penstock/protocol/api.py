@@ -5,12 +5,17 @@ from importlib import import_module
 from typing import Final
 
 from penstock.protocol.messages.index import APIS, ApiKey
+from penstock.protocol.own_apis import OWN_APIS, OwnApiKey
 from penstock.protocol.schema import Message
 
-__all__ = ["Api", "ApiKey", "api_of", "is_flexible"]
+__all__ = ["KEYS", "AnyApiKey", "Api", "ApiKey", "OwnApiKey", "api_of", "is_flexible"]
+
+AnyApiKey = ApiKey | OwnApiKey
+KEYS: Final[tuple[AnyApiKey, ...]] = (*ApiKey, *OwnApiKey)
+"""Every API that is known: Kafka's, then our own."""
 
 NEVER: Final = 1 << 15
-_FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in APIS.items()}
+_FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (APIS | OWN_APIS).items()}
 
 
 class Api:
@@ -18,19 +23,19 @@ class Api:
 
     __slots__ = ("_module", "flexible_from", "key", "name", "versions")
 
-    def __init__(self, key: ApiKey) -> None:
-        module, name, oldest, newest, _ = APIS[key]
+    def __init__(self, key: AnyApiKey) -> None:
+        module, name, oldest, newest, _ = APIS[key] if isinstance(key, ApiKey) else OWN_APIS[key]
         self.key: Final = key
         self.name: Final = name
         self.versions: Final = range(oldest, newest + 1)
         self.flexible_from: Final = _FLEXIBLE_FROM[key]
-        self._module: Final = module
+        self._module: Final = f"messages.{module}" if isinstance(key, ApiKey) else module
 
     def __repr__(self) -> str:
         return f"Api({self.name})"
 
     def _load(self, suffix: str) -> type[Message]:
-        module = import_module(f"penstock.protocol.messages.{self._module}")
+        module = import_module(f"penstock.protocol.{self._module}")
         cls: type[Message] = getattr(module, self.name + suffix)
         return cls
 
@@ -64,4 +69,4 @@ def is_flexible(key: int, version: int) -> bool:
 @cache
 def api_of(key: int) -> Api:
     """Return what is known of an API; ValueError for a key that nobody knows."""
-    return Api(ApiKey(key))
+    return Api(OwnApiKey(key) if key in OWN_APIS else ApiKey(key))

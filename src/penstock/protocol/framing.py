@@ -6,7 +6,7 @@ The header of a response says which request it answers and nothing else, so a re
 import struct
 from typing import Final, NamedTuple
 
-from penstock.protocol.api import Api, ApiKey, api_of, is_flexible
+from penstock.protocol.api import KEYS, Api, ApiKey, api_of, is_flexible
 from penstock.protocol.codec import decode, encode_into
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message
@@ -65,7 +65,7 @@ def _api_of_request(message: Message) -> Api:
     return api
 
 
-_APIS_BY_NAME: Final = {api.name: api for api in map(api_of, ApiKey)}
+_APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -1,11 +1,13 @@
 import pytest
 
-from penstock.protocol.api import ApiKey, api_of, is_flexible
+from penstock.protocol.api import KEYS, AnyApiKey, ApiKey, OwnApiKey, api_of, is_flexible
+from penstock.protocol.framing import decode_response, encode_request, encode_response, parse_request_header
 from penstock.protocol.messages.index import APIS
+from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_APIS, ResignControllerRequest, ResignControllerResponse
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
-def test_every_api_has_its_classes(key: ApiKey) -> None:
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_every_api_has_its_classes(key: AnyApiKey) -> None:
     api = api_of(key)
     assert api.request_class.__name__ == api.name + "Request"
     assert api.response_class.__name__ == api.name + "Response"
@@ -16,6 +18,8 @@ def test_every_api_has_its_classes(key: ApiKey) -> None:
 
 def test_keys_and_rows_are_the_same() -> None:
     assert sorted(APIS) == sorted(ApiKey)
+    assert sorted(OWN_APIS) == sorted(OwnApiKey)
+    assert min(OwnApiKey) >= FIRST_OWN_KEY > max(ApiKey), "ours are never Kafka's"
 
 
 def test_headers() -> None:
@@ -39,3 +43,12 @@ def test_an_unknown_key() -> None:
     assert not is_flexible(9999, 3)
     with pytest.raises(ValueError, match="9999"):
         api_of(9999)
+
+
+def test_our_own_travel_as_kafkas_do() -> None:
+    frame = encode_request(ResignControllerRequest(leader_epoch=3, successor_id=2), 0, 7, "me")
+    header, _ = parse_request_header(frame, 4)
+    assert (header.api_key, header.correlation_id, header.client_id) == (OwnApiKey.RESIGN_CONTROLLER, 7, "me")
+    answer = ResignControllerResponse(error_code=41, error_message="gone")
+    sent = encode_response(answer, OwnApiKey.RESIGN_CONTROLLER, 0, 7)
+    assert decode_response(OwnApiKey.RESIGN_CONTROLLER, 0, sent[4:]) == (7, answer)

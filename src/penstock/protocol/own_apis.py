@@ -1,0 +1,68 @@
+"""APIs of our own, beside Kafka's: their keys and messages.
+
+Kafka has no request by which a person asks the active controller to go, or a node what it makes of the metadata. Keys
+of our own start at 15000; ApiVersions names them only to clients that call themselves penstock, so that no client of
+Kafka's ever sees one.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from penstock.protocol.schema import Message, field
+
+FIRST_OWN_KEY: Final = 15_000
+"""Keys of our own start here and are not told to strangers."""
+
+OWN_SOFTWARE: Final = "penstock"
+"""What our own clients call themselves in ApiVersions."""
+
+
+class OwnApiKey(IntEnum):
+    """The number of each API of our own."""
+
+    RESIGN_CONTROLLER = 15_000
+    DESCRIBE_METADATA = 15_001
+
+
+OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
+    15_000: ("own_apis", "ResignController", 0, 0, 0),
+    15_001: ("own_apis", "DescribeMetadata", 0, 0, 0),
+}
+"""By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
+
+
+class ResignControllerRequest(Message, versions="0-0", flexible="0+"):
+    """Lead the metadata quorum no longer. Only the active controller of `leader_epoch` does so.
+
+    `successor_id` is asked to stand first; -1 leaves it to the log ends. The epoch makes it safe to ask again.
+    """
+
+    leader_epoch: int = field("int32", "0+", default=-1)
+    successor_id: int = field("int32", "0+", default=-1)
+
+
+class ResignControllerResponse(Message, versions="0-0", flexible="0+"):
+    """NONE as soon as it has resigned; NOT_CONTROLLER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH where it leads no
+    such epoch; INVALID_REQUEST where the successor is no other voter.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+
+
+class DescribeMetadataRequest(Message, versions="0-0", flexible="0+"):
+    """What has this very node made of the metadata log? It is answered by each node for itself."""
+
+
+class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
+    """The offset of the last record that the node has applied, its epoch, and a hash of all that is so then.
+
+    Two nodes that have applied the same offset have the same `checksum` (D44).
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    node_id: int = field("int32", "0+", default=-1)
+    offset: int = field("int64", "0+", default=-1)
+    epoch: int = field("int32", "0+", default=-1)
+    checksum: str = field("string", "0+", default="")
