@@ -29,9 +29,10 @@ NEWEST_VERSIONS = {
     ApiKey.FIND_COORDINATOR: 3,
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.API_VERSIONS: 0,
+    ApiKey.DESCRIBE_QUORUM: 2,
 }
 """The newest versions in which topics go by name and one request is about one group: all that this client needs.
-Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does."""
+Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; a metadata quorum is in Kafka since 3.3."""
 
 Response = TypeVar("Response", bound=Message)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from penstock.testing.process_node import ProcessNode
-    from penstock.testing.thread_node import ThreadNode
+from penstock.testing.cluster_node import ClusterNode
+from penstock.testing.layout import Layout
 
 TEST_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -20,32 +20,55 @@ TEST_DEFAULTS: dict[str, str] = {
 }
 """Where a cluster for tests differs from `penstock start`: any free port, and groups that form at once."""
 
+START_SECONDS = 60
+CONTROLLER_SECONDS = 30
+
 
 class Cluster:
-    """One node, started by `with` (or `async with`), or by `start` and `stop`.
+    """One node or several, started by `with` (or `async with`), or by `start` and `stop`.
 
         with Cluster(config={"num.partitions": "4"}) as cluster:
             producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-    The node runs in a thread of its own with its own event loop, so a test that blocks does not stop it. With
-    `process=True` it is a process of its own, which `kill` can end as a power cut would.
+        with Cluster(nodes=3, process=True) as cluster:
+            cluster.node(cluster.active_controller).kill()
+            cluster.wait_for_controller()
+
+    Each node runs in a thread of its own with its own event loop, so a test that blocks does not stop it. With
+    `process=True` it is a process of its own, which `kill` can end as a power cut would. `start` returns when every
+    broker serves and knows all others.
 
     Args:
-        config: Broker keys by Kafka's names, on top of `TEST_DEFAULTS`.
+        config: Broker keys by Kafka's names, on top of `TEST_DEFAULTS`, for all nodes.
         directory: Where the data goes. Without it, into a temporary directory that is deleted at the end.
-        process: Whether the node is a process of its own.
+        process: Whether each node is a process of its own.
+        nodes: How many nodes, each of them broker and controller; their ids are 1, 2, 3 and so on.
+        brokers, controllers: Instead of `nodes`: so many that are only brokers (ids from 1 on), and then so many that
+            are only controllers.
     """
 
     def __init__(
-        self, *, config: Mapping[str, str] | None = None, directory: Path | str | None = None, process: bool = False
+        self,
+        *,
+        config: Mapping[str, str] | None = None,
+        directory: Path | str | None = None,
+        process: bool = False,
+        nodes: int = 1,
+        brokers: int | None = None,
+        controllers: int | None = None,
     ) -> None:
-        """Prepare a cluster; nothing runs yet."""
-        self._config = TEST_DEFAULTS | dict(config or {})
+        """Prepare a cluster; nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
+        self._config = dict(config or {})
+        is_single = nodes == 1 and brokers is None and controllers is None
+        layout = None if is_single else Layout.of(nodes, brokers, controllers, self._config)
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
         self._directory = Path(directory if directory is not None else self._made_directory())
-        self._process = process
-        self._node: ThreadNode | ProcessNode | None = None
-        self._address: str | None = None
+        self.nodes: tuple[ClusterNode, ...]
+        """The nodes, in the order of their ids."""
+        if layout is None:
+            self.nodes = (self._single_node(process),)
+        else:
+            self.nodes = layout.prepare(self._directory, TEST_DEFAULTS, self._config, process=process)
 
     @property
     def directory(self) -> Path:
@@ -54,58 +77,89 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, `host:port`. It stays the same over `restart`."""
-        if self._address is None:
+        """The addresses for clients, `host:port` with commas between. They stay the same over `restart`."""
+        addresses = [node.address for node in self.nodes if node.address is not None]
+        if not addresses:
             raise RuntimeError("the cluster was not started: use it in a `with` statement, or call start()")
-        return self._address
+        return ",".join(addresses)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """The addresses of the controllers; empty for a single node, which has no listener for them."""
+        return ",".join(node.controller_address for node in self.nodes if node.controller_address is not None)
 
     @property
     def pid(self) -> int | None:
-        """The process of the node; None where it is a thread of this one or does not run."""
-        from penstock.testing.process_node import ProcessNode
+        """The process of the first node; None where it is a thread of this one or does not run."""
+        return self.nodes[0].pid
 
-        return self._node.pid if isinstance(self._node, ProcessNode) else None
+    def node(self, node_id: int | None) -> ClusterNode:
+        """The node of this id. Raises KeyError."""
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise KeyError(node_id)
+
+    @property
+    def active_controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum now, asked through the wire; None while nobody does."""
+        from penstock.testing.quorum_view import active_controller
+
+        asked = [node for node in self.nodes if node.is_running and not node.is_paused]
+        addresses = (node.controller_address or node.address for node in asked if self._is_asked(node))
+        return active_controller(address for address in addresses if address is not None)
+
+    def wait_for_controller(self, other_than: int | None = None) -> int:
+        """Wait until a node leads the metadata quorum, another one than `other_than`; its id. Raises TimeoutError."""
+        from penstock.testing.quorum_view import wait_until
+
+        def look() -> int | None:
+            active = self.active_controller
+            return None if active == other_than else active
+
+        return wait_until(look, CONTROLLER_SECONDS, "an active controller")
 
     def start(self) -> Self:
-        """Start the node and return when it answers.
+        """Start all nodes that do not run, and return when they answer and know each other.
 
         Raises:
-            RuntimeError: It did not start; the text says why.
+            RuntimeError: One did not start; the text says why. None runs then.
         """
-        if self._node is not None:
+        waiting = [node for node in self.nodes if not node.is_running]
+        if not waiting:
             raise RuntimeError("the cluster runs already")
-        settings = {"log.dirs": str(self._directory / "data")} | self._config
-        if self._address is not None and settings["listeners"].endswith(":0"):
-            settings["listeners"] = settings["listeners"].rpartition(":")[0] + ":" + self._address.rpartition(":")[2]
-        self._node = self._started(settings)
-        self._address = self._node.address
+        try:
+            _together(waiting, ClusterNode.start)
+            self._wait_until_acquainted()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
-        """Stop the node cleanly. What it has stored stays until the `with` statement ends."""
-        if self._node is not None:
-            self._node.stop()
-            self._node = None
+        """Stop all nodes cleanly. What they have stored stays until the `with` statement ends."""
+        _together([node for node in self.nodes if node.is_running], ClusterNode.stop)
 
     def kill(self) -> None:
-        """End the node at once, without any chance to clean up. Only with `process=True`."""
-        from penstock.testing.process_node import ProcessNode
-
-        if not isinstance(self._node, ProcessNode):
-            raise RuntimeError("only a process can be killed: use Cluster(process=True), and start it first")
-        self._node.kill()
-        self._node = None
+        """End all nodes at once, without any chance to clean up. Only with `process=True`."""
+        for node in self.nodes:
+            if node.is_running or len(self.nodes) == 1:
+                node.kill()
 
     def restart(self) -> None:
-        """Stop the node, if it runs, and start it again with the same data on the same port."""
+        """Stop the nodes, if they run, and start them again with the same data on the same ports."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop the node and delete its temporary directory."""
-        self.stop()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        """Stop the nodes and delete their temporary directory."""
+        try:
+            self.stop()
+        finally:
+            for node in self.nodes:
+                node.give_back()
+            if self._temporary is not None:
+                self._temporary.cleanup()
 
     def __enter__(self) -> Self:
         """Start."""
@@ -135,11 +189,39 @@ class Cluster:
         assert self._temporary is not None
         return self._temporary.name
 
-    def _started(self, settings: dict[str, str]) -> ThreadNode | ProcessNode:
-        if self._process:
-            from penstock.testing.process_node import ProcessNode
+    def _single_node(self, process: bool) -> ClusterNode:
+        directory = self._directory / "data"
+        settings = {"log.dirs": str(directory)} | TEST_DEFAULTS | self._config
+        node_id = settings.get("node.id", settings.get("broker.id", "1")).strip()
+        return ClusterNode(
+            int(node_id) if node_id.isdecimal() else -1, settings, directory=directory, process=process
+        )  # what is no id is for the node itself to refuse
 
-            return ProcessNode(settings)
-        from penstock.testing.thread_node import ThreadNode
+    def _is_asked(self, node: ClusterNode) -> bool:
+        """Whether a node can lead: a broker that is no controller only passes the question on."""
+        return len(self.nodes) == 1 or node.controller_address is not None
 
-        return ThreadNode(settings)
+    def _wait_until_acquainted(self) -> None:
+        if len(self.nodes) == 1:
+            return
+        from penstock.testing.quorum_view import known_brokers, wait_until
+
+        running = {node.id for node in self.nodes if node.address is not None}
+        for node in self.nodes:
+            if (address := node.address) is not None:
+                wait_until(
+                    lambda address=address: known_brokers(address) >= running or None,  # type: ignore[misc]
+                    START_SECONDS,
+                    f"node {node.id} knows all brokers",
+                )
+
+
+def _together(nodes: Sequence[ClusterNode], act: Callable[[ClusterNode], None]) -> None:
+    """Do it to all of them at the same time, to the end; the first failure is raised."""
+    if len(nodes) == 1:
+        act(nodes[0])
+    elif nodes:
+        with ThreadPoolExecutor(len(nodes), "penstock-cluster") as threads:
+            done = [threads.submit(act, node) for node in nodes]
+        for result in done:
+            result.result()

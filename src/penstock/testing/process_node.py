@@ -9,9 +9,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import Future
 
 from penstock.node.properties import ENVIRONMENT_PREFIX
 
+START_SECONDS = 60
 STOP_SECONDS = 30
 KEPT_LINES = 200
 _ADDRESS = re.compile(r"listens on\s+\w+://([^\s,]+)")
@@ -35,9 +37,10 @@ class ProcessNode:
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
         )
-        self.address = self._read_address()
+        self._announced: Future[str] = Future()
         self._reader = threading.Thread(target=self._read_output, name="penstock-output", daemon=True)
         self._reader.start()
+        self.address = self._wait_for_address()
 
     @property
     def pid(self) -> int:
@@ -62,20 +65,28 @@ class ProcessNode:
         self._process.wait(STOP_SECONDS)
         self._finish()
 
-    def _read_address(self) -> str:
+    def _wait_for_address(self) -> str:
+        try:
+            return self._announced.result(START_SECONDS)
+        except TimeoutError:
+            self.kill()
+            raise RuntimeError(
+                f"the node did not start within {START_SECONDS} seconds: {''.join(self.output).strip()}"
+            ) from None
+        except EOFError:
+            self._process.wait(STOP_SECONDS)
+            self._finish()
+            raise RuntimeError(f"the node did not start: {''.join(self.output).strip()}") from None
+
+    def _read_output(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.output.append(line)
             match = _ADDRESS.search(line)
-            if match:
-                return match[1]
-        self._process.wait(STOP_SECONDS)
-        self._process.stdout.close()
-        raise RuntimeError(f"the node did not start: {''.join(self.output).strip()}")
-
-    def _read_output(self) -> None:
-        assert self._process.stdout is not None
-        self.output.extend(self._process.stdout)
+            if match and not self._announced.done():
+                self._announced.set_result(match[1])
+        if not self._announced.done():
+            self._announced.set_exception(EOFError())
 
     def _finish(self) -> None:
         self._reader.join(STOP_SECONDS)

@@ -2,8 +2,9 @@
 themselves, put `pytest_plugins = ["penstock.testing.pytest_plugin"]` into the `conftest.py` at the root of your tests.
 
 * `penstock_cluster`: a `penstock.testing.Cluster` that the whole session shares.
-* `penstock_bootstrap_servers`: its address, `host:port`.
+* `penstock_bootstrap_servers`: its addresses, `host:port`.
 * `penstock_config`: the broker keys it is started with; override this fixture to have others.
+* `penstock_nodes`: how many nodes it has, one unless you override this fixture.
 """
 
 from __future__ import annotations
@@ -24,15 +25,21 @@ def penstock_config() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="session")
-def penstock_cluster(penstock_config: Mapping[str, str]) -> Iterator[Cluster]:
+def penstock_nodes() -> int:
+    """The number of nodes of the session's cluster. Override it in a `conftest.py`."""
+    return 1
+
+
+@pytest.fixture(scope="session")
+def penstock_cluster(penstock_config: Mapping[str, str], penstock_nodes: int) -> Iterator[Cluster]:
     """Start one cluster for the whole session; topics that tests make stay until its end."""
     from penstock.testing.cluster import Cluster
 
-    with Cluster(config=penstock_config) as cluster:
+    with Cluster(config=penstock_config, nodes=penstock_nodes) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def penstock_bootstrap_servers(penstock_cluster: Cluster) -> str:
-    """The address of the session's cluster, `host:port`."""
+    """The addresses of the session's cluster, `host:port` with commas between."""
     return penstock_cluster.bootstrap_servers

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.start import StartError, start_node
+from penstock.node.start import RunningNode, StartError, start_node
 
 LOOPBACK = "127.0.0.1"
-START_SECONDS = 30
+START_SECONDS = 60
 STOP_SECONDS = 30
 
 
@@ -27,6 +27,7 @@ class ThreadNode:
         """Start the node."""
         self._ready: Future[str] = Future()
         self._stop = asyncio.Event()
+        self._starting: asyncio.Future[RunningNode] | None = None
         try:
             config = BrokerConfig.embedded(settings)
         except ConfigError as error:
@@ -38,24 +39,34 @@ class ThreadNode:
             self.address = self._ready.result(START_SECONDS)
         except StartError as error:
             raise RuntimeError(f"the node did not start: {error}") from error
+        except TimeoutError:
+            self.stop()
+            raise RuntimeError(f"the node did not start within {START_SECONDS} seconds") from None
 
     def stop(self) -> None:
-        """Stop the node cleanly and wait until it has stopped."""
-        self._loop.call_soon_threadsafe(self._stop.set)
+        """Stop the node cleanly and wait until it has stopped; one that still starts gives up."""
+        self._loop.call_soon_threadsafe(self._stop_now)
         self._thread.join(STOP_SECONDS)
         if self._thread.is_alive():
             raise RuntimeError(f"the node did not stop within {STOP_SECONDS} seconds")
+
+    def _stop_now(self) -> None:
+        self._stop.set()
+        if self._starting is not None:
+            self._starting.cancel()
 
     def _run(self, config: BrokerConfig) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve(config))
 
     async def _serve(self, config: BrokerConfig) -> None:
+        self._starting = asyncio.ensure_future(start_node(config))
         try:
-            node = await start_node(config)
+            node = await self._starting
         except BaseException as error:
             self._ready.set_exception(error)
             return
+        self._starting = None
         endpoint = node.endpoints[0]
         self._ready.set_result(f"{endpoint.host or LOOPBACK}:{endpoint.port}")
         await self._stop.wait()

@@ -1,0 +1,144 @@
+"""One node of a cluster for tests: it is started, stopped, killed and paused; its data and its address stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.testing.ports import ReservedPort
+    from penstock.testing.process_node import ProcessNode
+    from penstock.testing.thread_node import ThreadNode
+
+ANY_PORT = ":0"
+
+
+class ClusterNode:
+    """See the module. `Cluster.nodes` has them; `id` is the node's id, `directory` has its data."""
+
+    def __init__(
+        self,
+        node_id: int,
+        settings: Mapping[str, str],
+        *,
+        directory: Path,
+        process: bool,
+        ports: Sequence[ReservedPort] = (),
+        address: str | None = None,
+        controller_address: str | None = None,
+    ) -> None:
+        """Prepare a node; nothing runs yet. Without an address it takes what the system gives it, once for all."""
+        self.id = node_id
+        self.directory = directory
+        self.controller_address = controller_address
+        """Where its peers reach it as a controller, `host:port`; None if it has no such listener."""
+        self._address = address
+        self._settings = dict(settings)
+        self._process = process
+        self._ports = ports
+        self._node: ThreadNode | ProcessNode | None = None
+        self._is_paused = False
+
+    def __repr__(self) -> str:
+        return f"ClusterNode({self.id}, {'runs' if self.is_running else 'does not run'})"
+
+    @property
+    def address(self) -> str | None:
+        """Where clients reach it, `host:port`; None for a controller that is no broker, and before the first start."""
+        return self._address
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and neither stopped nor killed; a paused one counts."""
+        return self._node is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was stopped in the middle of what it did, by `pause`."""
+        return self._is_paused
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None where it is a thread of this one or does not run."""
+        from penstock.testing.process_node import ProcessNode
+
+        return self._node.pid if isinstance(self._node, ProcessNode) else None
+
+    def start(self) -> None:
+        """Start it and return when it answers.
+
+        One of several nodes answers only when a majority of the controllers runs.
+
+        Raises:
+            RuntimeError: It did not start; the text says why.
+        """
+        if self._node is not None:
+            raise RuntimeError(f"node {self.id} runs already")
+        settings = dict(self._settings)
+        if self._address is not None and settings["listeners"].endswith(ANY_PORT):
+            settings["listeners"] = (
+                settings["listeners"].removesuffix(ANY_PORT) + ":" + self._address.rpartition(":")[2]
+            )
+        for port in self._ports:
+            port.make_way()
+        self._node = self._started(settings)
+        if not self._ports:
+            self._address = self._node.address
+
+    def stop(self) -> None:
+        """Stop it cleanly, if it runs."""
+        node, self._node = self._node, None
+        if node is not None:
+            self._wake(node)
+            node.stop()
+
+    def kill(self) -> None:
+        """End it at once, without any chance to clean up. Only a process."""
+        node = self._running_process("killed")
+        self._node, self._is_paused = None, False
+        node.kill()
+
+    def restart(self) -> None:
+        """Stop it, if it runs, and start it again with the same data on the same ports."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Let it do nothing at all from now on (SIGSTOP): for its peers it hangs. Only a process."""
+        os.kill(self._running_process("paused").pid, signal.SIGSTOP)
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Let a paused one go on where it was (SIGCONT)."""
+        self._wake(self._running_process("resumed"))
+
+    def give_back(self) -> None:
+        """Give back its ports: it is not started again."""
+        for port in self._ports:
+            port.release()
+
+    def _wake(self, node: ThreadNode | ProcessNode) -> None:
+        from penstock.testing.process_node import ProcessNode
+
+        if self._is_paused and isinstance(node, ProcessNode):
+            os.kill(node.pid, signal.SIGCONT)
+        self._is_paused = False
+
+    def _running_process(self, done: str) -> ProcessNode:
+        from penstock.testing.process_node import ProcessNode
+
+        if not isinstance(self._node, ProcessNode):
+            raise RuntimeError(f"only a process can be {done}: use Cluster(process=True), and start it first")
+        return self._node
+
+    def _started(self, settings: Mapping[str, str]) -> ThreadNode | ProcessNode:
+        if self._process:
+            from penstock.testing.process_node import ProcessNode
+
+            return ProcessNode(settings)
+        from penstock.testing.thread_node import ThreadNode
+
+        return ThreadNode(settings)

@@ -1,0 +1,83 @@
+"""What a cluster for tests asks its nodes: who leads the metadata quorum, and whom a broker knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from penstock.client.blocking_connection import BlockingConnection, parse_addresses
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+)
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+PATIENCE_MS: Final = 2_000
+PAUSE_S: Final = 0.01
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+Found = TypeVar("Found")
+
+
+def active_controller(addresses: Iterable[str]) -> int | None:
+    """The node that says of itself that it leads the quorum, the one of the newest epoch; None if nobody does."""
+    claims = [claim for address in addresses if (claim := _claim(address)) is not None]
+    return max(claims)[1] if claims else None
+
+
+def known_brokers(address: str) -> set[int]:
+    """The brokers that are in service, as this one sees it; none if it does not answer."""
+    try:
+        connection = _connect(address)
+    except (OSError, KafkaError):
+        return set()
+    try:
+        response = connection.request(ApiKey.METADATA, MetadataRequest(topics=[]), MetadataResponse)
+        return {broker.node_id for broker in response.brokers}
+    except OSError:
+        return set()
+    finally:
+        connection.close()
+
+
+def wait_until(look: Callable[[], Found | None], seconds: float, what: str) -> Found:
+    """Look again and again until there is something. Raises TimeoutError, which says what did not come about."""
+    deadline = time.monotonic() + seconds
+    while (found := look()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:g} seconds")
+        time.sleep(PAUSE_S)
+    return found
+
+
+def _claim(address: str) -> tuple[int, int] | None:
+    """The epoch and the leader, if the node at this address knows them at first hand."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    try:
+        connection = _connect(address)
+    except (OSError, KafkaError):
+        return None
+    try:
+        request = DescribeQuorumRequest(topics=[topic])
+        response = connection.request(ApiKey.DESCRIBE_QUORUM, request, DescribeQuorumResponse)
+    except (OSError, KafkaError):
+        return None
+    finally:
+        connection.close()
+    rows = [row for answered in response.topics for row in answered.partitions if not row.error_code]
+    if response.error_code or not rows or rows[0].leader_id < 0:
+        return None
+    return rows[0].leader_epoch, rows[0].leader_id
+
+
+def _connect(address: str) -> BlockingConnection:
+    (where,) = parse_addresses(address)
+    return BlockingConnection(
+        where, client_id="penstock-testing", connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS
+    )
