@@ -55,7 +55,7 @@ class PartitionLog(StoredLog):
 
         Raises KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
         INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, KAFKA_STORAGE_ERROR. Nothing was written then.
+        OUT_OF_ORDER_SEQUENCE_NUMBER: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
         """
         if self._active is None:
             self.load()
@@ -65,6 +65,7 @@ class PartitionLog(StoredLog):
         if origin is AppendOrigin.CLIENT:
             header = headers[0][1]
             if header.producer_id != NO_PRODUCER_ID and (repeated := self._producers.check(header)) is not None:
+                self._flush_if_due()  # it may come again because the sync failed the first time
                 time_ms = repeated.timestamp_ms if self.config.uses_log_append_time else -1
                 return AppendResult(
                     repeated.first_offset, repeated.last_offset, time_ms, self._start_offset, is_duplicate=True
@@ -89,8 +90,7 @@ class PartitionLog(StoredLog):
                 self._note_producer(batches, position, header, offset, last_offset)
             offset = last_offset + 1
         self._end_offset = offset
-        if offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+        self._flush_if_due()
         return AppendResult(base_offset, offset - 1, append_time_ms, self._start_offset)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
@@ -121,9 +121,12 @@ class PartitionLog(StoredLog):
             if header.producer_id != NO_PRODUCER_ID:
                 self._note_producer(batch, 0, header, header.base_offset, header.last_offset)
             self._end_offset = header.last_offset + 1
+        self._flush_if_due()
+        return self._end_offset - 1
+
+    def _flush_if_due(self) -> None:
         if self._end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-        return self._end_offset - 1
 
     def _write(
         self, batches: memoryview, headers: list[tuple[int, BatchHeader]], last_offset: int, now_ms: int

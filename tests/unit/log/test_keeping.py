@@ -99,7 +99,7 @@ def test_a_topic_that_is_only_compacted_deletes_only_below_the_log_start(tmp_pat
 
 
 class CountingFile(OpenFile):
-    """Counts syncs; takes only so many bytes, as a full disk does."""
+    """Counts syncs, or lets them fail; takes only so many bytes, as a full disk does."""
 
     __slots__ = ("disk", "path")
 
@@ -109,6 +109,8 @@ class CountingFile(OpenFile):
         self.path = path
 
     def sync(self) -> None:
+        if self.disk.is_broken:
+            raise OSError(errno.EIO, "Input/output error")
         self.disk.synced.append(Path(self.path).name)
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -119,11 +121,12 @@ class CountingFile(OpenFile):
 
 
 class CountingDisk(Disk):
-    __slots__ = ("room", "synced")
+    __slots__ = ("is_broken", "room", "synced")
 
     def __init__(self) -> None:
         self.synced: list[str] = []
         self.room: int | None = None
+        self.is_broken = False
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         file = super().open(path, create=create)
@@ -141,6 +144,19 @@ def test_flush_after_so_many_messages(tmp_path: Path) -> None:
     assert points == [0, 0, 3, 3, 3, 6, 6]
     log_file = "00000000000000000000.log"
     assert disk.synced == [log_file, "leader-epoch-checkpoint", log_file]
+
+
+def test_a_batch_that_comes_again_because_its_sync_failed_is_synced(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfig(flush_messages=1), disk=disk)
+    disk.is_broken = True
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refusal:
+            append(log, batch(1, producer=(1, 0, 0)))
+        assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.is_broken = False
+    assert append(log, batch(1, producer=(1, 0, 0))) == 0
+    assert (log.log_end_offset, log.recovery_point) == (1, 1)
 
 
 def test_flush_after_so_many_milliseconds(tmp_path: Path) -> None:

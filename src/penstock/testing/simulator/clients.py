@@ -153,10 +153,12 @@ class ConsumingClient(RebalanceListener):
 
     async def _read(self, consumer: Consumer) -> None:
         until = self._world.loop.time() + self._random.uniform(5, 60)
+        losses = self._world.ledger.lossy_crashes
         last: dict[TopicPartition, int] = {}
         while not self._world.stopping and self._world.loop.time() < until:
             for record in await consumer.poll(500):
-                self._world.ledger.consumed(record)
+                if losses == self._world.ledger.lossy_crashes:  # else it may have been fetched before the power cut
+                    self._world.ledger.consumed(record)
                 last[record.topic_partition] = record.offset
             mine = {partition: offset + 1 for partition, offset in last.items() if partition in consumer.assignment}
             if mine:
