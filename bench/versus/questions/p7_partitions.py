@@ -13,8 +13,6 @@ from bench.versus.systems import COMMANDS, Effort, Sample, Samples, in_turn, run
 TITLE = "10,000 partitions on one node"
 FIGURES = (Figure("boot to the first record", "s", "lower"), Figure("memory, idle", "MB", "lower"))
 PARTITIONS, TOPICS = 10_000, 10
-BOOT_PAIRS = 2
-"""Each takes long: fewer pairs than elsewhere."""
 COUNT, IN_FLIGHT = 50_000, 50
 
 
@@ -39,7 +37,7 @@ def ask(effort: Effort) -> list[Line]:
         for name in COMMANDS:
             effort.say(f"P7 {name}: creating {PARTITIONS:,} partitions")
             fill(name, directory / name)
-        for number in range(min(BOOT_PAIRS, effort.pairs)):
+        for number in range(effort.pairs):
             for name in COMMANDS:
                 with running(name, directory / name) as broker:
                     sample = booted(broker)

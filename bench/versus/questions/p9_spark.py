@@ -9,17 +9,17 @@ from bench.versus.lines import Figure, Line, lines_of
 from bench.versus.systems import PENSTOCK, Effort, running, scratch
 
 TITLE = "Spark reads a topic: records a second, JVM connector against ours"
-CASES = ((100, 2_000_000), (1000, 500_000))
+SIZES, COUNT = (100, 1000), 5_000_000
 PARTITIONS = 2
-LIMIT_S = 900
+LIMIT_S = 1800
 
 
 def ask(effort: Effort) -> list[Line]:
     """Ask."""
     lines = []
     with scratch() as directory, running(PENSTOCK, directory / "node") as broker:
-        for size, count in CASES:
-            records, topic = effort.records(count), f"spark-{size}"
+        for size in SIZES:
+            records, topic = effort.records(COUNT), f"spark-{size}"
             create_topic(broker.address, topic, PARTITIONS)
             run("produce", broker.address, topic, records=records, size=size, **LARGE)
             effort.say(f"P9 {size} B: {effort.pairs} pairs in one session")
