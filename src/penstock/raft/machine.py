@@ -129,6 +129,10 @@ class Raft:
         role.append(batches, now_ms)
         return self._take()
 
+    def flush_begins(self) -> None:
+        """The `Flush` begins only now: it covers what was appended meanwhile."""
+        self.replica.flush_begins()
+
     def flushed(self, now_ms: int) -> list[Effect]:
         """The `Flush` is done."""
         self.replica.flushed(now_ms)

@@ -153,8 +153,8 @@ class Replica:
         self.flush()
         if log.last_epoch > self.epoch:
             self._remember(log.last_epoch, None, None)
-        self.out.append(Announce(None, self.epoch))
         self._take(self._first_role(now_ms), now_ms)
+        self.out.append(Announce(self.leader_id, self.epoch))
         if self.quorum.ids == [self.me.id] and self.is_voter:
             self.become_prospective(now_ms)  # nobody else can win
 
@@ -363,6 +363,11 @@ class Replica:
         if self._flush_covers is None and self.flushed_offset < self.log.end_offset:
             self._flush_covers = self.log.end_offset
             self.out.append(Flush())
+
+    def flush_begins(self) -> None:
+        """The flush that was asked for brings all to the disk that the log has now."""
+        assert self._flush_covers is not None, "a flush that was never asked for"
+        self._flush_covers = self.log.end_offset
 
     def flushed(self, now_ms: int) -> None:
         """The flush is over."""

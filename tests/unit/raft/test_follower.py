@@ -6,7 +6,7 @@ from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, 
 
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.campaign import Prospective
-from penstock.raft.effects import ANY_SERVER, Effect, Flush
+from penstock.raft.effects import ANY_SERVER, Announce, Effect, ElectionState, Flush
 from penstock.raft.follower import Follower, Observer
 from penstock.raft.machine import Raft
 from penstock.raft.ports import EpochEnd, SnapshotId
@@ -46,6 +46,13 @@ def records(log: MemoryLog, offset: int) -> bytes:
 
 def good(high_watermark: int = 0, records: bytes = b"", **more: object) -> FetchAnswer:
     return FetchAnswer(ErrorCode.NONE, 2, EPOCH, high_watermark, 0, records, **more)  # type: ignore[arg-type]
+
+
+def test_who_leads_is_announced_as_the_disk_remembers_it() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), state=ElectionState(EPOCH, leader_id=2))
+    assert Announce(2, EPOCH) in raft.start(0)
+    raft = raft_of(1, quorum(1, 2, 3), state=ElectionState(EPOCH, leader_id=1))
+    assert Announce(None, EPOCH) in raft.start(0), "it leads no longer"
 
 
 def test_it_fetches_on_only_when_its_disk_has_what_it_fetched() -> None:

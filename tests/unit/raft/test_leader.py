@@ -73,6 +73,17 @@ def test_one_flush_runs_at_a_time() -> None:
     assert Flush() not in raft.flushed(now_ms)
 
 
+def test_a_flush_covers_what_is_appended_before_it_begins() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    assert Flush() in raft.append(batch(), raft.epoch, now_ms)
+    raft.append(batch(), raft.epoch, now_ms)
+    raft.flush_begins()
+    covered = raft.replica.log.end_offset
+    raft.append(batch(), raft.epoch, now_ms)
+    assert Flush() in raft.flushed(now_ms), "one more for what came after it began"
+    assert raft.replica.flushed_offset == covered
+
+
 def test_records_of_older_epochs_are_committed_by_one_of_its_own_only() -> None:
     raft, now_ms = leader(1, 2, 3, epochs=(1, 1, 1))
     fetch(raft, 2, 3, now_ms)

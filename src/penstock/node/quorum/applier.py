@@ -1,0 +1,213 @@
+"""What is committed reaches the application, in order and in slices, and whoever waits for it is told afterwards.
+
+The consensus core goes on meanwhile: a node that has much to apply still votes and fetches. So what it says (commits,
+snapshots, who leads) waits here in one queue, together with the appends that wait for it: their order decides whether
+an append was committed before the leadership was lost.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.raft.control import batches_in
+from penstock.raft.effects import Commit, LoadSnapshot
+
+SLICE_BYTES: Final = 256 * 1024
+"""So much is applied in one turn of the event loop; a single batch may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads `epoch`; where the epoch starts in the log, if it is the local node."""
+
+    leader_id: int | None
+    epoch: int
+    start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody waits until everything before `end_offset` is applied, as long as this node leads `epoch`."""
+
+    end_offset: int
+    epoch: int
+    done: asyncio.Future[int]
+
+
+class Applier:
+    """See the module. `on_failure` is told when the application, the log or a snapshot fails; nothing follows then."""
+
+    def __init__(
+        self,
+        log: QuorumLog,
+        snapshots: QuorumSnapshots,
+        application: Application,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.applied = 0
+        self._log = log
+        self._snapshots = snapshots
+        self._application = application
+        self._on_failure = on_failure
+        self._todo: deque[Commit | LoadSnapshot | Leadership | Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
+        self._told: Leadership | None = None
+        self._elected: Leadership | None = None
+        self._is_working = False
+        self._goes_on = False
+        self._ended: KafkaError | None = None
+
+    # What happens.
+
+    def commit(self, effect: Commit) -> None:
+        """Records are committed."""
+        self._todo.append(effect)
+
+    def load(self, effect: LoadSnapshot) -> None:
+        """A snapshot takes the place of all that was applied: what waits to be applied may be in no log any more."""
+        self._todo = deque(item for item in self._todo if not isinstance(item, Commit | LoadSnapshot))
+        self._todo.append(effect)
+
+    def leadership(self, who: Leadership) -> None:
+        """Another leads."""
+        self._todo.append(who)
+
+    def wait(self, end_offset: int, epoch: int) -> asyncio.Future[int]:
+        """The future is done, with the last offset, when all before `end_offset` is applied.
+
+        It fails with NOT_CONTROLLER if the leadership of `epoch` is lost before that is known.
+        """
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._todo.append(Waiting(end_offset, epoch, done))
+        return done
+
+    @property
+    def last_waiting(self) -> asyncio.Future[int] | None:
+        """The future that will be done last, of those that anybody still waits for."""
+        for queue in (self._todo, self._waiting):
+            for item in reversed(queue):
+                if isinstance(item, Waiting) and not item.done.done():
+                    return item.done
+        return None
+
+    def end(self, why: KafkaError) -> None:
+        """Nothing is applied any more, and nobody waits for it."""
+        if self._ended is not None:
+            return
+        self._ended = why
+        waiting = [*self._waiting, *(item for item in self._todo if isinstance(item, Waiting))]
+        self._todo.clear()
+        self._waiting.clear()
+        for item in waiting:
+            _fail(item, why)
+
+    # Work.
+
+    def work(self) -> None:
+        """Do what there is to do, a slice of it now and the rest in later turns.
+
+        The application may append from within its methods: what comes of that is done after them.
+        """
+        if self._is_working or self._goes_on or self._ended is not None:
+            return
+        self._is_working = True
+        try:
+            room = SLICE_BYTES
+            while self._todo and room > 0 and self._ended is None:
+                room -= self._take_next(room)
+        except Exception as error:
+            self._on_failure(error)
+        finally:
+            self._is_working = False
+        if self._todo and self._ended is None:
+            self._goes_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self.work()
+
+    def _take_next(self, room: int) -> int:
+        """Do the first thing, as far as there is room; the bytes it took."""
+        item = self._todo.popleft()
+        if isinstance(item, Commit):
+            if item.high_watermark <= self.applied:
+                return 0
+            self._todo.appendleft(item)  # what is left of it is looked at again
+            return self._apply(item.high_watermark, room)
+        if isinstance(item, LoadSnapshot):
+            return self._load(item)
+        if isinstance(item, Leadership):
+            self._take_leadership(item)
+        else:
+            self._waiting.append(item)
+            self._tell_waiting()
+        return 0
+
+    def _apply(self, high_watermark: int, room: int) -> int:
+        batches = self._log.read(self.applied, room)
+        base_offset, last_offset, end = -1, -1, 0
+        for position, header in batches_in(batches):
+            if header.last_offset >= high_watermark:
+                break
+            base_offset = header.base_offset if base_offset < 0 else base_offset
+            last_offset, end = header.last_offset, position + header.size_in_bytes
+        if base_offset != self.applied:
+            raise DecodeError(
+                f"the log has no whole batch at offset {self.applied}, and {high_watermark} records are committed"
+            )
+        self._application.committed(batches if end == len(batches) else batches[:end], base_offset, last_offset)
+        self._reached(last_offset + 1)
+        return end
+
+    def _load(self, effect: LoadSnapshot) -> int:
+        content = self._snapshots.load(effect.snapshot)
+        self._application.load_snapshot(content, effect.snapshot)
+        self._reached(effect.snapshot.end_offset)
+        return len(content)
+
+    def _reached(self, end_offset: int) -> None:
+        if self._ended is None:  # the application may have stopped the driver
+            self.applied = end_offset
+            self._tell_waiting()
+            self._tell_elected()
+
+    def _tell_waiting(self) -> None:
+        while self._waiting and self._waiting[0].end_offset <= self.applied:
+            waiting = self._waiting.popleft()
+            if not waiting.done.done():
+                waiting.done.set_result(waiting.end_offset - 1)
+
+    # Who leads.
+
+    def _take_leadership(self, who: Leadership) -> None:
+        lost = KafkaError(ErrorCode.NOT_CONTROLLER, "this node leads the quorum no longer; nobody knows what became")
+        while self._waiting and (self._waiting[0].epoch < who.epoch or who.start_offset is None):
+            _fail(self._waiting.popleft(), lost)
+        self._elected = None
+        if who.start_offset is None:
+            self._tell(who)
+        else:
+            self._elected = who
+            self._tell_elected()
+
+    def _tell_elected(self) -> None:
+        """This node leads for the application when it has applied what its predecessors left, and its own beginning."""
+        elected = self._elected
+        if elected is not None and elected.start_offset is not None and self.applied > elected.start_offset:
+            self._elected = None
+            self._tell(elected)
+
+    def _tell(self, who: Leadership) -> None:
+        if self._told is None or (self._told.leader_id, self._told.epoch) != (who.leader_id, who.epoch):
+            self._told = who
+            self._application.leader_changed(who.leader_id, who.epoch)
+
+
+def _fail(waiting: Waiting, why: KafkaError) -> None:
+    if not waiting.done.done():
+        waiting.done.set_exception(KafkaError(why.code, why.message))

@@ -1,0 +1,460 @@
+"""The consensus core in a node: its effects are carried out, its events are brought to it, one after the other.
+
+    driver = QuorumDriver(local=..., configured=..., settings=..., log=..., snapshots=..., state=..., peers=...,
+                          application=..., random=..., now_ms=...)
+    await driver.start()
+    last_offset = await driver.append(batch, driver.epoch)      # committed, and applied here
+
+What an event brings about is done, in order, before the next event: votes are on the disk before they are sent. Only a
+flush of the log takes its time, in a thread; what is appended in the same turn of the event loop shares it. The
+application gets what is committed afterwards (see `applier`).
+
+A quorum of one is one like any other: it elects itself, and a record is committed when it is on its disk.
+
+The driver ends for good when something fails that nobody can make up for: the disk, a log that lacks what is committed,
+an application that cannot apply a record. From then on this node neither votes nor serves; `failure` says why, one
+error is logged, and `on_failure` is called.
+
+Time is the event loop's, counted from the wall clock at the start: it never jumps, and control records and the
+descriptions of replicas have timestamps that people can read.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from penstock.node.quorum.applier import Applier, Leadership
+from penstock.node.quorum.ports import (
+    Application,
+    PeerAnswer,
+    PeerLinks,
+    QuorumLog,
+    QuorumSnapshots,
+    QuorumStateFile,
+)
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.raft import effects as do
+from penstock.raft import requests as ask
+from penstock.raft.describe import QuorumDescription
+from penstock.raft.leader import Leader
+from penstock.raft.machine import Raft
+from penstock.raft.ports import Random, SnapshotId
+from penstock.raft.settings import NEVER, RaftSettings
+from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+
+logger = logging.getLogger(__name__)
+
+Event = Callable[[int], list[do.Effect]]
+"""Tells the core what happened, and when; gives what is to be done."""
+
+QuorumRequest = ask.PeerRequest | ask.AddVoter | ask.RemoveVoter
+
+
+class QuorumDriver:
+    """See the module. Use it from within one event loop."""
+
+    def __init__(
+        self,
+        *,
+        local: Voter,
+        configured: Quorum,
+        settings: RaftSettings,
+        log: QuorumLog,
+        snapshots: QuorumSnapshots,
+        state: QuorumStateFile,
+        peers: PeerLinks,
+        application: Application,
+        random: Random,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`configured` are the voters as long as the log names none; `now_ms` is the wall clock."""
+        self.failure: Exception | None = None
+        self.on_failure: Callable[[Exception], None] = _nobody_cares
+        self._local = local
+        self._settings = settings
+        self._log = log
+        self._snapshots = snapshots
+        self._state = state
+        self._peers = peers
+        self._wall_clock_ms = now_ms
+        self._configured = configured
+        self._random = random
+        self._applier = Applier(log, snapshots, application, self._fail)
+        self._raft: Raft | None = None
+        self._ended: KafkaError | None = None
+        self._began_ms = 0
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._is_starting = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._flush: asyncio.Future[None] | None = None
+        self._asked: dict[asyncio.Future[ask.Answer], None] = {}
+
+    # Looking at it.
+
+    @property
+    def raft(self) -> Raft:
+        """The core, for those who look at it; there is one when the driver was started."""
+        assert self._raft is not None, "the driver has not been started"
+        return self._raft
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor failed."""
+        return self._raft is not None and self._ended is None
+
+    @property
+    def local_key(self) -> ReplicaKey:
+        """This replica."""
+        return self._local.key
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, if that is known."""
+        return self._raft.leader_id if self._raft is not None and self._ended is None else None
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch it has heard of."""
+        return 0 if self._raft is None else self._raft.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """All records before this offset are committed."""
+        return 0 if self._raft is None else self._raft.high_watermark
+
+    @property
+    def applied_offset(self) -> int:
+        """The application has all records before this offset."""
+        return self._applier.applied
+
+    @property
+    def log_start_offset(self) -> int:
+        """The offset of the first record; a snapshot holds what was before."""
+        return self._log.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.end_offset
+
+    @property
+    def role_name(self) -> str:
+        """The role that this replica is in, as Kafka's metrics name it but in capitals."""
+        return "Stopped" if self._raft is None or self._ended is not None else self._raft.role.name
+
+    @property
+    def quorum(self) -> Quorum:
+        """The voters, as the end of the log says."""
+        return self.raft.quorum
+
+    def is_leader(self, epoch: int) -> bool:
+        """Whether this replica leads that epoch, as far as it knows."""
+        return self.is_running and isinstance(self.raft.role, Leader) and self.raft.epoch == epoch
+
+    def describe(self) -> QuorumDescription:
+        """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
+        if not self.is_running:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
+        return self.raft.describe(self._now_ms())
+
+    def endpoint_of(self, node_id: int | None) -> Endpoint | None:
+        """Where a node listens for the quorum: its peers, and those who look for the leader, have to be told."""
+        return None if node_id is None else self._peers.endpoint_of(node_id)
+
+    def learn_endpoint(self, node_id: int, host: str, port: int) -> None:
+        """A peer's request said where a node listens for the quorum."""
+        self._peers.learn(node_id, host, port)
+
+    # Life.
+
+    async def start(self) -> None:
+        """Take up what the disk holds, and take part from now on.
+
+        The newest snapshot is loaded when this returns. Raises what the stores and the application raise, and
+        InconsistentLogError; then nothing runs.
+        """
+        assert self._raft is None, "a driver is started once"
+        self._began_ms = self._wall_clock_ms() - _loop_ms()
+        raft = self._raft = Raft(
+            self._local,
+            self._configured,
+            self._settings,
+            self._log,
+            self._snapshots,
+            self._random,
+            self._state.read(),
+        )
+        self._peers.start(lambda: raft.quorum, self._answered, self._request_failed)
+        self._is_starting = True
+        self._event(raft.start)
+        self._is_starting = False
+        if self.failure is not None:
+            await self._peers.stop()
+            raise self.failure
+
+    async def stop(self, *, resign: bool = True) -> None:
+        """Take part no longer. A leader waits a while for what was appended, and tells the others that it goes."""
+        if self.is_running:
+            if self._flush is not None:
+                await asyncio.wait([self._flush])
+            patience_ms = self._settings.request_timeout_ms
+            if (last := self._applier.last_waiting) is not None:
+                await asyncio.wait([last], timeout=patience_ms / 1000)
+            if resign and self.is_running:
+                self.resign()
+                await self._peers.settle(ask.EndEpoch, patience_ms)
+        self._end(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
+        if self._flush is not None:
+            await asyncio.wait([self._flush])
+        await self._peers.stop()
+
+    def resign(self) -> None:
+        """Lead no longer, if this replica does: another voter shall."""
+        self._event(self.raft.resign)
+
+    # The log.
+
+    def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
+        """Append whole record batches; they are given their offsets and the epoch, in place.
+
+        The future's result is the last offset, when all is committed and the application has it. It fails with
+        KafkaError NOT_CONTROLLER if the leadership is lost before: then nobody knows what becomes of the records; and
+        with KAFKA_STORAGE_ERROR if the driver fails. Raises KafkaError, and DecodeError for what are no batches: then
+        nothing was appended.
+        """
+        raft = self._leading(epoch)
+        assert not self._is_busy, "nobody appends in the middle of an event"
+        end_offset = self._log.end_offset
+        try:
+            effects = raft.append(batch, epoch, self._now_ms())
+        except Exception as error:
+            if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
+                self._fail(error)
+            raise
+        done = self._applier.wait(self._log.end_offset, epoch)
+        self._event(lambda _: effects)
+        return done
+
+    def barrier(self, epoch: int) -> asyncio.Future[int]:
+        """The future is done as `append`'s, when all that was appended before is committed and applied."""
+        self._leading(epoch)
+        done = self._applier.wait(self._log.end_offset, epoch)
+        self._applier.work()
+        return done
+
+    def _leading(self, epoch: int) -> Raft:
+        if self._ended is not None:
+            raise KafkaError(self._ended.code, self._ended.message)
+        if not self.is_leader(epoch):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node does not lead epoch {epoch} of the quorum")
+        return self.raft
+
+    # Snapshots.
+
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
+        """What a snapshot of the records before `end_offset` is called, which were applied."""
+        return self.raft.snapshot_id_at(end_offset)
+
+    def quorum_at(self, end_offset: int) -> Quorum:
+        """The voters that such a snapshot must name (`raft.control.snapshot_header_records`)."""
+        return self.raft.quorum_at(end_offset)
+
+    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
+        """Write a snapshot of all records before `end_offset`, and let go of the log behind it.
+
+        `chunks` are taken in another thread. Raises what the disk raises: the log is as it was then.
+        """
+        snapshot = self.snapshot_id_at(end_offset)
+        await asyncio.get_running_loop().run_in_executor(None, self._snapshots.write, snapshot, chunks)
+        if self.is_running and self._snapshots.latest == snapshot:
+            try:
+                self.raft.forget_log_behind(snapshot)
+            except Exception as error:
+                self._fail(error)
+                raise
+        return snapshot
+
+    # Requests and answers of peers.
+
+    def request(self, request: QuorumRequest) -> asyncio.Future[ask.Answer]:
+        """A request of a peer, or of an administrator. Fails with KafkaError BROKER_NOT_AVAILABLE when nobody answers
+        any more: then the peer should find its connection closed.
+        """
+        token: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
+        if not self.is_running:
+            token.set_exception(_unavailable())
+            return token
+        self._asked[token] = None
+        token.add_done_callback(self._settled)
+        receive = getattr(self.raft, _RECEIVE[type(request)])
+        self._event(lambda now_ms: receive(request, token, now_ms))
+        return token
+
+    def _settled(self, token: asyncio.Future[ask.Answer]) -> None:
+        self._asked.pop(token, None)
+
+    def _answered(self, sender: int, request: ask.PeerRequest, answer: PeerAnswer) -> None:
+        answered = getattr(self.raft, _ANSWERED[type(request)])
+        self._event(lambda now_ms: answered(sender, request, answer, now_ms))
+
+    def _request_failed(self, to: int, request: ask.PeerRequest) -> None:
+        self._event(lambda now_ms: self.raft.request_failed(to, request, now_ms))
+
+    # Events and effects.
+
+    def _now_ms(self) -> int:
+        return self._began_ms + _loop_ms()
+
+    def _event(self, event: Event) -> None:
+        """One event after the other, each with all that it brings about; then the application has its turn."""
+        if self._ended is not None:
+            return
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events and self._ended is None:
+                for effect in self._events.popleft()(self._now_ms()):
+                    self._carry_out(effect)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._is_busy = False
+        self._applier.work()
+        self._wake()
+
+    def _carry_out(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Persist():
+                self._state.write(effect.state, self.raft.quorum)
+            case do.Send():
+                self._peers.send(effect.to, effect.request)
+            case do.Reply():
+                self._reply(effect)
+            case do.Flush():
+                # Not at once: what else is appended in this turn of the loop shares the flush.
+                asyncio.get_running_loop().call_soon(self._start_flush)
+            case do.Commit():
+                self._applier.commit(effect)
+            case do.LoadSnapshot():
+                self._applier.load(effect)
+            case do.Announce():
+                self._announce(effect)
+
+    def _reply(self, effect: do.Reply) -> None:
+        token = effect.token
+        assert isinstance(token, asyncio.Future)
+        if not token.done():  # who asked may have gone
+            token.set_result(effect.answer)
+
+    def _announce(self, effect: do.Announce) -> None:
+        role = self.raft.role
+        leads = isinstance(role, Leader) and effect.leader_id == self._local.key.id
+        start_offset = role.epoch_start_offset if leads and isinstance(role, Leader) else None
+        self._applier.leadership(Leadership(effect.leader_id, effect.epoch, start_offset))
+
+    def _start_flush(self) -> None:
+        if self._ended is None:
+            self.raft.flush_begins()
+            self._flush = asyncio.get_running_loop().run_in_executor(None, self._log.flush)
+            self._flush.add_done_callback(self._flushed)
+
+    def _flushed(self, flush: asyncio.Future[None]) -> None:
+        self._flush = None
+        error = asyncio.CancelledError() if flush.cancelled() else flush.exception()
+        if error is None:
+            self._event(self.raft.flushed)
+        elif self._ended is None:
+            self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
+
+    # Time.
+
+    def _wake(self) -> None:
+        """One timer for what the core wants next; one that comes too early looks again."""
+        deadline_ms = NEVER if self._ended is not None else self.raft.deadline_ms
+        if deadline_ms >= NEVER:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            return
+        due_s = max(deadline_ms - self._began_ms, _loop_ms() + 1) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self.raft.deadline_ms <= self._now_ms():
+            self._event(self.raft.tick)
+        else:
+            self._wake()
+
+    # The end.
+
+    def _fail(self, error: Exception) -> None:
+        """Nothing that this node would do from now on could be relied on."""
+        if self._ended is not None:
+            return
+        self.failure = error
+        why = error.message or str(error) if isinstance(error, KafkaError) else str(error) or repr(error)
+        self._end(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why))
+        if self._is_starting:
+            return
+        is_ours = not isinstance(error, KafkaError | OSError)
+        logger.error(
+            "this node takes part in the quorum no longer: %s. Make sure that its disk has room and works, then"
+            " restart the node",
+            why,
+            exc_info=error if is_ours else None,
+        )
+        self.on_failure(error)
+
+    def _end(self, why: KafkaError) -> None:
+        if self._ended is not None:
+            return
+        self._ended = why
+        self._events.clear()
+        self._wake()
+        self._applier.end(why)
+        for token in list(self._asked):
+            if not token.done():
+                token.set_exception(_unavailable())
+
+
+def _loop_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _unavailable() -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node takes no part in the quorum")
+
+
+def _nobody_cares(error: Exception) -> None:
+    """What `on_failure` is until somebody wants to know."""
+
+
+_RECEIVE: Final[dict[type[Any], str]] = {
+    ask.Vote: "vote_received",
+    ask.BeginEpoch: "begin_epoch_received",
+    ask.EndEpoch: "end_epoch_received",
+    ask.Fetch: "fetch_received",
+    ask.FetchSnapshot: "fetch_snapshot_received",
+    ask.UpdateVoter: "update_voter_received",
+    ask.AddVoter: "add_voter_received",
+    ask.RemoveVoter: "remove_voter_received",
+}
+_ANSWERED: Final[dict[type[Any], str]] = {
+    ask.Vote: "vote_answered",
+    ask.BeginEpoch: "begin_epoch_answered",
+    ask.EndEpoch: "end_epoch_answered",
+    ask.Fetch: "fetch_answered",
+    ask.FetchSnapshot: "fetch_snapshot_answered",
+    ask.UpdateVoter: "update_voter_answered",
+    ask.AskVersions: "versions_answered",
+}

@@ -1,0 +1,268 @@
+"""The other replicas of a quorum: requests go out over Kafka's protocol, answers and failures are told to the driver.
+
+To each peer there are up to three connections, each opened when it is first needed: one for fetches, which wait at the
+leader, one for changes of voters, which wait for a majority, and one for what must never wait: votes and the news of
+who leads. A server answers the requests of one connection in their order, so that one that waits would hold up others.
+
+A request that is not answered within `request_timeout_ms`, the opening of the connection included, ends its connection.
+After a failure the next attempt waits for a moment, longer from one to the next, so that a peer that is down costs
+little. What goes wrong is logged when it begins and when it is over, and not each time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from penstock.client.address import Address
+from penstock.client.connection import Connection, connect
+from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.settings import ClientSettings
+from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
+from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.raft.effects import ANY_SERVER
+from penstock.raft.requests import AskVersions, Fetch, FetchSnapshot, PeerRequest, UpdateVoter, Vote, VoteAnswer
+from penstock.raft.voters import Endpoint, Quorum
+
+logger = logging.getLogger(__name__)
+
+PRE_VOTES = 2
+"""The version of Vote that knows pre-votes."""
+
+
+class Lane(Enum):
+    """What shares a connection."""
+
+    PULL = "fetch"
+    CHANGE = "change of voters"
+    TALK = "talk"
+
+
+class Link:
+    """One connection to one peer, opened again when it is lost."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._not_before_s = 0.0
+        self.failures = 0
+
+    async def opened(self, where: Callable[[], Address]) -> Connection:
+        """The connection to the address that `where` gives, soon after a failure a moment later. Raises ClientError.
+
+        Who waited for another's attempt, which failed, has failed with it.
+        """
+        failures = self.failures
+        async with self._opening:
+            if self.failures > failures:
+                raise ClusterUnreachableError("another request could not be sent there just now")
+            pause_s = self._not_before_s - asyncio.get_running_loop().time()
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
+            try:
+                return await self._open(where())
+            except BaseException:  # one that gave up has failed, too
+                self._note_failure()
+                raise
+
+    async def _open(self, address: Address) -> Connection:
+        connection = self._connection
+        if connection is not None and not connection.closed and connection.address == address:
+            return connection
+        await self.close()
+        self._connection = await connect(address, self._settings)
+        return self._connection
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is known against it."""
+        return not self.failures
+
+    def succeeded(self) -> bool:
+        """A request was answered; whether those before were not."""
+        failed_before, self.failures = self.failures > 0, 0
+        return failed_before
+
+    async def failed(self, connection: Connection) -> None:
+        """A request was not answered on this connection; others that fail with it count only once."""
+        if connection is self._connection:
+            self._note_failure()
+            await self.close()
+
+    def _note_failure(self) -> None:
+        backoff_s = self._settings.backoff_ms(self.failures) / 1000
+        self.failures += 1
+        self._not_before_s = asyncio.get_running_loop().time() + backoff_s
+
+    async def close(self) -> None:
+        """Closes the connection, if it is open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+class Peers:
+    """See the module.
+
+    `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`;
+    `listener_name` is the listener by which voters are reached, `listeners` are those of this node, `bootstrap` is
+    asked by a node that knows no voter.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: ClientSettings,
+        cluster_id: str,
+        listener_name: str = "CONTROLLER",
+        listeners: Sequence[Endpoint] = (),
+        bootstrap: Sequence[Address] = (),
+    ) -> None:
+        self._settings = settings
+        self._cluster_id = cluster_id
+        self._listener_name = listener_name
+        self._listeners = tuple(listeners)
+        self._bootstrap = list(bootstrap)
+        self._next_bootstrap = 0
+        self._learned: dict[int, Endpoint] = {}
+        self._links: dict[tuple[int, Lane], Link] = {}
+        self._under_way: dict[asyncio.Task[None], tuple[Link, PeerRequest]] = {}
+        self._is_stopped = False
+        self._quorum: Callable[[], Quorum] = Quorum
+        self._answered: Callable[[int, PeerRequest, PeerAnswer], None]
+        self._failed: Callable[[int, PeerRequest], None]
+
+    def start(
+        self,
+        quorum: Callable[[], Quorum],
+        answered: Callable[[int, PeerRequest, PeerAnswer], None],
+        failed: Callable[[int, PeerRequest], None],
+    ) -> None:
+        """See `PeerLinks`."""
+        self._quorum, self._answered, self._failed = quorum, answered, failed
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        """See `PeerLinks`."""
+        if node_id >= 0 and host:
+            self._learned[node_id] = Endpoint(self._listener_name, host, port)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """See `PeerLinks`."""
+        return next(iter(self._known(node_id)), None)
+
+    # Requests.
+
+    def send(self, to: int, request: PeerRequest) -> None:
+        """See `PeerLinks`."""
+        if self._is_stopped:
+            return
+        link = self._link(to, request)
+        task = asyncio.get_running_loop().create_task(self._carry(link, to, request))
+        self._under_way[task] = link, request
+        task.add_done_callback(self._done)
+
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
+        """See `PeerLinks`. Nobody waits for a peer that was not to be reached the last time."""
+        tasks = [
+            task for task, (link, request) in self._under_way.items() if isinstance(request, kind) and link.is_well
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_ms / 1000)
+
+    async def stop(self) -> None:
+        """See `PeerLinks`."""
+        self._is_stopped = True
+        for task in list(self._under_way):
+            task.cancel()
+        if self._under_way:
+            await asyncio.wait(list(self._under_way))
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a request to a peer of the quorum failed by our own fault", exc_info=error)
+
+    async def _carry(self, link: Link, to: int, request: PeerRequest) -> None:
+        was_well, connection = link.is_well, None
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                connection = await link.opened(lambda: self._where(to, request, link))
+                answer = await self._ask(connection, request)
+        except TimeoutError:
+            reason = f"no answer within {self._settings.request_timeout_ms} ms"
+        except (ClientError, KafkaError, DecodeError) as error:
+            reason = str(error)
+        else:
+            if link.succeeded():
+                logger.info("%s of the quorum answers again at %s", _named(to), connection.address)
+            if not self._is_stopped:
+                self._answered(to, request, answer)
+            return
+        if connection is not None:
+            await link.failed(connection)
+        if was_well and not self._is_stopped:
+            logger.warning("%s of the quorum does not answer %s: %s", _named(to), type(request).__name__, reason)
+        if not self._is_stopped:
+            self._failed(to, request)
+
+    async def _ask(self, connection: Connection, request: PeerRequest) -> PeerAnswer:
+        if isinstance(request, Vote) and request.pre_vote and connection.version_for(ApiKey.VOTE) < PRE_VOTES:
+            return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, request.epoch)  # it would take it for a real one
+        message = written(request, self._cluster_id, self._listeners)
+        response = await connection.request(message, answer_class(request))
+        for node_id, host, port in endpoints_in(response):
+            self.learn(node_id, host, port)
+        return answer_in(response)
+
+    # Where to.
+
+    def _link(self, to: int, request: PeerRequest) -> Link:
+        if isinstance(request, Fetch | FetchSnapshot):
+            lane = Lane.PULL
+        else:
+            lane = Lane.CHANGE if isinstance(request, UpdateVoter) else Lane.TALK
+        key = (to, lane)
+        if key not in self._links:
+            self._links[key] = Link(self._settings)
+        return self._links[key]
+
+    def _where(self, to: int, request: PeerRequest, link: Link) -> Address:
+        """The address to try; after a failure another one, if more than one is known."""
+        if to == ANY_SERVER:
+            return self._any_server()
+        if isinstance(request, AskVersions) and request.endpoints:
+            known = [self._choice(request.endpoints)]
+        else:
+            known = self._known(to)
+        if not known:
+            raise ClusterUnreachableError("nobody has said where it listens")
+        endpoint = known[link.failures % len(known)]
+        return Address(endpoint.host, endpoint.port)
+
+    def _any_server(self) -> Address:
+        """The next of the bootstrap servers."""
+        if not self._bootstrap:
+            raise ClusterUnreachableError("there are neither voters nor controller.quorum.bootstrap.servers")
+        self._next_bootstrap += 1
+        return self._bootstrap[(self._next_bootstrap - 1) % len(self._bootstrap)]
+
+    def _known(self, node_id: int) -> list[Endpoint]:
+        """What a peer said last, then what the log says."""
+        known = [self._learned[node_id]] if node_id in self._learned else []
+        voter = self._quorum().voter(node_id)
+        if voter is not None and voter.endpoints and (endpoint := self._choice(voter.endpoints)) not in known:
+            known.append(endpoint)
+        return known
+
+    def _choice(self, endpoints: Sequence[Endpoint]) -> Endpoint:
+        return next((endpoint for endpoint in endpoints if endpoint.name == self._listener_name), endpoints[0])
+
+
+def _named(to: int) -> str:
+    return "a bootstrap server" if to == ANY_SERVER else f"node {to}"

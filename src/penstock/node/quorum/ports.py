@@ -1,0 +1,85 @@
+"""What the driver of a quorum is given: stores that keep things, peers that answer, and what is replicated.
+
+The first three are the consensus core's ports (`raft.ports`) with what else a node needs of them.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from penstock.raft import ports
+from penstock.raft.effects import ElectionState
+from penstock.raft.ports import SnapshotId
+from penstock.raft.requests import Answer, AskVersionsAnswer, PeerRequest
+from penstock.raft.voters import Endpoint, Quorum
+
+PeerAnswer = Answer | AskVersionsAnswer
+
+
+class QuorumLog(ports.Log, Protocol):
+    """The replicated log."""
+
+    def flush(self) -> None:
+        """Returns when all that was appended before outlives a power cut. Runs in a thread beside everything else."""
+
+
+class QuorumSnapshots(ports.Snapshots, Protocol):
+    """The snapshots beside the log."""
+
+    def write(self, snapshot: SnapshotId, chunks: Iterable[bytes]) -> None:
+        """A snapshot of one's own, whole and durable. Runs in a thread beside everything else."""
+
+    def load(self, snapshot: SnapshotId) -> bytes:
+        """All of a whole snapshot."""
+
+
+class QuorumStateFile(Protocol):
+    """Where the votes are remembered."""
+
+    def read(self) -> ElectionState:
+        """What was written last."""
+
+    def write(self, state: ElectionState, quorum: Quorum) -> None:
+        """Returns when the state outlives a power cut; `quorum` is who may vote, and at which level."""
+
+
+class PeerLinks(Protocol):
+    """The way to the other replicas."""
+
+    def start(
+        self,
+        quorum: Callable[[], Quorum],
+        answered: Callable[[int, PeerRequest, PeerAnswer], None],
+        failed: Callable[[int, PeerRequest], None],
+    ) -> None:
+        """Who is asked is looked up in `quorum`; what comes of a request is told later, never within `send`."""
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        """A peer said where this node listens for the quorum: the log may not say it, or not yet."""
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a node listens for the quorum, as far as that is known."""
+
+    def send(self, to: int, request: PeerRequest) -> None:
+        """Sends a request to the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""
+
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
+        """Waits until no request of this kind is under way, but not longer than this."""
+
+    async def stop(self) -> None:
+        """Closes all connections; nothing is told from now on."""
+
+
+class Application(Protocol):
+    """What is replicated. An exception that leaves one of these methods ends the driver: see `QuorumDriver`."""
+
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
+        """Whole record batches that are committed, in order, each once; control batches are among them."""
+
+    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
+        """Throw all away and begin anew with what this snapshot holds."""
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Who leads from now on: None while nobody is known to.
+
+        The local node is named only when it has applied all that was in the log before its epoch, and is leader still.
+        """

@@ -1,0 +1,143 @@
+"""A replica of a quorum with a listener on a real socket: it can be killed, and started again on what it left."""
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+from tests.unit.node.quorum.listener import Listener
+from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots
+
+from penstock.client.address import Address
+from penstock.client.settings import ClientSettings
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.peers import Peers
+from penstock.protocol.errors import KafkaError
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+
+CLUSTER_ID = "cluster"
+SETTINGS = RaftSettings(
+    election_timeout_ms=300,
+    election_backoff_max_ms=200,
+    fetch_timeout_ms=1000,
+    request_timeout_ms=1000,
+    fetch_max_wait_ms=100,
+    fetch_snapshot_max_bytes=1000,
+)
+
+
+class Replica:
+    def __init__(self, node_id: int, *, has_directory: bool = False) -> None:
+        self.key = ReplicaKey(node_id, UUID(int=node_id if has_directory else 0))
+        self.listener = Listener(CLUSTER_ID)
+        self.log = HeldLog()
+        self.snapshots = WrittenSnapshots()
+        self.state = MemoryState()
+        self.application = Remembered()
+        self.lives = 0
+        self.driver: QuorumDriver
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(self.key, (Endpoint("CONTROLLER", "127.0.0.1", self.listener.port),))
+
+    @property
+    def leads(self) -> bool:
+        """Whether its application was told so last."""
+        return self.driver.is_running and self.application.leaders[-1:] == [(self.key.id, self.driver.epoch)]
+
+    async def has(self, values: tuple[bytes, ...]) -> None:
+        """Wait until it has applied these, in this order, whatever else there is between them."""
+        await self.application.until(lambda: _has(self.application.values, values))
+
+    async def knows_leader(self, node_id: int) -> None:
+        """Wait until its application was told that this node leads."""
+        await self.application.until(lambda: self.application.leaders[-1][0] == node_id)
+
+    async def start(self, configured: Quorum, bootstrap: tuple[Address, ...] = ()) -> None:
+        """A new process; `listener` is open."""
+        self.lives += 1
+        self.log = HeldLog(self.log.disk)
+        self.application = Remembered()
+        peers = Peers(
+            settings=ClientSettings(
+                request_timeout_ms=SETTINGS.request_timeout_ms,
+                socket_connection_setup_timeout_ms=SETTINGS.request_timeout_ms,
+                retry_backoff_ms=50,
+                retry_backoff_max_ms=500,
+            ),
+            cluster_id=CLUSTER_ID,
+            listeners=self.voter.endpoints,
+            bootstrap=bootstrap,
+        )
+        self.driver = QuorumDriver(
+            local=self.voter,
+            configured=configured,
+            settings=SETTINGS,
+            log=self.log,
+            snapshots=self.snapshots,
+            state=self.state,
+            peers=peers,
+            application=self.application,
+            random=Random(self.key.id * 100 + self.lives),
+            now_ms=lambda: 1_700_000_000_000,
+        )
+        self.listener.driver = self.driver
+        await self.driver.start()
+
+    async def kill(self) -> None:
+        """It stops in the middle of what it does, as far as one process can play that for another."""
+        await self.listener.close()
+        self.driver._fail(KafkaError(-1, "killed"))  # type: ignore[arg-type]
+        await self.driver.stop()
+
+    async def stop(self) -> None:
+        await self.driver.stop()
+        await self.listener.close()
+
+
+class Replicas:
+    """Several replicas, and what a client of theirs would do."""
+
+    def __init__(self, replicas: list[Replica]) -> None:
+        self.all = replicas
+
+    @property
+    def running(self) -> list[Replica]:
+        return [replica for replica in self.all if replica.driver.is_running]
+
+    async def leader(self) -> Replica:
+        """Who leads, and knows it."""
+        async with asyncio.timeout(60):
+            while True:
+                for replica in self.running:
+                    if replica.leads:
+                        return replica
+                await self.anything()
+
+    async def anything(self) -> None:
+        """Any application is told something."""
+        waits = [asyncio.ensure_future(replica.application.next_call()) for replica in self.running]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def write(self, batch: bytearray) -> int:
+        """Append until it is acknowledged; a batch may be there more than once then."""
+        async with asyncio.timeout(60):
+            while True:
+                leader = await self.leader()
+                try:
+                    return await leader.driver.append(bytearray(batch), leader.driver.epoch)
+                except KafkaError:
+                    await asyncio.sleep(0)  # another leads by now, or will
+
+    async def all_have(self, *values: bytes) -> None:
+        """Wait until each has applied these, in this order, whatever else there is between them."""
+        for replica in self.running:
+            await replica.has(values)
+
+
+def _has(found: list[bytes], values: tuple[bytes, ...]) -> bool:
+    rest = iter(found)
+    return all(value in rest for value in values)

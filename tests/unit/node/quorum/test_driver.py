@@ -1,0 +1,428 @@
+"""The driver on stores in memory and with peers that say what the test lets them say."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+from tests.simulation.memory import Contents
+from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots, batch_of
+from tests.unit.node.quorum.scripted_peers import ScriptedPeers
+
+from penstock.node.quorum import applier
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft import requests as ask
+from penstock.raft.ports import SnapshotId
+from penstock.raft.replica import InconsistentLogError
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+
+WALL_CLOCK_MS = 1_700_000_000_000
+VOTERS_LOST = SnapshotId(5, 1)
+VOTERS = [Voter(ReplicaKey(node_id)) for node_id in (1, 2, 3)]
+
+
+class Kit:
+    """A driver with all that it stands on."""
+
+    def __init__(self, voters: int = 1, log: HeldLog | None = None) -> None:
+        self.log = log or HeldLog()
+        self.snapshots = WrittenSnapshots()
+        self.state = MemoryState()
+        self.peers = ScriptedPeers()
+        self.application = Remembered()
+        self.failures: list[Exception] = []
+        self.driver = self.make(voters)
+
+    def make(self, voters: int = 1) -> QuorumDriver:
+        driver = QuorumDriver(
+            local=VOTERS[0],
+            configured=Quorum.of(VOTERS[:voters], 0),
+            settings=RaftSettings(election_timeout_ms=1, election_backoff_max_ms=1),
+            log=self.log,
+            snapshots=self.snapshots,
+            state=self.state,
+            peers=self.peers,
+            application=self.application,
+            random=Random(1),
+            now_ms=lambda: WALL_CLOCK_MS,
+        )
+        driver.on_failure = self.failures.append
+        return driver
+
+    async def lead(self) -> int:
+        """Start the only voter and wait until it leads; the epoch."""
+        await self.driver.start()
+        await self.application.until(lambda: (1, self.driver.epoch) in self.application.leaders)
+        return self.driver.epoch
+
+    def again(self) -> "Kit":
+        """A new process on what the old one left."""
+        kit = Kit(log=HeldLog(self.log.contents()))
+        kit.snapshots, kit.state = self.snapshots, self.state
+        kit.driver = kit.make()
+        return kit
+
+    async def be_elected(self) -> int:
+        """Start the first of three voters, and let the second vote for it; the epoch."""
+        await self.driver.start()
+        while not self.driver.is_leader(self.driver.epoch):
+            await asyncio.sleep(0)
+            for to, request in self.taken():
+                if isinstance(request, ask.Vote):
+                    answer = ask.VoteAnswer(ask.NO_ERROR, None, request.epoch, to == 2)
+                    self.peers.answered(to, request, answer)
+        return self.driver.epoch
+
+    def taken(self) -> list[tuple[int, ask.PeerRequest]]:
+        sent, self.peers.sent = self.peers.sent, []
+        return sent
+
+    async def fetch(self, offset: int, epoch: int) -> ask.Answer:
+        """The second voter fetches from here: it says that it has all before the offset."""
+        last_epoch = self.log.epoch_at(offset - 1) if offset else 0
+        return await self.driver.request(ask.Fetch(epoch, VOTERS[1].key, offset, last_epoch, -1, 0, 1 << 20))
+
+
+@pytest.fixture
+async def kit() -> AsyncIterator[Kit]:
+    kit = Kit()
+    yield kit
+    await kit.driver.stop()
+
+
+async def test_the_only_voter_leads_when_its_epoch_has_begun_on_the_disk(kit: Kit) -> None:
+    epoch = await kit.lead()
+    assert epoch == 1
+    assert kit.application.applied == kit.driver.high_watermark == kit.driver.log_end_offset == 1
+    assert kit.application.leaders == [(None, 0), (None, 1), (1, 1)]
+    assert kit.driver.leader_id == 1
+    assert kit.driver.role_name == "Leader"
+    assert await kit.driver.append(batch_of(b"a", b"b"), epoch) == 2
+    assert kit.application.values == [b"a", b"b"]
+
+
+async def test_an_idle_quorum_of_one_sets_no_timer(kit: Kit) -> None:
+    epoch = await kit.lead()
+    await kit.driver.append(batch_of(b"a"), epoch)
+    assert kit.driver._timer is None
+
+
+async def test_nothing_is_committed_before_it_is_on_the_disk_and_waiters_share_a_flush(kit: Kit) -> None:
+    epoch = await kit.lead()
+    kit.log.started.clear()
+    kit.log.open.clear()
+    first = kit.driver.append(batch_of(b"a"), epoch)
+    await asyncio.to_thread(kit.log.started.wait, 30)
+    later = [kit.driver.append(batch_of(value), epoch) for value in (b"b", b"c", b"d")]
+    behind = kit.driver.barrier(epoch)
+    assert kit.application.values == []
+    assert not first.done()
+    flushes = kit.log.flushes
+    kit.log.open.set()
+    await first
+    assert kit.application.values == [b"a"]
+    assert await asyncio.gather(*later, behind) == [2, 3, 4, 4]
+    assert kit.application.values == [b"a", b"b", b"c", b"d"]
+    assert kit.log.flushes == flushes + 2
+
+
+async def test_what_is_appended_in_one_turn_shares_a_flush(kit: Kit) -> None:
+    epoch = await kit.lead()
+    flushes = kit.log.flushes
+    await asyncio.gather(*(kit.driver.append(batch_of(b"%d" % i), epoch) for i in range(100)))
+    assert kit.log.flushes == flushes + 1
+
+
+async def test_a_barrier_needs_no_flush_of_its_own(kit: Kit) -> None:
+    epoch = await kit.lead()
+    flushes = kit.log.flushes
+    assert kit.driver.barrier(epoch).done()
+    assert kit.log.flushes == flushes
+
+
+async def test_only_the_leader_of_the_epoch_appends(kit: Kit) -> None:
+    epoch = await kit.lead()
+    for other in (epoch - 1, epoch + 1):
+        with pytest.raises(KafkaError) as refused:
+            kit.driver.append(batch_of(b"a"), other)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert kit.driver.log_end_offset == 1
+
+
+async def test_an_application_may_append_when_it_is_told_that_it_leads(kit: Kit) -> None:
+    appended: list[asyncio.Future[int]] = []
+
+    def append(leader_id: int | None, epoch: int) -> None:
+        if leader_id == 1:
+            appended.append(kit.driver.append(batch_of(b"first"), epoch))
+            appended.append(kit.driver.append(batch_of(b"second"), epoch))
+            assert kit.driver.log_end_offset == 3
+
+    kit.application.on_leader = append
+    await kit.lead()
+    assert await asyncio.gather(*appended) == [1, 2]
+    assert kit.application.values == [b"first", b"second"]
+
+
+async def test_a_restart_applies_everything_again_and_leads_the_next_epoch(kit: Kit) -> None:
+    epoch = await kit.lead()
+    await kit.driver.append(batch_of(b"a"), epoch)
+    await kit.driver.append(batch_of(b"b", b"c"), epoch)
+    await kit.driver.stop()
+    again = kit.again()
+    assert await again.lead() == epoch + 1
+    assert again.application.values == [b"a", b"b", b"c"]
+    await again.driver.stop()
+
+
+async def test_the_epoch_grows_even_if_the_log_is_lost(kit: Kit) -> None:
+    epoch = await kit.lead()
+    await kit.driver.stop()
+    kit.log = HeldLog()
+    assert await kit.again().lead() == epoch + 1
+
+
+async def test_a_snapshot_takes_the_place_of_the_log(kit: Kit) -> None:
+    epoch = await kit.lead()
+    await kit.driver.append(batch_of(b"a"), epoch)
+    end_offset = kit.driver.applied_offset
+    chunks = kit.application.snapshot(kit.driver.quorum_at(end_offset))
+    snapshot = await kit.driver.snapshot(chunks, end_offset)
+    assert (snapshot.end_offset, snapshot.epoch) == (2, epoch)
+    assert kit.driver.log_start_offset == 2
+    await kit.driver.append(batch_of(b"b"), epoch)
+    await kit.driver.stop()
+    again = kit.again()
+    await again.lead()
+    assert again.application.loaded == [snapshot]
+    assert again.application.values == [b"a", b"b"]
+    await again.driver.stop()
+
+
+async def test_a_long_log_is_applied_in_slices_between_which_others_have_their_turn(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = await kit.lead()
+    await asyncio.gather(*(kit.driver.append(batch_of(b"x" * 100), epoch) for _ in range(100)))
+    monkeypatch.setattr(applier, "SLICE_BYTES", 1000)
+    again = kit.again()
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    turn()
+    turns_at: list[int] = []
+    committed = again.application.committed
+
+    def count(batches: bytes, base_offset: int, last_offset: int) -> None:
+        turns_at.append(turns)
+        committed(batches, base_offset, last_offset)
+
+    again.application.committed = count  # type: ignore[method-assign]
+    await again.lead()
+    assert len(again.application.values) == 100
+    assert len(set(turns_at)) > 10
+    await again.driver.stop()
+
+
+# When things fail.
+
+
+async def test_a_failed_write_leaves_the_log_as_it_was(kit: Kit) -> None:
+    epoch = await kit.lead()
+    kit.log.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    with pytest.raises(KafkaError, match="full"):
+        kit.driver.append(batch_of(b"a"), epoch)
+    kit.log.write_error = None
+    await kit.driver.append(batch_of(b"b"), epoch)
+    assert kit.application.values == [b"b"]
+    assert kit.failures == []
+
+
+async def test_after_a_failed_flush_the_driver_takes_part_no_longer(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    epoch = await kit.lead()
+    kit.log.flush_error = OSError(28, "No space left on device")
+    appends = [kit.driver.append(batch_of(b"a"), epoch), kit.driver.append(batch_of(b"b"), epoch)]
+    for result in await asyncio.gather(*appends, return_exceptions=True):
+        assert isinstance(result, KafkaError)
+        assert result.code is ErrorCode.KAFKA_STORAGE_ERROR
+    kit.log.flush_error = None
+    with pytest.raises(KafkaError, match="No space left"):
+        kit.driver.append(batch_of(b"c"), epoch)
+    with pytest.raises(KafkaError) as refused:
+        await kit.driver.request(ask.Vote(9, VOTERS[1].key, VOTERS[0].key, 9, 9))
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert kit.state.state.epoch == epoch, "it votes no longer"
+    assert kit.application.values == []
+    assert not kit.driver.is_leader(epoch)
+    assert kit.failures == [kit.driver.failure]
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "No space left" in line.message
+    assert "restart the node" in line.message
+    assert line.exc_info is None
+
+
+async def test_records_that_cannot_be_applied_end_the_driver(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    epoch = await kit.lead()
+    kit.application.error = ValueError("no such topic")
+    appends = [kit.driver.append(batch_of(b"a"), epoch), kit.driver.append(batch_of(b"b"), epoch)]
+    done, _ = await asyncio.wait(appends, timeout=30)
+    assert len(done) == 2, "they must not wait for ever"
+    for append in appends:
+        with pytest.raises(KafkaError, match="no such topic"):
+            await append
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert line.exc_info is not None
+
+
+async def test_a_vote_that_cannot_be_written_is_not_cast() -> None:
+    kit = Kit(voters=3)
+    await kit.driver.start()
+    kit.state.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "read-only")
+    with pytest.raises(KafkaError) as refused:
+        await kit.driver.request(ask.Vote(7, VOTERS[1].key, VOTERS[0].key, 0, 0))
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert str(kit.failures[0]) == "KAFKA_STORAGE_ERROR: read-only"
+    await kit.driver.stop()
+
+
+async def test_a_start_that_fails_raises_why() -> None:
+    log = HeldLog(Contents(start=VOTERS_LOST))
+    kit = Kit(log=log)
+    with pytest.raises(InconsistentLogError, match="no snapshot holds what was before"):
+        await kit.driver.start()
+    assert not kit.driver.is_running
+    assert kit.peers.is_stopped
+    assert kit.failures == []
+    await kit.driver.stop()
+
+
+# Stopping.
+
+
+async def test_a_stop_waits_for_what_was_appended(kit: Kit) -> None:
+    epoch = await kit.lead()
+    appended = kit.driver.append(batch_of(b"a"), epoch)
+    await kit.driver.stop()
+    assert await appended == 1
+    assert kit.application.leaders[-1] == (None, epoch)
+
+
+async def test_nothing_runs_after_a_stop_whatever_still_comes() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    late = [sent for sent in kit.taken() if isinstance(sent[1], ask.BeginEpoch)]
+    assert late
+    lost = kit.driver.append(batch_of(b"a"), epoch)
+    stopping = asyncio.ensure_future(kit.driver.stop(resign=False))
+    lost.cancel()  # nobody waits for it any longer
+    await stopping
+    kit.taken()
+    for to, request in late:
+        kit.peers.failed(to, request)
+        kit.peers.answered(to, request, ask.BeginEpochAnswer(ask.NO_ERROR, to, epoch + 5))
+    assert kit.taken() == []
+    assert kit.state.state.epoch == epoch
+    with pytest.raises(KafkaError):
+        await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
+
+
+async def test_a_leader_that_stops_says_so() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    kit.taken()
+    await kit.driver.stop()
+    assert [(to, request.successors[0].id) for to, request in kit.taken() if isinstance(request, ask.EndEpoch)] == [
+        (2, 2),
+        (3, 2),
+    ]
+    assert kit.peers.settled == [ask.EndEpoch]
+
+
+# Three voters.
+
+
+async def test_a_record_is_committed_when_a_majority_has_it() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    appended = kit.driver.append(batch_of(b"a"), epoch)
+    await kit.fetch(1, epoch)
+    assert not appended.done()
+    assert kit.application.values == []
+    await kit.application.until(lambda: kit.application.leaders[-1] == (None, epoch))
+    await kit.fetch(2, epoch)
+    assert await appended == 1
+    assert kit.application.values == [b"a"]
+    assert kit.application.leaders[-1] == (1, epoch)
+    await kit.driver.stop()
+
+
+async def test_appends_of_a_lost_leadership_have_an_unknown_outcome() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    kept = kit.driver.append(batch_of(b"a"), epoch)
+    await kit.fetch(2, epoch)
+    assert await kept == 1
+    lost = kit.driver.append(batch_of(b"b"), epoch)
+    answer = await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
+    assert answer == ask.BeginEpochAnswer(ask.NO_ERROR, 2, epoch + 1)
+    with pytest.raises(KafkaError) as unknown:
+        await lost
+    assert unknown.value.code is ErrorCode.NOT_CONTROLLER
+    assert kit.application.leaders[-1] == (2, epoch + 1)
+    with pytest.raises(KafkaError) as refused:
+        kit.driver.append(batch_of(b"c"), epoch)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    await kit.driver.stop()
+
+
+async def test_another_record_in_the_place_of_a_lost_one_is_no_success() -> None:
+    """The new leader has another record at the offset of one whose outcome is unknown, and commits it."""
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    lost = kit.driver.append(batch_of(b"mine"), epoch)
+    lost.add_done_callback(lambda done: done.exception())
+    await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
+    kit.log.truncate(1)
+    theirs = encode_batch([Record(timestamp_ms=0, value=b"theirs")], base_offset=1, partition_leader_epoch=epoch + 1)
+    while not (fetches := [sent for sent in kit.taken() if isinstance(sent[1], ask.Fetch)]):
+        await asyncio.sleep(0)
+    answer = ask.FetchAnswer(ask.NO_ERROR, 2, epoch + 1, high_watermark=2, records=bytes(theirs))
+    kit.peers.answered(*fetches[-1], answer)
+    assert kit.application.values == [b"theirs"]
+    with pytest.raises(KafkaError):
+        await lost
+    await kit.driver.stop()
+
+
+async def test_a_cancelled_request_is_answered_to_nobody() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    waiting = kit.driver.request(ask.Fetch(epoch, VOTERS[1].key, 1, epoch, 1, 60_000, 1 << 20))
+    waiting.cancel()
+    await asyncio.sleep(0)
+    kit.driver.append(batch_of(b"a"), epoch).cancel()
+    assert kit.failures == []
+    await kit.driver.stop(resign=False)
+
+
+async def test_timestamps_are_those_of_the_wall_clock() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    description = kit.driver.describe()
+    assert 0 <= description.voters[1].last_fetch_ms - WALL_CLOCK_MS < 600_000
+    await kit.driver.stop()
+    with pytest.raises(KafkaError) as refused:
+        kit.driver.describe()
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
