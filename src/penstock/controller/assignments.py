@@ -5,7 +5,7 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord
-from penstock.metadata.topics import UNASSIGNED_DIRECTORY
+from penstock.metadata.topics import UNASSIGNED_DIRECTORY, UNKNOWN_DIRECTORY
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 FIRST_EPOCH = 0
@@ -46,11 +46,13 @@ def new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: Seq
         leader=isr[0],
         leader_epoch=FIRST_EPOCH,
         partition_epoch=FIRST_EPOCH,
-        directories=[_only_directory(image, broker) for broker in replicas],
+        directories=[only_directory(image, broker) for broker in replicas],
     )
 
 
-def _only_directory(image: ClusterImage, broker: int) -> UUID:
+def only_directory(image: ClusterImage, broker: int) -> UUID:
     """The directory in which a broker will put a replica, if it has no choice (KIP-858)."""
     directories = image.brokers[broker].directories
+    if not directories:
+        return UNKNOWN_DIRECTORY
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY

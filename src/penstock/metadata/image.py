@@ -3,13 +3,15 @@
 `ClusterImage.apply(record)` is the only mutation: active controller, standbys and brokers run the same code over the
 same records, in the log's order. Its cost depends on the record alone, never on how much there is. Who wants to know
 what changed is given the records themselves. What an image hands out (`BrokerImage`, `PartitionImage`) is immutable, so
-it may be kept; a changed partition is a new object.
+it may be kept; a changed partition is a new object. A topic is not to be kept: two images share it until one of them
+changes it, and then that image has another one.
 
 `ClusterImage.records()` goes the other way: the records that make an equal image from an empty one (a snapshot).
 Who the active controller is, and up to which offset the log was applied, is no record: the log's owner notes it with
 `elected` and `applied_to`.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -24,6 +26,8 @@ from penstock.metadata.brokers import (
     controller_from,
     controller_record,
 )
+from penstock.metadata.partition_index import PartitionIndex
+from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -85,7 +89,14 @@ class ClusterImage:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.producer_ids_broker = NOBODY
+        """The broker that the last block of producer ids went to, and its epoch then."""
+        self.producer_ids_broker_epoch = -1
+        self.index = PartitionIndex()
+        """Partitions by broker and by state; it follows from the rest."""
         self._sharing = Sharing()
+        self._own_topics: dict[UUID, None] | None = None
+        """The topics that no other image has; None if that is all."""
 
     def apply(self, record: MetadataRecord) -> None:
         """Changes the image as `record` says. A record about something that is not there is our own fault."""
@@ -121,22 +132,48 @@ class ClusterImage:
                     resource_type=resource.resource_type, resource_name=resource.name, name=key, value=value
                 )
         if self.next_producer_id:
-            yield ProducerIdsRecord(broker_id=NOBODY, next_producer_id=self.next_producer_id)
+            yield ProducerIdsRecord(
+                broker_id=self.producer_ids_broker,
+                broker_epoch=self.producer_ids_broker_epoch,
+                next_producer_id=self.next_producer_id,
+            )
+
+    def checksum(self) -> str:
+        """A hash of all that the records made, as hexadecimal digits: equal on all nodes at the same offset.
+
+        It goes by what is there, not by the order in which it came: a node that began from a snapshot has the same one.
+        """
+        digest = hashlib.sha256(self.cluster_id.encode())
+        for frame in sorted(map(encode_record, self.records())):
+            digest.update(len(frame).to_bytes(4, "big"))
+            digest.update(frame)
+        return digest.hexdigest()
 
     def copy(self) -> "ClusterImage":
-        """An image of its own that is equal to this one; what cannot change is shared between the two."""
+        """An image of its own that is equal to this one; both share what neither of them changes.
+
+        So its cost is that of copying a few tables: a controller that takes over has to make one (D22).
+        """
         other = ClusterImage(self.cluster_id)
         other.elected(self.controller_id, self.controller_epoch)
         other.applied_to(self.offset)
         other.brokers, other.controllers = dict(self.brokers), dict(self.controllers)
-        for topic in self.topics.values():
-            other.topics[topic.name] = other.topics_by_id[topic.topic_id] = topic.copy()
-        other.colliding_names = {like: dict(names) for like, names in self.colliding_names.items()}
-        other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        other.topics, other.topics_by_id = dict(self.topics), dict(self.topics_by_id)
+        other.colliding_names = dict(self.colliding_names)
+        other.configs = dict(self.configs)
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
+        other.producer_ids_broker = self.producer_ids_broker
+        other.producer_ids_broker_epoch = self.producer_ids_broker_epoch
+        other.index = self.index.copy()
         other._sharing = self._sharing
+        self._own_topics, other._own_topics = {}, {}
         return other
+
+    def become(self, other: "ClusterImage") -> None:
+        """Takes the place of `other`, which is given up: whoever holds this image sees the new state from now on."""
+        for name, value in vars(other).items():
+            setattr(self, name, value)
 
     def config_of(self, resource_type: ResourceType, name: str) -> dict[str, str]:
         """What was set for a resource; an empty name of a broker is the default for all brokers."""
@@ -178,43 +215,66 @@ class ClusterImage:
 
     def _add_topic(self, record: TopicRecord) -> None:
         topic = TopicImage(record.name, record.topic_id)
-        self.topics[topic.name] = topic
-        self.topics_by_id[topic.topic_id] = topic
+        self._put_topic(topic)
         if "." in topic.name or "_" in topic.name:
-            self.colliding_names.setdefault(metric_name(topic.name), {})[topic.name] = None
+            like = metric_name(topic.name)
+            self.colliding_names[like] = {**self.colliding_names.get(like, {}), topic.name: None}
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
+        if self._own_topics is not None:
+            self._own_topics.pop(topic.topic_id, None)
+        self.index.removed(topic.name)
         self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
-        same = self.colliding_names.get(metric_name(topic.name))
-        if same is not None:
-            del same[topic.name]
-            if not same:
-                del self.colliding_names[metric_name(topic.name)]
+        like = metric_name(topic.name)
+        same = {name: None for name in self.colliding_names.pop(like, {}) if name != topic.name}
+        if same:
+            self.colliding_names[like] = same
 
     def _add_partition(self, record: PartitionRecord) -> None:
-        partitions = self.topics_by_id[record.topic_id].partitions
-        partitions[record.partition_id] = partition_from(record, self._sharing)
+        topic = self._own_topic(record.topic_id)
+        partition = partition_from(record, self._sharing)
+        before = topic.partitions.get(record.partition_id)
+        topic.partitions[record.partition_id] = partition
+        self.index.changed(topic.name, record.partition_id, before, partition)
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
-        partitions = self.topics_by_id[record.topic_id].partitions
-        before = partitions[record.partition_id]
-        partitions[record.partition_id] = partition_changed(before, record, self._sharing)
+        topic = self._own_topic(record.topic_id)
+        before = topic.partitions[record.partition_id]
+        partition = partition_changed(before, record, self._sharing)
+        topic.partitions[record.partition_id] = partition
+        self.index.changed(topic.name, record.partition_id, before, partition)
+
+    def _own_topic(self, topic_id: UUID) -> TopicImage:
+        """The topic as one that this image may change: its own, for a topic that is shared is copied first."""
+        topic = self.topics_by_id[topic_id]
+        if self._own_topics is not None and topic_id not in self._own_topics:
+            topic = topic.copy()
+            self._put_topic(topic)
+        return topic
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        if self._own_topics is not None:
+            self._own_topics[topic.topic_id] = None
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
+        settings = dict(self.configs.get(resource, {}))  # a new one: copies of this image may share the old one
         if record.value is not None:
-            self.configs.setdefault(resource, {})[record.name] = record.value
-            return
-        settings = self.configs.get(resource)
-        if settings is not None:
+            settings[record.name] = record.value
+        else:
             settings.pop(record.name, None)
-            if not settings:
-                del self.configs[resource]
+        if settings:
+            self.configs[resource] = settings
+        else:
+            self.configs.pop(resource, None)
 
     def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+        self.producer_ids_broker = record.broker_id
+        self.producer_ids_broker_epoch = record.broker_epoch
 
     def _nothing(self, record: NoOpRecord) -> None:
         pass
@@ -229,6 +289,8 @@ _STATE = (
     "configs",
     "features",
     "next_producer_id",
+    "producer_ids_broker",
+    "producer_ids_broker_epoch",
 )
 
 _APPLY: dict[type, Callable[[ClusterImage, Any], None]] = {

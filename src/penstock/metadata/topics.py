@@ -13,8 +13,17 @@ NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
 
-UNASSIGNED_DIRECTORY = UUID(int=0)
-"""The broker has not said yet in which of its directories the replica lies (KIP-858)."""
+UNKNOWN_DIRECTORY = UUID(int=0)
+"""The broker did not tell its directories when the replica was placed; Kafka calls it MIGRATING (KIP-858)."""
+
+UNASSIGNED_DIRECTORY = UUID(int=1)
+"""The broker has several directories, and has not said yet in which of them the replica lies (KIP-858)."""
+
+LOST_DIRECTORY = UUID(int=2)
+"""The replica lies in a directory that is offline, and the broker does not say in which (KIP-858)."""
+
+RESERVED_DIRECTORIES = 100
+"""Ids below this one name no directory (KIP-858)."""
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -90,6 +99,11 @@ class Sharing:
     def directories(self, items: list[UUID] | None) -> tuple[UUID, ...]:
         """`items` as a shared tuple; None, an unset list of a record, is the empty one."""
         return _shared(self._directories, items)
+
+
+def is_reserved(directory: UUID) -> bool:
+    """Whether no directory can have this id."""
+    return directory.int < RESERVED_DIRECTORIES
 
 
 def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:

@@ -192,3 +192,49 @@ def test_who_leads_and_how_far_it_was_applied_is_no_state_of_the_records() -> No
     image.applied_to(13)
     assert (image.controller_id, image.controller_epoch, image.offset) == (1, 7, 13)
     assert image == image_of(*LIFE)
+
+
+def test_a_topic_that_images_share_is_changed_in_one_of_them_only() -> None:
+    image = image_of(*LIFE)
+    copy = image.copy()
+    assert copy.topics["flights"] is image.topics["flights"]
+    copy.apply(partition(FLIGHTS, 2, 1))
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=1))
+    assert len(image.topics["flights"].partitions) == 2
+    assert copy.topics["flights"].partitions[0].leader == -1
+    for either in (image, copy):
+        assert either.topics["flights"] is either.topics_by_id[FLIGHTS]
+
+
+def test_the_last_block_of_producer_ids_is_in_a_snapshot_with_its_broker() -> None:
+    (record,) = [record for record in image_of(*LIFE).records() if isinstance(record, ProducerIdsRecord)]
+    assert record == ProducerIdsRecord(broker_id=1, broker_epoch=4, next_producer_id=2000)
+
+
+def test_the_checksum_goes_by_what_is_there_and_not_by_the_way_it_came() -> None:
+    image = image_of(*LIFE)
+    assert image.checksum() == image_of(*image.records()).checksum() == image.copy().checksum()
+    backwards = ClusterImage("cluster")
+    records = list(image.records())
+    for record in [r for r in records if not isinstance(r, PartitionRecord)][::-1]:
+        backwards.apply(record)
+    for record in [r for r in records if isinstance(r, PartitionRecord)][::-1]:
+        backwards.apply(record)
+    assert backwards.checksum() == image.checksum()
+    for record in (
+        ProducerIdsRecord(broker_id=1, broker_epoch=5, next_producer_id=2000),
+        RemoveTopicRecord(topic_id=DELAYS),
+    ):
+        changed = image.copy()
+        changed.apply(record)
+        assert changed.checksum() != image.checksum()
+
+
+def test_an_image_can_take_the_place_of_another() -> None:
+    image, other = image_of(*LIFE), image_of(*LIFE[:5])
+    other.applied_to(77)
+    image.become(other)
+    assert image == image_of(*LIFE[:5])
+    assert image.offset == 77
+    image.apply(partition(FLIGHTS, 0, 1))
+    assert image.index.in_sync(1) == {"flights": 1}
