@@ -8,8 +8,10 @@ partitions flights 5 [assign=1/2] [validate]
 configs topic flights set KEY=VALUE [validate]  or: delete, append, subtract; also of a broker or a group
 replace topic flights KEY=VALUE                 the older request, which replaces everything
 producer-ids BROKER EPOCH
-register BROKER incarnation=N [previous=EPOCH] [rack=R] [cluster=ID]
-heartbeat BROKER EPOCH seen=OFFSET [fence] [stop]
+register BROKER incarnation=N [previous=EPOCH] [rack=R] [cluster=ID] [dirs=1,2]
+heartbeat BROKER EPOCH seen=OFFSET [fence] [stop] [offline=DIR]
+unregister BROKER
+later MILLISECONDS                              time passes, and what is due is done
 image                                           each partition with its leader, leader epoch and replicas
 """
 
@@ -40,6 +42,7 @@ from penstock.protocol.messages.create_topics import (
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -56,6 +59,7 @@ class ControllerScript:
     def __init__(self) -> None:
         settings = ControllerSettings(rules=DefinedConfigs({}), num_partitions=2, default_replication_factor=1)
         self.controller = Controller(ClusterImage(CLUSTER), settings, random.Random(7))
+        self.now_ms = 0
         self.ids: dict[UUID, str] = {}
         self.commands: dict[str, Callable[[list[str], Options], Iterable[object]]] = {
             "brokers": self.brokers,
@@ -68,6 +72,8 @@ class ControllerScript:
             "producer-ids": self.producer_ids,
             "register": self.register,
             "heartbeat": self.heartbeat,
+            "unregister": self.unregister,
+            "later": self.later,
             "image": self.image,
         }
 
@@ -77,7 +83,7 @@ class ControllerScript:
         return self.commands[name]([word for word in words if "=" not in word], options)
 
     def decide(self, command: Message) -> Iterator[str]:
-        decision = self.controller.decide(command, now_ms=0)
+        decision = self.controller.decide(command, self.now_ms)
         self.controller.apply(decision.records)
         yield from map(self.show, decision.records)
         yield from self.show_reply(decision.reply)
@@ -159,6 +165,7 @@ class ControllerScript:
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
             rack=options.get("rack"),
             previous_broker_epoch=int(options.get("previous", -1)),
+            log_dirs=directories(options.get("dirs", "")),
         )
         return self.decide(request)
 
@@ -169,8 +176,18 @@ class ControllerScript:
             current_metadata_offset=int(options["seen"]),
             want_fence="fence" in words,
             want_shut_down="stop" in words,
+            offline_log_dirs=directories(options.get("offline", "")),
         )
         return self.decide(request)
+
+    def unregister(self, words: list[str], options: Options) -> Iterable[object]:
+        return self.decide(UnregisterBrokerRequest(broker_id=int(words[0])))
+
+    def later(self, words: list[str], options: Options) -> Iterable[object]:
+        self.now_ms += int(words[0])
+        while (decision := self.controller.tick(self.now_ms)) is not None:
+            self.controller.apply(decision.records)
+            yield from map(self.show, decision.records)
 
     def image(self, words: list[str], options: Options) -> Iterable[object]:
         for topic in self.controller.image.topics.values():
@@ -202,6 +219,10 @@ class ControllerScript:
         if isinstance(value, list):
             return f"[{', '.join(map(self.value, value))}]"
         return self.show(value) if isinstance(value, Message) else str(value)
+
+
+def directories(text: str) -> list[UUID]:
+    return [UUID(int=1000 + int(number)) for number in text.split(",") if number]
 
 
 def assignment(options: Options) -> list[list[int]]:

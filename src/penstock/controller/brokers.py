@@ -1,55 +1,26 @@
-"""Brokers register, tell that they live, and go; partitions follow them.
+"""Brokers tell that they live, and stop; partitions follow them (`moves`).
 
-| event | broker becomes | partitions that it is in sync with |
-| --- | --- | --- |
-| registers, first time | fenced | – |
-| registers after a clean stop | fenced, with a new epoch | led by another replica in sync, if there is one |
-| registers after a crash | fenced, with a new epoch | the same; what stays with it gets a new leader epoch |
-| heartbeat, saw its registration | unfenced | it leads those that nobody leads |
-| heartbeat, wants to be fenced | fenced | led by another replica in sync, else by nobody |
-| heartbeat, wants to stop | in controlled shutdown | led by another replica in sync; it stops when all moved |
+| event | broker becomes |
+| --- | --- |
+| heartbeat, saw its registration | unfenced |
+| heartbeat, wants to be fenced | fenced |
+| heartbeat, wants to stop | in controlled shutdown, until others lead what they can and all know it; then fenced |
+| silence for `broker.session.timeout.ms` | fenced |
+| heartbeat, has directories that are offline | as it was, without the leadership of what lies there (KIP-858) |
 
-A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
-epoch is how readers can tell (KIP-320). Whether a stop was clean, a broker tells by its previous epoch (KIP-966).
-These commands touch each partition of the broker and are as rare as restarts.
+The last broker of a cluster that stops is not fenced: there is nobody who should know, and it has less to do when it is
+back. What a heartbeat says of the broker itself, that it lives and how far it has read, is soft state (`heartbeats`).
 """
 
-from collections.abc import Iterator
-from uuid import UUID
-
-from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.decision import MAX_MOVES_PER_DECISION, ControllerState, Decision
+from penstock.controller.heartbeats import Session
+from penstock.controller.moves import Going, finish, left_by, left_in_part, taken_by
+from penstock.controller.partition_change import directory_of
 from penstock.metadata.brokers import FENCE, UNFENCE
-from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, PartitionImage
-from penstock.metadata.records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    MetadataRecord,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-)
+from penstock.metadata.image import BrokerImage
+from penstock.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-
-METADATA_VERSION_FEATURE = "metadata.version"
-
-
-def decide_broker_registration(
-    state: ControllerState, request: BrokerRegistrationRequest, now_ms: int
-) -> Decision[BrokerRegistrationResponse]:
-    """Registers a broker. Its epoch is the offset that its record will have."""
-    problem = _registration_problem(state.image, request)
-    if problem is not None:
-        return Decision([], BrokerRegistrationResponse(error_code=problem))
-    before = state.image.brokers.get(request.broker_id)
-    if before is not None and before.incarnation_id == request.incarnation_id:
-        return Decision([], BrokerRegistrationResponse(broker_epoch=before.epoch))  # it asked twice
-    records: list[MetadataRecord] = [_registration(request, state.next_offset)]
-    if before is not None:
-        crashed = request.previous_broker_epoch != before.epoch
-        records += _taken_from(state.image, request.broker_id, keeps_last=True, new_epoch=crashed)
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=state.next_offset))
 
 
 def decide_broker_heartbeat(
@@ -61,77 +32,93 @@ def decide_broker_heartbeat(
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))
     if broker.epoch != request.broker_epoch:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    caught_up = request.current_metadata_offset >= broker.epoch
+    session = state.heartbeats.heard(broker.node_id, broker.epoch, request.current_metadata_offset, now_ms)
+    decision = _decide(state, broker, session, request)
+    decision.reply.is_caught_up = request.current_metadata_offset >= broker.epoch
+    return decision
+
+
+def fence_silent_broker(state: ControllerState, now_ms: int) -> list[MetadataRecord]:
+    """The records that fence the broker that has been silent for too long; none if there is none."""
+    broker_id = state.heartbeats.silent_broker(state.image, now_ms)
+    return [] if broker_id is None else _fence(state, state.image.brokers[broker_id])
+
+
+def _decide(
+    state: ControllerState, broker: BrokerImage, session: Session, request: BrokerHeartbeatRequest
+) -> Decision[BrokerHeartbeatResponse]:
     if request.want_shut_down:
-        return _stopping(state.image, broker, caught_up)
-    if request.want_fence and not broker.fenced:
-        return _fenced(state.image, broker, caught_up)
-    if broker.fenced and caught_up and not request.want_fence:
-        return _unfenced(state.image, broker)
-    return Decision([], BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=broker.fenced))
+        return _stop(state, broker, session)
+    if request.want_fence:
+        records = [] if broker.fenced else _fence(state, broker)
+        return Decision(records, BrokerHeartbeatResponse(is_fenced=True))
+    if broker.fenced:
+        return _come(state, broker, session)
+    if request.offline_log_dirs:
+        return _lose_directories(state, broker, request)
+    return Decision([], BrokerHeartbeatResponse(is_fenced=False))
 
 
-def _registration_problem(image: ClusterImage, request: BrokerRegistrationRequest) -> ErrorCode | None:
-    if request.cluster_id != image.cluster_id:
-        return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if request.broker_id < 0 or not request.listeners:
-        return ErrorCode.INVALID_REGISTRATION
-    supported = {feature.name: feature for feature in request.features}
-    for name, level in image.features.items():
-        feature = supported.get(name)
-        if feature is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
-            return ErrorCode.UNSUPPORTED_VERSION
-        if feature is None and name == METADATA_VERSION_FEATURE:
-            return ErrorCode.UNSUPPORTED_VERSION
-    return None
+def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
+    """Unfences a broker that has seen its own registration, once all its partitions know that it was away."""
+    if session.metadata_offset < broker.epoch:
+        return Decision([], BrokerHeartbeatResponse(is_fenced=True))
+    if broker.node_id in state.heartbeats.unfinished:
+        records = finish(state, broker.node_id)
+        if records:
+            return Decision(records, BrokerHeartbeatResponse(is_fenced=True))
+    unfence = _change(broker, fenced=UNFENCE)
+    return Decision([unfence, *taken_by(state, broker.node_id)], BrokerHeartbeatResponse(is_fenced=False))
 
 
-def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
-    return RegisterBrokerRecord(
-        broker_id=request.broker_id,
-        incarnation_id=request.incarnation_id,
-        broker_epoch=epoch,
-        end_points=[
-            BrokerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
-            for item in request.listeners
-        ],
-        features=[
-            BrokerFeature(
-                name=item.name,
-                min_supported_version=item.min_supported_version,
-                max_supported_version=item.max_supported_version,
-            )
-            for item in request.features
-        ],
-        rack=request.rack,
-        fenced=True,
-        log_dirs=list(request.log_dirs),
-    )
+def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
+    """Takes from a broker what others can lead, and lets it go when they have heard of it (C13)."""
+    if broker.fenced:
+        return _let_go(state, broker, [])
+    records = left_by(state, broker.node_id, Going.STOPPING)
+    if records and not broker.in_controlled_shutdown:
+        records.insert(0, _change(broker, in_controlled_shutdown=1))
+    if records:
+        session.shutdown_offset = state.next_offset + len(records) - 1
+    if records or not state.heartbeats.seen_by_all(state.image, session.shutdown_offset):
+        return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
+    if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
+        return _let_go(state, broker, _fence(state, broker, in_controlled_shutdown=1))
+    change = [] if broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=1)]
+    return _let_go(state, broker, [*change])
 
 
-def _stopping(image: ClusterImage, broker: BrokerImage, caught_up: bool) -> Decision[BrokerHeartbeatResponse]:
-    moves = list(_taken_from(image, broker.node_id, keeps_last=True, new_epoch=False))
-    records: list[MetadataRecord] = []
-    if not broker.in_controlled_shutdown:
-        records.append(_change(broker, in_controlled_shutdown=1))
-    reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=broker.fenced, should_shut_down=not moves)
-    return Decision(records + moves, reply)
+def _let_go(
+    state: ControllerState, broker: BrokerImage, records: list[MetadataRecord]
+) -> Decision[BrokerHeartbeatResponse]:
+    state.heartbeats.forget(broker.node_id)
+    return Decision(records, BrokerHeartbeatResponse(is_fenced=True, should_shut_down=True))
 
 
-def _fenced(image: ClusterImage, broker: BrokerImage, caught_up: bool) -> Decision[BrokerHeartbeatResponse]:
-    moves = _taken_from(image, broker.node_id, keeps_last=False, new_epoch=True)
-    reply = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=True)
-    return Decision([_change(broker, fenced=FENCE), *moves], reply)
+def _lose_directories(
+    state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> Decision[BrokerHeartbeatResponse]:
+    """Takes the leadership of what lies in directories that went offline, and then the directories themselves.
+
+    While there is too much for one decision the directories stay: the broker names them with each heartbeat.
+    """
+    lost = [directory for directory in broker.directories if directory in request.offline_log_dirs]
+    left = [directory for directory in broker.directories if directory not in lost]
+    if not lost:
+        return Decision([], BrokerHeartbeatResponse(is_fenced=False))
+    if not left:
+        return Decision(_fence(state, broker), BrokerHeartbeatResponse(is_fenced=True))
+    broker_id = broker.node_id
+    records = left_in_part(state, broker_id, lambda partition: directory_of(partition, broker_id) in lost)
+    if len(records) < MAX_MOVES_PER_DECISION:
+        change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=left)
+        records.append(change)
+    return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
 
 
-def _unfenced(image: ClusterImage, broker: BrokerImage) -> Decision[BrokerHeartbeatResponse]:
-    orphans = [
-        PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=broker.node_id)
-        for topic_id, index, partition in _partitions(image)
-        if partition.leader == NOBODY and broker.node_id in partition.isr
-    ]
-    reply = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
-    return Decision([_change(broker, fenced=UNFENCE), *orphans], reply)
+def _fence(state: ControllerState, broker: BrokerImage, *, in_controlled_shutdown: int = 0) -> list[MetadataRecord]:
+    change = _change(broker, fenced=FENCE, in_controlled_shutdown=in_controlled_shutdown)
+    return [change, *left_by(state, broker.node_id, Going.FENCED)]
 
 
 def _change(broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> BrokerRegistrationChangeRecord:
@@ -141,36 +128,3 @@ def _change(broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
     )
-
-
-def _taken_from(image: ClusterImage, broker_id: int, *, keeps_last: bool, new_epoch: bool) -> Iterator[MetadataRecord]:
-    """Takes a broker out of the replicas in sync, and its leadership with it, wherever another one can have it.
-
-    Where it is the last in sync it stays in sync, for nobody else has all records. There it goes on leading if
-    `keeps_last`, from a new leader epoch on if `new_epoch`; otherwise nobody leads.
-    """
-    for topic_id, index, partition in _partitions(image):
-        if broker_id not in partition.isr:
-            continue
-        successor = next((other for other in _others(partition, broker_id) if image.brokers[other].active), None)
-        change = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
-        if successor is not None:
-            change.isr = [other for other in partition.isr if other != broker_id]
-            if partition.leader == broker_id:
-                change.leader = successor
-        elif partition.leader == broker_id and new_epoch:
-            change.leader = broker_id if keeps_last else NOBODY
-        else:
-            continue
-        yield change
-
-
-def _others(partition: PartitionImage, broker_id: int) -> Iterator[int]:
-    """The other replicas in sync, the preferred leader first."""
-    return (other for other in partition.replicas if other != broker_id and other in partition.isr)
-
-
-def _partitions(image: ClusterImage) -> Iterator[tuple[UUID, int, PartitionImage]]:
-    for topic in image.topics.values():
-        for index, partition in topic.partitions.items():
-            yield topic.topic_id, index, partition

@@ -1,16 +1,20 @@
 """What the areas of the controller share: what they decide from, and the form of a decision."""
 
 from collections.abc import Mapping, MutableSequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from penstock.metadata.image import ClusterImage, ConfigResource
+from penstock.controller.heartbeats import Heartbeats
+from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.uuids import uuid_to_text
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
+
+MAX_MOVES_PER_DECISION = 5_000
+"""How many partitions follow a broker in one decision. More of them need not hold together, and nobody should wait."""
 
 ReplyT = TypeVar("ReplyT", covariant=True)
 
@@ -71,17 +75,31 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
+    node_id: int = NOBODY
+    """The node that this controller is on; a broker with the same id is part of the same process."""
+    broker_session_timeout_ms: int = 9_000
+    leader_balance_interval_ms: int | None = None
+    """How often leadership goes back to preferred replicas by itself; None means never."""
+    unclean_election_interval_ms: int | None = None
+    """How often partitions without a leader are looked through for such as may be led uncleanly; None means never."""
 
 
 @dataclass(slots=True)
 class ControllerState:
-    """All that a decision is made from. Decisions read it; only records that are applied to the image change it."""
+    """All that a decision is made from. Decisions read it; only records that are applied to the image change it.
+
+    But for the soft state, which is in no record: there a decision notes whom it heard of, and what it left to do.
+    """
 
     image: ClusterImage
     settings: ControllerSettings
     chance: Chance
     next_offset: int = 0
     """The offset that the next record will have: a broker's epoch is the offset of its registration."""
+    heartbeats: Heartbeats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heartbeats = Heartbeats(self.settings.broker_session_timeout_ms, self.settings.node_id)
 
     def new_topic_id(self) -> UUID:
         """Draws an id that no topic has and whose text no command line takes for an option."""

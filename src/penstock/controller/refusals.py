@@ -12,6 +12,10 @@ from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIds
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from penstock.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -23,6 +27,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from penstock.protocol.schema import Message
 
 
@@ -89,6 +94,10 @@ def _by_code(response_class: Callable[..., Message]) -> Callable[[Message, Kafka
     return lambda request, error: response_class(error_code=error.code)
 
 
+def _by_code_and_message(response_class: Callable[..., Message]) -> Callable[[Message, KafkaError], Message]:
+    return lambda request, error: response_class(error_code=error.code, error_message=error.message)
+
+
 _REFUSALS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
@@ -98,4 +107,6 @@ _REFUSALS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     AllocateProducerIdsRequest: _by_code(AllocateProducerIdsResponse),
     BrokerRegistrationRequest: _by_code(BrokerRegistrationResponse),
     BrokerHeartbeatRequest: _by_code(BrokerHeartbeatResponse),
+    ControllerRegistrationRequest: _by_code_and_message(ControllerRegistrationResponse),
+    UnregisterBrokerRequest: _by_code_and_message(UnregisterBrokerResponse),
 }

@@ -19,3 +19,14 @@ SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
 }
+
+CONTROLLER_REGISTRATION_LEVEL: Final = 15
+"""From this level of metadata.version on controllers register themselves (3.7-IV0)."""
+
+LEVELS_WITH_NEW_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23)
+"""The levels of metadata.version that brought records or fields with them: who goes back behind one may lose data."""
+
+
+def loses_metadata(present: int, wanted: int) -> bool:
+    """Whether records of the level `present` may say what those of the lower level `wanted` cannot."""
+    return any(wanted < level <= present for level in LEVELS_WITH_NEW_RECORDS)

@@ -251,6 +251,7 @@ def _controller(
             num_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
             delete_topic_enable=config.delete_topic_enable,
+            node_id=config.node_id,
         ),
         surroundings.random,
         node_id=config.node_id,

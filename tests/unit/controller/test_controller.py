@@ -46,10 +46,10 @@ def test_a_decision_changes_nothing() -> None:
 
 
 def test_a_broker_with_one_directory_is_told_where_its_replicas_lie() -> None:
-    controller = active_controller(log_dirs=[UUID(int=5)])
+    controller = active_controller(log_dirs=[UUID(int=500)])
     record = controller.decide(create("flights", partitions=1), 0).records[-1]
     assert isinstance(record, PartitionRecord)
-    assert record.directories == [UUID(int=5)]
+    assert record.directories == [UUID(int=500)]
 
 
 def test_one_request_is_bounded() -> None:

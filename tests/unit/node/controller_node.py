@@ -25,7 +25,7 @@ def driver_over(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> Con
     return ControllerDriver(
         MetadataLog(log, Disk(), NODE, lambda: 1_000, limits),
         ClusterImage("cluster"),
-        ControllerSettings(rules=DefinedConfigs({})),
+        ControllerSettings(rules=DefinedConfigs({}), node_id=NODE),
         random.Random(1),
         node_id=NODE,
         now_ms=lambda: 1_000,

@@ -1,0 +1,122 @@
+"""Which brokers live: what the active controller remembers of their heartbeats, and nobody else.
+
+This is soft state (KIP-631): it is in no record, so a new active controller begins without it and gives each broker
+that is not fenced a whole session to report itself. A broker that has been silent for `broker.session.timeout.ms` is
+fenced.
+
+A session belongs to one registration, that is to one epoch of a broker: who registers anew has a new one.
+
+Beside the sessions stands what is left to do. A broker may be in so many partitions that its going takes several
+decisions; the first of them fences it, and the brokers in `unfinished` have partitions that do not follow yet.
+"""
+
+from dataclasses import dataclass
+
+from penstock.metadata.image import ClusterImage
+
+NOT_STOPPING = -1
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of one registration since the controller took over."""
+
+    epoch: int
+    last_contact_ms: int
+    metadata_offset: int = UNKNOWN_OFFSET
+    """How far the broker has applied the metadata log, as it said last."""
+    was_heard: bool = False
+    """False while the session is only what a new controller grants."""
+    shutdown_offset: int = NOT_STOPPING
+    """The offset of the last record that took leadership from a broker on its way out."""
+
+
+class Heartbeats:
+    """The sessions of all brokers. `now_ms` comes from a clock that never goes back."""
+
+    def __init__(self, session_timeout_ms: int, local_broker_id: int) -> None:
+        self.session_timeout_ms = session_timeout_ms
+        self._local_broker_id = local_broker_id
+        self._sessions: dict[int, Session] = {}  # the longest silent first
+        self.unfinished: dict[int, None] = {}
+        """Brokers whose partitions do not follow yet from what they are."""
+
+    def begin(self, image: ClusterImage, now_ms: int) -> None:
+        """A controller takes over: every broker that is not fenced has a whole session to report itself.
+
+        And whatever the controller before it left unfinished is looked for at every broker.
+        """
+        for broker in image.brokers.values():
+            if not broker.fenced:
+                self._sessions[broker.node_id] = Session(broker.epoch, now_ms)
+        self.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()])
+
+    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> Session:
+        """A broker reports itself: its session begins anew."""
+        session = self._sessions.pop(broker_id, None)
+        if session is None or session.epoch != epoch:
+            session = Session(epoch, now_ms)
+        session.last_contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+        session.was_heard = True
+        self._sessions[broker_id] = session
+        return session
+
+    def forget(self, broker_id: int) -> None:
+        """The broker may go, or is gone."""
+        self._sessions.pop(broker_id, None)
+
+    def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        """Whether that registration of a broker is held by a living process, as far as one can know.
+
+        The broker in the controller's own process is told by its own heartbeats alone: whoever had its registration
+        before was an earlier process on this node's directories, and is gone.
+        """
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch or not self._holds(session, now_ms):
+            return False
+        return session.was_heard or broker_id != self._local_broker_id
+
+    def seen_by_all(self, image: ClusterImage, offset: int) -> bool:
+        """Whether every active broker has applied the metadata log up to `offset`."""
+        return all(
+            (session := self._sessions.get(broker.node_id)) is not None and session.metadata_offset >= offset
+            for broker in image.brokers.values()
+            if broker.active
+        )
+
+    def silent_broker(self, image: ClusterImage, now_ms: int) -> int | None:
+        """The broker that is to be fenced now because it has been silent for too long; None if there is none.
+
+        A controller that comes much too late to ask has itself stood still, and could not hear: then all sessions that
+        ran out meanwhile begin anew.
+        """
+        deadline_ms = self.deadline_ms
+        if deadline_ms is not None and now_ms - deadline_ms > self.session_timeout_ms // 2:
+            self._renew(now_ms)
+        for broker_id, session in list(self._sessions.items()):
+            if self._holds(session, now_ms):
+                return None
+            del self._sessions[broker_id]
+            broker = image.brokers.get(broker_id)
+            if broker is not None and broker.epoch == session.epoch and not broker.fenced:
+                return broker_id
+        return None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next session ends; None if there is none."""
+        for session in self._sessions.values():
+            return session.last_contact_ms + self.session_timeout_ms
+        return None
+
+    def _holds(self, session: Session, now_ms: int) -> bool:
+        return now_ms < session.last_contact_ms + self.session_timeout_ms
+
+    def _renew(self, now_ms: int) -> None:
+        silent = {i: session for i, session in self._sessions.items() if not self._holds(session, now_ms)}
+        for broker_id, session in silent.items():
+            del self._sessions[broker_id]
+            session.last_contact_ms = now_ms
+            self._sessions[broker_id] = session

@@ -1,0 +1,124 @@
+"""Partitions follow their brokers: when one comes or goes, others take over what it led, or it leads what nobody leads.
+
+A broker that goes leaves the replicas in sync wherever another one stays there that may lead. Where it is the last that
+could, it stays in sync, for nobody else has all records; whether it leads there goes by how it goes:
+
+| it goes because it is  | partitions where nobody else could lead |
+| --- | --- |
+| fenced or unregistered | nobody leads them; an outdated replica does if `unclean.leader.election.enable` says so |
+| stopping | it leads them until it has stopped |
+| back, after a clean stop | it keeps the leadership, as it will be there in a moment |
+| back, after a crash | the same, from a new leader epoch on |
+
+A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
+epoch is how readers can tell (KIP-320).
+
+What this costs depends on the partitions of the broker and on those without a leader (D23). A decision moves at most
+`MAX_MOVES_PER_DECISION` of them; who has more is noted as unfinished.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
+from itertools import islice
+
+from penstock.controller.decision import MAX_MOVES_PER_DECISION, ControllerState
+from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
+from penstock.metadata.image import TopicImage
+from penstock.metadata.partition_index import each
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
+from penstock.metadata.topics import PartitionImage
+
+
+class Going(Enum):
+    """Why a broker goes."""
+
+    FENCED = auto()
+    STOPPING = auto()
+    BACK = auto()
+    BACK_AFTER_CRASH = auto()
+
+
+def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
+    """What becomes of the partitions of a broker that goes, and a note if that is not all yet."""
+    return _bounded(state, broker_id, _leaving(state, broker_id, going, lambda partition: True))
+
+
+def left_in_part(
+    state: ControllerState, broker_id: int, concerns: Callable[[PartitionImage], bool]
+) -> list[MetadataRecord]:
+    """The same for the replicas of a broker that `concerns` picks: the others stay. Nothing is noted as unfinished."""
+    moves = _leaving(state, broker_id, Going.FENCED, concerns)
+    return list(islice(moves, MAX_MOVES_PER_DECISION))
+
+
+def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
+    """What a broker that comes leads of all that nobody leads, and a note if that is not all yet."""
+    return _bounded(state, broker_id, _coming(state, broker_id))
+
+
+def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
+    """The next part of what was noted as unfinished for a broker; the note goes when all is done."""
+    broker = state.image.brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return left_by(state, broker_id, Going.FENCED)
+    if broker.in_controlled_shutdown:
+        return left_by(state, broker_id, Going.STOPPING)
+    return taken_by(state, broker_id)
+
+
+def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeRecord | None:
+    """Who leads a partition that nobody leads, uncleanly if its topic allows that; None if that is still nobody."""
+    election = Election.UNCLEAN if allows_unclean(state, topic) else Election.ONLINE
+    return changed(Electorate(state.image), state.image.topics[topic], index, Wanted(election=election))
+
+
+def _bounded(state: ControllerState, broker_id: int, moves: Iterable[MetadataRecord]) -> list[MetadataRecord]:
+    records = list(islice(moves, MAX_MOVES_PER_DECISION))
+    if len(records) == MAX_MOVES_PER_DECISION:
+        state.heartbeats.unfinished[broker_id] = None
+    else:
+        state.heartbeats.unfinished.pop(broker_id, None)
+    return records
+
+
+def _leaving(
+    state: ControllerState, broker_id: int, going: Going, concerns: Callable[[PartitionImage], bool]
+) -> Iterator[MetadataRecord]:
+    electorate = Electorate(state.image, going=broker_id)
+    for name, index in each(state.image.index.in_sync(broker_id)):
+        topic = state.image.topics[name]
+        if concerns(topic.partitions[index]):
+            record = _left(state, electorate, topic, index, going)
+            if record is not None:
+                yield record
+
+
+def _left(
+    state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, going: Going
+) -> PartitionChangeRecord | None:
+    partition, broker_id = topic.partitions[index], electorate.going
+    others = tuple(replica for replica in partition.isr if replica != broker_id)
+    goes_on = partition.leader in others and electorate.may_go_on(partition.leader)
+    if goes_on or any(electorate.may_lead(partition, replica) for replica in others):
+        return changed(electorate, topic, index, Wanted(isr=others))
+    if going is Going.FENCED:
+        election = Election.UNCLEAN if allows_unclean(state, topic.name) else Election.ONLINE
+        return changed(electorate, topic, index, Wanted(election=election))
+    if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id:
+        return PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
+    return None
+
+
+def _coming(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
+    electorate = Electorate(state.image, coming=broker_id)
+    for name, index in each(state.image.index.leaderless):
+        topic = state.image.topics[name]
+        partition = topic.partitions[index]
+        if broker_id in partition.isr:
+            record = changed(electorate, topic, index, Wanted())
+        elif broker_id in partition.replicas and allows_unclean(state, name):
+            record = changed(electorate, topic, index, Wanted(election=Election.UNCLEAN))
+        else:
+            continue
+        if record is not None:
+            yield record

@@ -1,0 +1,174 @@
+"""Nodes join the cluster and leave it for good: registration of brokers and of controllers, and a broker's removal.
+
+A broker registers with a new incarnation id at each start of its process. Its epoch is the offset of the record that
+registers it; it is fenced until a heartbeat says that it has seen this record. While another incarnation holds the id,
+that is until its session has run out, a second one is refused (DUPLICATE_BROKER_REGISTRATION) — unless the first one is
+on its way out, or was an earlier life of the controller's own process.
+
+Registering again under the same incarnation amends what the broker said, and leaves epoch and fence as they are.
+Whether the stop before was clean, a broker tells by its previous epoch (KIP-966).
+"""
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.moves import Going, left_by
+from penstock.metadata.brokers import broker_record, controller_record
+from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION
+from penstock.metadata.image import BrokerImage, ClusterImage
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ControllerEndpoint,
+    ControllerFeature,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+from penstock.metadata.topics import is_reserved
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from penstock.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+def decide_broker_registration(
+    state: ControllerState, request: BrokerRegistrationRequest, now_ms: int
+) -> Decision[BrokerRegistrationResponse]:
+    """Registers a broker. Its epoch is the offset that its record will have."""
+    before = state.image.brokers.get(request.broker_id)
+    problem = _registration_problem(state, request, before, now_ms)
+    if problem is not None:
+        return Decision([], BrokerRegistrationResponse(error_code=problem))
+    if before is not None and before.incarnation_id == request.incarnation_id:
+        return _amended(state, request, before, now_ms)
+    epoch = state.next_offset
+    records: list[MetadataRecord] = [_registration(request, epoch)]
+    if before is not None:
+        going = Going.BACK if request.previous_broker_epoch == before.epoch else Going.BACK_AFTER_CRASH
+        records += left_by(state, request.broker_id, going)
+    state.heartbeats.heard(request.broker_id, epoch, -1, now_ms)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def decide_controller_registration(
+    state: ControllerState, request: ControllerRegistrationRequest, now_ms: int
+) -> Decision[ControllerRegistrationResponse]:
+    """Registers a controller: where it listens, and what it supports (KIP-919)."""
+    if state.image.features.get(METADATA_VERSION, CONTROLLER_REGISTRATION_LEVEL) < CONTROLLER_REGISTRATION_LEVEL:
+        message = f"controllers register from level {CONTROLLER_REGISTRATION_LEVEL} of {METADATA_VERSION} on"
+        return Decision([], _refused(ErrorCode.UNSUPPORTED_VERSION, message))
+    if request.controller_id < 0 or not request.listeners:
+        return Decision([], _refused(ErrorCode.INVALID_REGISTRATION, "a controller has an id and a listener"))
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
+            for item in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=item.name,
+                min_supported_version=item.min_supported_version,
+                max_supported_version=item.max_supported_version,
+            )
+            for item in request.features
+        ],
+    )
+    before = state.image.controllers.get(request.controller_id)
+    is_known = before is not None and controller_record(before) == record
+    return Decision([] if is_known else [record], ControllerRegistrationResponse(error_message=None))
+
+
+def decide_unregister_broker(
+    state: ControllerState, request: UnregisterBrokerRequest, now_ms: int
+) -> Decision[UnregisterBrokerResponse]:
+    """Removes a broker that is gone for good (KIP-631). One that still lives has to register anew."""
+    broker = state.image.brokers.get(request.broker_id)
+    if broker is None:
+        message = f"There is no broker {request.broker_id}"
+        reply = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
+        return Decision([], reply)
+    moves = left_by(state, broker.node_id, Going.FENCED)
+    state.heartbeats.forget(broker.node_id)
+    gone = UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch)
+    return Decision([*moves, gone], UnregisterBrokerResponse(error_message=None))
+
+
+def _refused(code: ErrorCode, message: str) -> ControllerRegistrationResponse:
+    return ControllerRegistrationResponse(error_code=code, error_message=message)
+
+
+def _amended(
+    state: ControllerState, request: BrokerRegistrationRequest, before: BrokerImage, now_ms: int
+) -> Decision[BrokerRegistrationResponse]:
+    record = _registration(request, before.epoch)
+    record.fenced, record.in_controlled_shutdown = before.fenced, before.in_controlled_shutdown
+    state.heartbeats.heard(before.node_id, before.epoch, -1, now_ms)
+    is_known = record == broker_record(before)  # it asked twice
+    return Decision([] if is_known else [record], BrokerRegistrationResponse(broker_epoch=before.epoch))
+
+
+def _registration_problem(
+    state: ControllerState, request: BrokerRegistrationRequest, before: BrokerImage | None, now_ms: int
+) -> ErrorCode | None:
+    if request.cluster_id != state.image.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if before is not None and before.incarnation_id != request.incarnation_id and _is_held(state, before, now_ms):
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    if request.broker_id < 0 or not request.listeners or not _has_good_directories(state.image, request):
+        return ErrorCode.INVALID_REGISTRATION
+    return None if _supports_features(state.image, request) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def _is_held(state: ControllerState, broker: BrokerImage, now_ms: int) -> bool:
+    """Whether a living incarnation holds a registration, and means to keep it."""
+    is_alive = state.heartbeats.is_alive(broker.node_id, broker.epoch, now_ms)
+    return is_alive and not broker.in_controlled_shutdown
+
+
+def _has_good_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> bool:
+    """Whether each directory that the broker names is one, named once, and no other broker's (KIP-858)."""
+    named = dict.fromkeys(request.log_dirs)
+    if len(named) != len(request.log_dirs) or any(map(is_reserved, named)):
+        return False
+    others = (broker for broker in image.brokers.values() if broker.node_id != request.broker_id)
+    return not any(directory in named for broker in others for directory in broker.directories)
+
+
+def _supports_features(image: ClusterImage, request: BrokerRegistrationRequest) -> bool:
+    supported = {feature.name: feature for feature in request.features}
+    for name, level in image.features.items():
+        feature = supported.get(name)
+        if feature is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
+            return False
+        if feature is None and name == METADATA_VERSION:
+            return False
+    return True
+
+
+def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
+            for item in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=item.name,
+                min_supported_version=item.min_supported_version,
+                max_supported_version=item.max_supported_version,
+            )
+            for item in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )

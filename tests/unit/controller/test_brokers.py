@@ -1,0 +1,279 @@
+"""What the transcripts do not show of brokers that come and go: sessions, fail-overs, limits, directories."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.controller.cluster import (
+    active_controller,
+    assigned,
+    carry_out,
+    create,
+    heartbeat,
+    join,
+    partition,
+    registration,
+    successor,
+    tick,
+)
+
+from penstock.controller import moves
+from penstock.controller.decision import MAX_MOVES_PER_DECISION, Decision
+from penstock.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord, RegisterControllerRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
+from penstock.protocol.messages.controller_registration import Listener as ControllerListener
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+SESSION_MS = 9000
+DISK_1, DISK_2 = UUID(int=1001), UUID(int=1002)
+CARELESS = AlterConfigsResource(
+    resource_type=2,
+    resource_name="pair",
+    configs=[AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")],
+)
+
+
+def test_the_timer_stands_at_the_end_of_the_longest_silence() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, heartbeat(controller, 1), 5000)
+    assert controller.next_deadline_ms == SESSION_MS
+    carry_out(controller, heartbeat(controller, 2), 6000)
+    assert controller.next_deadline_ms == 5000 + SESSION_MS
+    assert controller.tick(5000 + SESSION_MS - 1) is None
+    tick(controller, 5000 + SESSION_MS)
+    assert (controller.image.brokers[1].fenced, controller.image.brokers[2].fenced) == (True, False)
+
+
+def test_each_silent_broker_is_fenced_by_a_decision_of_its_own() -> None:
+    controller = active_controller(1, 2, 3)
+    carry_out(controller, assigned("flights", [1, 2, 3]))
+    first = controller.tick(SESSION_MS)
+    assert first is not None
+    controller.apply(first.records)
+    assert partition(controller, "flights") == (2, (2, 3))
+    tick(controller, SESSION_MS)
+    assert partition(controller, "flights") == (-1, (3,)), "the last one in sync stays there"
+    assert controller.next_deadline_ms is None
+
+
+def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
+    old = active_controller(1, 2)
+    carry_out(old, heartbeat(old, 2, want_fence=True))
+    controller = successor(old)
+    assert controller.next_deadline_ms == 0, "it looks for what its predecessor left undone"
+    assert tick(controller, 50_000) == []
+    assert controller.next_deadline_ms == 50_000 + SESSION_MS
+    refused = carry_out(controller, registration(1, 99), 50_001)
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert carry_out(controller, registration(2, 99), 50_001).error_code == ErrorCode.NONE
+
+
+def test_an_earlier_life_of_the_own_process_holds_no_registration() -> None:
+    old = active_controller(1, 2)
+    controller = successor(old, node_id=1)
+    assert carry_out(controller, registration(2, 99)).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert carry_out(controller, registration(1, 99)).error_code == ErrorCode.NONE
+    again = carry_out(controller, registration(1, 100))
+    assert again.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION, "but its present life does"
+
+
+def test_a_broker_that_came_back_after_a_crash_begins_a_new_leader_epoch() -> None:
+    old = active_controller(1, node_id=1)
+    carry_out(old, create("flights"))
+    epoch = old.image.brokers[1].epoch
+    clean = successor(old, node_id=1).decide(registration(1, 99, previous_epoch=epoch), 0)
+    crashed = successor(old, node_id=1).decide(registration(1, 99), 0)
+    assert not any(isinstance(record, PartitionChangeRecord) for record in clean.records)
+    assert [r.leader for r in crashed.records if isinstance(r, PartitionChangeRecord)] == [1]
+
+
+def test_a_controller_that_stood_still_itself_fences_nobody() -> None:
+    controller = active_controller(1, 2)
+    assert tick(controller, 60_000) == []
+    assert controller.next_deadline_ms == 60_000 + SESSION_MS
+    tick(controller, 60_000 + SESSION_MS)
+    assert all(broker.fenced for broker in controller.image.brokers.values())
+
+
+def test_many_partitions_follow_in_several_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "MAX_MOVES_PER_DECISION", 10)
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("pair", *[[1, 2]] * 25))
+    carry_out(controller, assigned("single", *[[1]] * 25))
+    carry_out(controller, heartbeat(controller, 2), 8000)
+    first = controller.tick(SESSION_MS)
+    assert first is not None
+    assert len(first.records) == 11
+    assert isinstance(first.records[0], BrokerRegistrationChangeRecord), "it is fenced first of all"
+    controller.apply(first.records)
+    assert controller.next_deadline_ms == 0
+    waiting = carry_out(controller, heartbeat(controller, 1), SESSION_MS)
+    assert waiting.is_fenced, "it comes back when all is done"
+    assert len(tick(controller, SESSION_MS)) == 30
+    assert {p.leader for p in controller.image.topics["pair"].partitions.values()} == {2}
+    assert {p.leader for p in controller.image.topics["single"].partitions.values()} == {-1}
+    back = controller.decide(heartbeat(controller, 1), SESSION_MS)
+    assert not back.reply.is_fenced
+    assert len(back.records) == 11
+    controller.apply(back.records)
+    assert len(tick(controller, SESSION_MS)) == 15
+    assert {p.leader for p in controller.image.topics["single"].partitions.values()} == {1}
+
+
+def test_what_a_controller_left_undone_its_successor_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "MAX_MOVES_PER_DECISION", 10)
+    old = active_controller(1, 2)
+    carry_out(old, assigned("pair", *[[1, 2]] * 25))
+    carry_out(old, heartbeat(old, 1, want_fence=True))
+    controller = successor(old)
+    assert len(tick(controller, 0)) == 15
+    assert {p.leader for p in controller.image.topics["pair"].partitions.values()} == {2}
+
+
+def test_fifty_thousand_partitions_move_in_decisions_of_bounded_size() -> None:
+    controller = active_controller(1, 2)
+    for number in range(10):
+        carry_out(controller, assigned(f"topic{number}", *[[1, 2]] * 5_000))
+    decision: Decision[Any] | None = controller.decide(heartbeat(controller, 1, want_fence=True), 0)
+    while decision is not None:
+        assert len(decision.records) <= MAX_MOVES_PER_DECISION + 1
+        controller.apply(decision.records)
+        decision = controller.tick(0)
+    assert not controller.image.index.in_sync(1)
+    assert sum(len(topic.partitions) for topic in controller.image.topics.values()) == 50_000
+
+
+def test_a_broker_stops_when_others_lead_and_know_it() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("pair", [1, 2]))
+    read = controller.state.next_offset - 1
+    assert not carry_out(controller, heartbeat(controller, 1, want_shut_down=True)).should_shut_down
+    assert partition(controller, "pair") == (2, (2,))
+    carry_out(controller, heartbeat(controller, 2, current_metadata_offset=read))
+    assert not carry_out(controller, heartbeat(controller, 1, want_shut_down=True)).should_shut_down
+    carry_out(controller, heartbeat(controller, 2))
+    assert carry_out(controller, heartbeat(controller, 1, want_shut_down=True)).should_shut_down
+    assert controller.image.brokers[1].fenced
+    assert carry_out(controller, heartbeat(controller, 1, want_shut_down=True)).should_shut_down, "the answer was lost"
+    assert carry_out(controller, registration(1, 99)).error_code == ErrorCode.NONE
+
+
+def test_where_nobody_else_is_in_sync_an_outdated_replica_leads_only_if_the_topic_allows_it() -> None:
+    controller = active_controller(1, 2)
+    for name, allowed in (("careful", "false"), ("careless", "true")):
+        carry_out(controller, assigned(name, [1, 2], unclean_leader_election_enable=allowed))
+    carry_out(controller, heartbeat(controller, 2, want_fence=True))
+    carry_out(controller, heartbeat(controller, 2))
+    carry_out(controller, heartbeat(controller, 1, want_fence=True))
+    assert partition(controller, "careful") == (-1, (1,))
+    assert partition(controller, "careless") == (2, (2,))
+    assert controller.image.topics["careless"].partitions[0].leader_recovery_state == 1
+
+
+def test_who_comes_back_leads_uncleanly_too() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("careless", [1, 2], unclean_leader_election_enable="true"))
+    for broker_id in (2, 1):
+        carry_out(controller, heartbeat(controller, broker_id, want_fence=True))
+    assert partition(controller, "careless") == (-1, (1,))
+    carry_out(controller, heartbeat(controller, 2))
+    assert partition(controller, "careless") == (2, (2,))
+
+
+def test_replicas_in_an_offline_directory_get_other_leaders() -> None:
+    controller = active_controller()
+    join(controller, 2, [DISK_1])
+    carry_out(controller, assigned("flights", [2, 1], [1, 2]))
+    join(controller, 3, [DISK_2, UUID(int=1003)])
+    lost = heartbeat(controller, 3, offline_log_dirs=[DISK_2])
+    assert len(controller.decide(lost, 0).records) == 1, "nothing lies there"
+    carry_out(controller, lost)
+    assert controller.image.brokers[3].directories == (UUID(int=1003),)
+    assert controller.decide(heartbeat(controller, 3, offline_log_dirs=[DISK_2]), 0).records == []
+    carry_out(controller, heartbeat(controller, 2, offline_log_dirs=[DISK_1]))
+    assert controller.image.brokers[2].fenced, "a broker without a directory holds nothing"
+    assert [partition(controller, "flights", index) for index in (0, 1)] == [(1, (1,)), (1, (1,))]
+
+
+def test_a_registration_must_name_directories_of_its_own() -> None:
+    controller = active_controller(log_dirs=[DISK_1])
+    for named in ([DISK_2, DISK_2], [UUID(int=3)], [DISK_1]):
+        refused = carry_out(controller, registration(2, 99, named))
+        assert refused.error_code == ErrorCode.INVALID_REGISTRATION
+    assert carry_out(controller, registration(2, 99, [DISK_2])).error_code == ErrorCode.NONE
+
+
+def test_the_same_incarnation_amends_its_registration() -> None:
+    controller = active_controller(log_dirs=[DISK_1])
+    before = controller.image.brokers[1]
+    same = registration(1, before.incarnation_id.int, [DISK_1])
+    assert controller.decide(same, 0).records == []
+    reply = carry_out(controller, registration(1, before.incarnation_id.int, [DISK_1, DISK_2]))
+    after = controller.image.brokers[1]
+    assert reply.broker_epoch == after.epoch == before.epoch
+    assert after.directories == (DISK_1, DISK_2)
+    assert not after.fenced
+
+
+def test_a_broker_is_unregistered_with_all_it_led() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("pair", [1, 2]))
+    assert carry_out(controller, UnregisterBrokerRequest(broker_id=1)).error_code == ErrorCode.NONE
+    assert list(controller.image.brokers) == [2]
+    assert partition(controller, "pair") == (2, (2,))
+    carry_out(controller, UnregisterBrokerRequest(broker_id=2))
+    assert partition(controller, "pair") == (-1, (2,))
+    assert tick(successor(controller), 0) == []
+
+
+def test_a_controller_registers_once() -> None:
+    controller = active_controller()
+    request = ControllerRegistrationRequest(
+        controller_id=3000,
+        incarnation_id=UUID(int=5),
+        listeners=[ControllerListener(name="CONTROLLER", host="localhost", port=9093)],
+        features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)],
+    )
+    decision = controller.decide(request, 0)
+    assert isinstance(decision.records[0], RegisterControllerRecord)
+    controller.apply(decision.records)
+    assert controller.image.controllers[3000].features["metadata.version"].newest == 25
+    again = controller.decide(request, 0)
+    assert (again.records, again.reply.error_code, again.reply.error_message) == ([], ErrorCode.NONE, None)
+    nobody = controller.decide(ControllerRegistrationRequest(controller_id=4), 0)
+    assert (nobody.records, nobody.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)
+
+
+def test_leadership_goes_back_to_preferred_replicas_when_it_is_time() -> None:
+    controller = active_controller(1, 2, leader_balance_interval_ms=1000)
+    carry_out(controller, assigned("pair", *[[1, 2]] * 3))
+    carry_out(controller, heartbeat(controller, 1, want_fence=True))
+    carry_out(controller, heartbeat(controller, 1))
+    assert controller.next_deadline_ms == 1000
+    assert tick(controller, 1000) == [], "broker 1 is not in sync yet"
+    for index in range(3):
+        topic_id = controller.image.topics["pair"].topic_id
+        controller.apply([PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=[1, 2])])
+    tick(controller, 1999)
+    assert partition(controller, "pair") == (2, (1, 2))
+    tick(controller, 2000)
+    assert partition(controller, "pair") == (1, (1, 2))
+
+
+def test_partitions_without_a_leader_are_looked_through_when_their_topic_has_changed_its_mind() -> None:
+    controller = active_controller(1, 2, unclean_election_interval_ms=1000)
+    carry_out(controller, assigned("pair", [1, 2]))
+    for broker_id in (2, 1):
+        carry_out(controller, heartbeat(controller, broker_id, want_fence=True))
+    carry_out(controller, heartbeat(controller, 2))
+    assert tick(controller, 1000) == []
+    carry_out(controller, IncrementalAlterConfigsRequest(resources=[CARELESS]), 1001)
+    assert tick(controller, 1999) == []
+    tick(controller, 2000)
+    assert partition(controller, "pair") == (2, (2,))
