@@ -1,21 +1,28 @@
 """Commands to the controller on behalf of a client that does not wait for ever."""
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.controller.refusals import refusal
-from penstock.node.broker import Broker
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
 
 
-async def carry_out(broker: Broker, command: Message, timeout_ms: int) -> Any:
+class Commanding(Protocol):
+    """A broker, which asks the active controller, or a controller."""
+
+    @property
+    def controller(self) -> Any:
+        """Where commands are submitted."""
+
+
+async def carry_out(node: Commanding, command: Message, timeout_ms: int) -> Any:
     """The controller's reply, or one of REQUEST_TIMED_OUT if it is not committed in time; it may still be later.
 
     A time-out of 0 or less, which some clients send for "as long as it takes", is none.
     """
     seconds = timeout_ms / 1000 if timeout_ms > 0 else None
     try:
-        return await asyncio.wait_for(broker.controller.submit(command), seconds)
+        return await asyncio.wait_for(node.controller.submit(command), seconds)
     except TimeoutError:
         return refusal(command, KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not committed within {timeout_ms} ms"))

@@ -58,7 +58,8 @@ def skip_tagged_fields(frame: Buffer, position: int) -> int:
     return position
 
 
-def _api_of_request(message: Message) -> Api:
+def api_of_request(message: Message) -> Api:
+    """Return what is known of the API that a request belongs to."""
     name = type(message).__name__.removesuffix("Request")
     api = _APIS_BY_NAME.get(name)
     assert api is not None, f"{type(message).__name__} is not a request"
@@ -70,7 +71,7 @@ _APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return a whole request, from its length on."""
-    api = _api_of_request(message)
+    api = api_of_request(message)
     client = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(client)
     out = bytearray(_REQUEST_PREFIX.pack(0, api.key, version, correlation_id, length))

@@ -32,4 +32,5 @@ MODULES: tuple[str, ...] = (
     "offset_for_leader_epoch",
     "produce",
     "sync_group",
+    "unregister_broker",
 )

@@ -9,17 +9,14 @@ from __future__ import annotations
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.node.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.broker import Broker
+from penstock.node.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
-from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-
-BROKERS = 1
-CONTROLLERS = 2
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
@@ -28,12 +25,7 @@ def describe_cluster(
 ) -> DescribeClusterResponse:
     """Describes the cluster from the committed image."""
     if request.endpoint_type != BROKERS:
-        known = request.endpoint_type == CONTROLLERS
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        message = "a broker describes brokers (endpoint type 1) only"
-        return DescribeClusterResponse(
-            error_code=code, error_message=message, endpoint_type=request.endpoint_type, cluster_id=broker.cluster_id
-        )
+        return wrong_endpoint_type(request, broker.cluster_id, "a broker describes brokers (endpoint type 1) only")
     image: ClusterImage = broker.image
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
