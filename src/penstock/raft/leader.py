@@ -259,7 +259,8 @@ class Leader(Role):
         elif not 0 <= request.position < max(size, 1):
             error = ErrorCode.POSITION_OUT_OF_RANGE
         else:
-            piece = replica.snapshots.read(request.snapshot, request.position, request.max_bytes)
+            max_bytes = max(1, min(request.max_bytes, replica.settings.fetch_snapshot_max_bytes))
+            piece = replica.snapshots.read(request.snapshot, request.position, max_bytes)
         answer = FetchSnapshotAnswer(
             error, replica.me.id, replica.epoch, request.snapshot, size or 0, request.position, piece
         )
@@ -283,7 +284,7 @@ class Leader(Role):
             epoch=replica.epoch,
             high_watermark=self.replica.high_watermark,
             log_start_offset=replica.log.start_offset,
-            records=replica.log.read(request.offset, request.max_bytes),
+            records=replica.log.read(request.offset, min(request.max_bytes, replica.settings.fetch_max_bytes)),
         )
         replica.out.append(Reply(token, answer))
 

@@ -211,9 +211,9 @@ class QuorumDriver:
             await asyncio.wait([self._flush])
         await self._peers.stop()
 
-    def resign(self) -> None:
-        """Lead no longer, if this replica does: another voter shall."""
-        self._event(self.raft.resign)
+    def resign(self, successor_id: int | None = None) -> None:
+        """Lead no longer, if this replica does: another voter shall, if possible this one."""
+        self._event(lambda now_ms: self.raft.resign(now_ms, successor_id))
 
     # The log.
 
@@ -428,7 +428,8 @@ class QuorumDriver:
 
 
 def _loop_ms() -> int:
-    return int(asyncio.get_running_loop().time() * 1000)
+    """Whole milliseconds of the loop's time; a timer that was set for one finds that it has come, rounding aside."""
+    return int(asyncio.get_running_loop().time() * 1000 + 0.001)
 
 
 def _unavailable() -> KafkaError:

@@ -41,9 +41,10 @@ class Lane(Enum):
 
 
 class Link:
-    """One connection to one peer, opened again when it is lost."""
+    """One connection to one peer, opened again when it is lost: to a node, or to whoever has an address."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, place: int | Address, settings: ClientSettings) -> None:
+        self.place = place
         self._settings = settings
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
@@ -128,7 +129,7 @@ class Peers:
         self._bootstrap = list(bootstrap)
         self._next_bootstrap = 0
         self._learned: dict[int, Endpoint] = {}
-        self._links: dict[tuple[int, Lane], Link] = {}
+        self._links: dict[tuple[int | Address, Lane], Link] = {}
         self._under_way: dict[asyncio.Task[None], tuple[Link, PeerRequest]] = {}
         self._is_stopped = False
         self._quorum: Callable[[], Quorum] = Quorum
@@ -192,7 +193,7 @@ class Peers:
         was_well, connection = link.is_well, None
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                connection = await link.opened(lambda: self._where(to, request, link))
+                connection = await link.opened(lambda: self._where(link, request))
                 answer = await self._ask(connection, request)
         except TimeoutError:
             reason = f"no answer within {self._settings.request_timeout_ms} ms"
@@ -200,14 +201,16 @@ class Peers:
             reason = str(error)
         else:
             if link.succeeded():
-                logger.info("%s of the quorum answers again at %s", _named(to), connection.address)
+                logger.info("%s of the quorum answers again at %s", _named(link.place), connection.address)
             if not self._is_stopped:
                 self._answered(to, request, answer)
             return
         if connection is not None:
             await link.failed(connection)
         if was_well and not self._is_stopped:
-            logger.warning("%s of the quorum does not answer %s: %s", _named(to), type(request).__name__, reason)
+            logger.warning(
+                "%s of the quorum does not answer %s: %s", _named(link.place), type(request).__name__, reason
+            )
         if not self._is_stopped:
             self._failed(to, request)
 
@@ -227,30 +230,27 @@ class Peers:
             lane = Lane.PULL
         else:
             lane = Lane.CHANGE if isinstance(request, UpdateVoter) else Lane.TALK
-        key = (to, lane)
-        if key not in self._links:
-            self._links[key] = Link(self._settings)
-        return self._links[key]
+        if to == ANY_SERVER and self._bootstrap:
+            place: int | Address = self._bootstrap[self._next_bootstrap % len(self._bootstrap)]
+            self._next_bootstrap += 1
+        else:
+            place = to
+        if (place, lane) not in self._links:
+            self._links[place, lane] = Link(place, self._settings)
+        return self._links[place, lane]
 
-    def _where(self, to: int, request: PeerRequest, link: Link) -> Address:
+    def _where(self, link: Link, request: PeerRequest) -> Address:
         """The address to try; after a failure another one, if more than one is known."""
-        if to == ANY_SERVER:
-            return self._any_server()
+        if isinstance(link.place, Address):
+            return link.place
         if isinstance(request, AskVersions) and request.endpoints:
             known = [self._choice(request.endpoints)]
         else:
-            known = self._known(to)
+            known = self._known(link.place)
         if not known:
             raise ClusterUnreachableError("nobody has said where it listens")
         endpoint = known[link.failures % len(known)]
         return Address(endpoint.host, endpoint.port)
-
-    def _any_server(self) -> Address:
-        """The next of the bootstrap servers."""
-        if not self._bootstrap:
-            raise ClusterUnreachableError("there are neither voters nor controller.quorum.bootstrap.servers")
-        self._next_bootstrap += 1
-        return self._bootstrap[(self._next_bootstrap - 1) % len(self._bootstrap)]
 
     def _known(self, node_id: int) -> list[Endpoint]:
         """What a peer said last, then what the log says."""
@@ -264,5 +264,7 @@ class Peers:
         return next((endpoint for endpoint in endpoints if endpoint.name == self._listener_name), endpoints[0])
 
 
-def _named(to: int) -> str:
-    return "a bootstrap server" if to == ANY_SERVER else f"node {to}"
+def _named(place: int | Address) -> str:
+    if isinstance(place, Address):
+        return f"the bootstrap server {place}"
+    return "no bootstrap server" if place == ANY_SERVER else f"node {place}"

@@ -19,9 +19,13 @@ from penstock.raft.ports import SnapshotId
 from penstock.raft.replica import InconsistentLogError
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.testing.simulator.loop import VirtualLoop
 
 WALL_CLOCK_MS = 1_700_000_000_000
 VOTERS_LOST = SnapshotId(5, 1)
+SETTINGS = RaftSettings(
+    election_timeout_ms=1, election_backoff_max_ms=1, fetch_max_bytes=1000, fetch_snapshot_max_bytes=1000
+)
 VOTERS = [Voter(ReplicaKey(node_id)) for node_id in (1, 2, 3)]
 
 
@@ -41,7 +45,7 @@ class Kit:
         driver = QuorumDriver(
             local=VOTERS[0],
             configured=Quorum.of(VOTERS[:voters], 0),
-            settings=RaftSettings(election_timeout_ms=1, election_backoff_max_ms=1),
+            settings=SETTINGS,
             log=self.log,
             snapshots=self.snapshots,
             state=self.state,
@@ -426,3 +430,52 @@ async def test_timestamps_are_those_of_the_wall_clock() -> None:
     with pytest.raises(KafkaError) as refused:
         kit.driver.describe()
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_timers_come_when_they_are_due() -> None:
+    """On virtual time nothing hides a timer that fires a hair too early: it would be set again for the same moment."""
+    loop = VirtualLoop(Random(1))
+
+    async def run() -> int:
+        kit = Kit(voters=3)
+        await kit.driver.start()
+        await asyncio.sleep(60)
+        await kit.driver.stop()
+        return len(kit.taken())
+
+    assert loop.run_until_complete(run()) > 100, "it asked for votes all the time"
+    loop.close()
+
+
+async def test_who_resigns_may_name_a_successor() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    kit.taken()
+    kit.driver.resign(3)
+    ends = [request for _, request in kit.taken() if isinstance(request, ask.EndEpoch)]
+    assert [key.id for key in ends[0].successors] == [3, 2]
+    assert kit.application.leaders[-1] == (None, epoch)
+    await kit.driver.stop()
+
+
+async def test_no_request_asks_for_more_or_less_than_there_is() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    kept = [kit.driver.append(batch_of(b"x" * 100), epoch) for _ in range(50)]
+    await kit.fetch(51, epoch)
+    await asyncio.gather(*kept)
+    snapshot = await kit.driver.snapshot(kit.application.snapshot(kit.driver.quorum_at(51)), 51)
+    for max_bytes in (-5, 0, 1, (1 << 31) - 1):
+        asked = ask.FetchSnapshot(epoch, VOTERS[1].key, snapshot, 10, max_bytes)
+        piece = await kit.driver.request(asked)
+        assert isinstance(piece, ask.FetchSnapshotAnswer)
+        assert 1 <= len(piece.piece) <= SETTINGS.fetch_snapshot_max_bytes
+    lost = [kit.driver.append(batch_of(b"x" * 100), epoch) for _ in range(50)]
+    fetched = await kit.driver.request(ask.Fetch(epoch, VOTERS[1].key, 51, epoch, -1, 0, (1 << 31) - 1))
+    assert isinstance(fetched, ask.FetchAnswer)
+    assert 0 < len(fetched.records) <= SETTINGS.fetch_max_bytes
+    for append in lost:
+        append.cancel()
+    await kit.driver.stop()
