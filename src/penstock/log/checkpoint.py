@@ -21,6 +21,8 @@ class CorruptCheckpointError(ValueError):
 
 def _entries(text: str, path: str, fields: int) -> list[list[str]]:
     lines = text.splitlines()
+    if not text.endswith("\n"):
+        raise CorruptCheckpointError(f"{path} ends in the middle of a line")
     if len(lines) < 2 or lines[0].strip() != VERSION or not lines[1].strip().isdecimal():
         raise CorruptCheckpointError(f"{path} does not begin with the version {VERSION} and a count")
     entries = [line.split() for line in lines[2:] if line.strip()]

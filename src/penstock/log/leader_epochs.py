@@ -17,13 +17,13 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """(epoch, start offset) pairs of one partition."""
 
-    __slots__ = ("_disk", "_entries", "_is_durable", "_is_saved", "latest", "path")
+    __slots__ = ("_disk", "_entries", "_is_durable", "_saved", "latest", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._entries: list[tuple[int, int]] = []
         self._is_durable = True
-        self._is_saved = True
+        self._saved: list[tuple[int, int]] | None = []
         self.latest = UNDEFINED_EPOCH
         self.path = path
 
@@ -37,9 +37,8 @@ class LeaderEpochs:
         content = self._disk.read_file(self.path)
         if content is None:
             return False
-        self._is_saved = False
-        self._entries = decode_leader_epochs(content, self.path)
-        self._is_saved = True
+        self._saved = None
+        self._saved = self._entries = decode_leader_epochs(content, self.path)
         self._remember_latest()
         return True
 
@@ -72,10 +71,10 @@ class LeaderEpochs:
         end_offset = self._entries[number][1]
         return (self._entries[number - 1][0] if number else epoch), end_offset
 
-    def truncate_from_end(self, end_offset: int) -> None:
+    def truncate_from_end(self, end_offset: int, *, save: bool = True) -> None:
         """Forget the terms that begin at `end_offset` or behind it."""
         if self._entries and self._entries[-1][1] >= end_offset:
-            self._replace([entry for entry in self._entries if entry[1] < end_offset])
+            self._replace([entry for entry in self._entries if entry[1] < end_offset], save=save)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the terms that end before `start_offset`; the one it lies in begins there from now on."""
@@ -90,10 +89,14 @@ class LeaderEpochs:
             self._replace([])
 
     def write(self) -> None:
-        """Write the file as it should be, after `assign` without `save`, if it is not."""
-        if not self._is_saved:
-            self._disk.replace_file(self.path, encode_leader_epochs(self._entries), durable=False)
-            self._is_saved = True
+        """Write the file as it should be, after changes without `save`, if it is not."""
+        if self._entries != self._saved:
+            self._save(self._entries)
+
+    def _save(self, entries: list[tuple[int, int]]) -> None:
+        self._disk.replace_file(self.path, encode_leader_epochs(entries), durable=False)
+        self._saved = entries
+        self._is_durable = False
 
     def sync(self) -> None:
         """Make the file durable if it is not. May run in a thread beside the other methods."""
@@ -108,9 +111,7 @@ class LeaderEpochs:
 
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:
         if save:
-            self._disk.replace_file(self.path, encode_leader_epochs(entries), durable=False)
-        self._is_saved = save
-        self._is_durable = False
+            self._save(entries)
         self._entries = entries
         self._remember_latest()
 

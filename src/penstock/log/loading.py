@@ -80,12 +80,13 @@ def load_log(
         has_new_names = True
         epochs.clear()
         snapshots.remove_all()
+    first_offset = max(start_offset, segments[0].base_offset)
+    epochs.truncate_from_start(first_offset)
     snapshots.keep([segment.base_offset for segment in segments], end_offset)
     producers = Producers()
     snapshot_offset = snapshots.restore(producers)
     if snapshot_offset is not None or not is_clean:
         replay(producers, segments, snapshot_offset or 0)
-    first_offset = max(start_offset, segments[0].base_offset)
     return LoadedLog(segments, end_offset, first_offset, epochs, producers, snapshots, has_new_names)
 
 
@@ -159,6 +160,7 @@ def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs,
         if segment.base_offset <= recovery_point:
             first = number
     end_offset = segments[first].base_offset
+    epochs.truncate_from_end(end_offset, save=False)  # the batches say it anew; the file may be older than a truncation
     for number in range(first, len(segments)):
         segment = segments[number]
         size = segment.size

@@ -215,7 +215,8 @@ class PartitionLog(StoredLog):
             self.truncate_fully_and_start_at(offset)
             return offset
         with self._reporting(is_change=True):
-            self._drop_segments(self._segment_number(offset) + 1)
+            if self._drop_segments(self._segment_number(offset) + 1):
+                self._sync_names()  # else a power cut could bring them back behind a segment that was cut
             segment = self._active = self._segments[-1]
             size = segment.size
             end_offset = segment.truncate_to(offset)
@@ -229,24 +230,29 @@ class PartitionLog(StoredLog):
 
     def _after_truncation(self, end_offset: int) -> None:
         self._end_offset = end_offset
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self._lower_recovery_point(end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._snapshots.keep(self._bases, end_offset)
         offset = self._snapshots.restore(self._producers)
         replay(self._producers, self._segments, offset or 0)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the next record gets this offset."""
+    def truncate_fully_and_start_at(self, offset: int, *, durable: bool = False) -> None:
+        """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
         self.load()
         self._cuts += 1
         with self._reporting(is_change=True):
             self._drop_segments(0)
-            self._start_offset = self.recovery_point = offset
+            self._start_offset = offset
+            self._lower_recovery_point(offset)
+            self.recovery_point = offset
             self._add_segment(offset, None)
             self._end_offset = offset
             self._epochs.clear()
             self._producers.clear()
             self._snapshots.remove_all()
+            if durable:
+                self._epochs.sync()
+                self._sync_names()
 
     def advance_log_start(self, offset: int) -> None:
         """Records below `offset` can no longer be read (DeleteRecords); their segments go at the next retention."""
@@ -258,6 +264,13 @@ class PartitionLog(StoredLog):
         if offset > self._start_offset:
             with self._reporting():
                 self._start_at(offset)
+
+    def remove_before(self, offset: int) -> None:
+        """As `advance_log_start`; segments of which nothing can be read any more go at once."""
+        self.advance_log_start(offset)
+        with self._reporting(is_change=True):
+            for segment in self._take_oldest(self._segment_number(self._start_offset)):
+                self._remove_files(segment)
 
     # keeping
 

@@ -38,6 +38,7 @@ class StoredLog:
         "_end_offset",
         "_epochs",
         "_has_new_names",
+        "_highest_recovery_point",
         "_is_clean",
         "_open_files",
         "_producers",
@@ -81,6 +82,7 @@ class StoredLog:
         self._end_offset = recovery_point if is_clean else UNKNOWN
         self._dirty_since_ms: int | None = None
         self._has_new_names = False
+        self._highest_recovery_point = recovery_point
         self._cuts = 0
         self._active: Segment | None = None
         self._segments: list[Segment]
@@ -237,7 +239,15 @@ class StoredLog:
                 return self._add_segment(base_offset, now_ms)
         active.save_indexes(is_final=True)
         self._snapshots.take(self._producers, self._end_offset, durable=False)
+        if base_offset <= self._highest_recovery_point:  # a recovery that believes it would not look at this segment
+            active.flush()
+            self._epochs.sync()
         return self._add_segment(base_offset, now_ms)
+
+    def _lower_recovery_point(self, end_offset: int) -> None:
+        """The log was cut; the checkpoint of the log directory may go on saying what held before."""
+        self._highest_recovery_point = max(self._highest_recovery_point, self.recovery_point)
+        self.recovery_point = min(self.recovery_point, end_offset)
 
     def _add_segment(self, base_offset: int, now_ms: int | None) -> Segment:
         segment = Segment(self._open_files, self.directory, base_offset)
@@ -249,34 +259,42 @@ class StoredLog:
         self._active = segment
         return segment
 
-    def _drop_segments(self, first: int) -> None:
-        """Remove segments at once, the newest first; whoever still reads them holds their files open."""
-        disk = self._open_files.disk
+    def _drop_segments(self, first: int) -> int:
+        """Remove segments at once, the newest first; whoever still reads them holds their files open. How many."""
+        count = len(self._segments) - first
         while len(self._segments) > first:
             segment = self._segments.pop()
             self._bases.pop()
             self._size_bytes -= segment.size
-            segment.forget_file()
-            for path in segment.paths():
-                disk.remove(path)
+            self._has_new_names = True  # what is appended in their place must not find them there after a power cut
+            self._remove_files(segment)
+        return max(count, 0)
+
+    def _remove_files(self, segment: Segment) -> None:
+        segment.forget_file()
+        for path in segment.paths():
+            self._open_files.disk.remove(path)
 
     def _retire_segments(self, count: int, now_ms: int) -> None:
         """Rename the oldest segments away; one whose files cannot be renamed is gone nevertheless until a restart."""
-        if not count:
-            return
         disk = self._open_files.disk
-        for _ in range(count):
-            segment = self._segments.pop(0)
-            del self._bases[0]
-            self._size_bytes -= segment.size
+        for segment in self._take_oldest(count):
             segment.forget_file()
             for path in segment.paths():
                 if disk.exists(path):
                     disk.rename(path, path + DELETED_SUFFIX)
                     self._removals.schedule(path + DELETED_SUFFIX, now_ms + self.config.file_delete_delay_ms)
-        self._snapshots.forget_below(self._bases[0])
-        if self._start_offset < self._bases[0]:
-            self._start_at(self._bases[0])
+
+    def _take_oldest(self, count: int) -> list[Segment]:
+        """The log has these segments no longer; the caller sees to their files."""
+        oldest = self._segments[:count]
+        if oldest:
+            del self._segments[:count], self._bases[:count]
+            self._size_bytes -= sum(segment.size for segment in oldest)
+            self._snapshots.forget_below(self._bases[0])
+            if self._start_offset < self._bases[0]:
+                self._start_at(self._bases[0])
+        return oldest
 
     def _start_at(self, offset: int) -> None:
         self._start_offset = offset
@@ -303,12 +321,19 @@ class StoredLog:
             for segment in segments:
                 self._flush_segment(segment, with_indexes=segment is not active)
             self._epochs.sync()
-            if self._has_new_names:
-                self._has_new_names = False
-                self._open_files.disk.sync_directory(self.directory)
-                self._open_files.disk.sync_directory(self.parent)
+            self._sync_names()
         if self._cuts == cuts:  # else what was synced may have been cut off, and other records stand in its place
             self.recovery_point = max(self.recovery_point, end_offset)
+
+    def _sync_names(self) -> None:
+        if self._has_new_names:
+            self._has_new_names = False  # first: what is made meanwhile sets it again
+            try:
+                self._open_files.disk.sync_directory(self.directory)
+                self._open_files.disk.sync_directory(self.parent)
+            except OSError:
+                self._has_new_names = True
+                raise
 
     def _flush_segment(self, segment: Segment, *, with_indexes: bool) -> None:
         try:

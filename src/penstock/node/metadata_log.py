@@ -27,10 +27,12 @@ from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import metadata_records
 from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
-from penstock.node.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.raft.effects import ElectionState
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 TOPIC = "__cluster_metadata"
 READ_BYTES = 1 << 20
@@ -130,10 +132,9 @@ class MetadataLog:
 
     async def lead(self) -> int:
         """Begins the next leader epoch and returns it when that is on the disk."""
-        before = read_quorum_state(self._disk, self._log.directory)
-        self.leader_epoch = max(self.leader_epoch, before.leader_epoch) + 1
-        state = QuorumState(leader_id=self._node_id, leader_epoch=self.leader_epoch, voters=(self._node_id,))
-        write_quorum_state(self._disk, self._log.directory, state)
+        file = StateFile(self._disk, self._log.directory)
+        self.leader_epoch = max(self.leader_epoch, file.read().epoch) + 1
+        file.write(ElectionState(self.leader_epoch, self._node_id), Quorum((Voter(ReplicaKey(self._node_id)),)))
         batch = leader_change_batch(
             self._node_id, [self._node_id], self.leader_epoch, base_offset=self.next_offset, now_ms=self._now_ms()
         )

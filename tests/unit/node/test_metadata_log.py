@@ -1,5 +1,4 @@
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from tests.unit.node.memory_log import MemoryLog, MemorySlice
 from penstock.log.disk import Disk
 from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.node.metadata_log import MetadataLog
-from penstock.node.quorum_state import QuorumState, QuorumStateError, read_quorum_state, write_quorum_state
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
@@ -149,30 +147,6 @@ def test_a_log_that_ends_too_early_is_refused(memory: MemoryLog) -> None:
     log, _ = opened(Short(memory.directory))
     with pytest.raises(DecodeError, match="ends at offset 0"):
         log.replay()
-
-
-def test_the_quorum_state_is_the_json_of_kraft(tmp_path: Path) -> None:
-    disk = Disk()
-    assert read_quorum_state(disk, str(tmp_path)) == QuorumState()
-    state = QuorumState(leader_id=1, leader_epoch=7, voted_id=1, voters=(1, 2, 3))
-    write_quorum_state(disk, str(tmp_path), state)
-    assert read_quorum_state(disk, str(tmp_path)) == state
-    assert json.loads((tmp_path / "quorum-state").read_text()) == {
-        "clusterId": "",
-        "leaderId": 1,
-        "leaderEpoch": 7,
-        "votedId": 1,
-        "appliedOffset": 0,
-        "currentVoters": [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}],
-        "data_version": 0,
-    }
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"data_version":9}', '{"data_version":0,"leaderId":"x"}'])
-def test_a_quorum_state_of_something_else_is_refused_by_name(tmp_path: Path, content: str) -> None:
-    (tmp_path / "quorum-state").write_text(content)
-    with pytest.raises(QuorumStateError, match="quorum-state"):
-        read_quorum_state(Disk(), str(tmp_path))
 
 
 async def test_records_that_cannot_be_applied_end_the_log(memory: MemoryLog, caplog: pytest.LogCaptureFixture) -> None:

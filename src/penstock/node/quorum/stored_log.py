@@ -1,0 +1,148 @@
+"""The log of the consensus core on the disk: `penstock.raft.ports.Log` over the log of a partition.
+
+Where the log starts is not written down beside it: it starts behind the newest snapshot that it reaches and agrees
+with. So what `start_behind` and `start_anew` did outlives a power cut as the snapshot does, and segments whose removal
+did not reach the disk are let go of once more when the log is opened.
+
+All methods belong to the thread of the event loop, but for `flush`, which may run in another one.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Final
+
+from penstock.log.partition_log import PartitionLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.protocol.batch import read_header
+from penstock.protocol.varint import Buffer
+from penstock.raft.control import batches_in
+from penstock.raft.ports import EpochEnd, SnapshotId
+
+BEGINNING: Final = SnapshotId(0, 0)
+
+
+class StoredLog:
+    """The log of one replica. Raises KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE) where the disk fails."""
+
+    __slots__ = ("_log", "_snapshots", "_start")
+
+    def __init__(self, log: PartitionLog, snapshots: StoredSnapshots) -> None:
+        self._log = log
+        self._snapshots = snapshots
+        self._start = SnapshotId(log.log_start_offset, 0)
+        latest = snapshots.latest
+        if latest is not None and self._holds(latest):
+            self._open_behind(latest)
+        self._cut_at_hole()
+
+    def _holds(self, snapshot: SnapshotId) -> bool:
+        """Whether the log reaches the end of a snapshot and is the one that it was taken of.
+
+        Only the batches can tell: what is known of offsets and epochs may be newer than they are after a power cut.
+        """
+        log, end_offset = self._log, snapshot.end_offset
+        if not log.log_start_offset <= end_offset <= log.log_end_offset:
+            return False
+        earlier = [segment for segment in log.segments if segment.base_offset < end_offset]
+        if not earlier:
+            return True
+        last = next(earlier[-1].headers_from(end_offset - 1), None)
+        return last is not None and (last[1].last_offset + 1, last[1].partition_leader_epoch) == (
+            end_offset,
+            snapshot.epoch,
+        )
+
+    def _open_behind(self, snapshot: SnapshotId) -> None:
+        """Go on where an earlier process stopped, perhaps in the middle of `start_behind` or `start_anew`."""
+        epochs = self._log.leader_epochs
+        if snapshot.end_offset == self._log.log_end_offset and epochs.latest not in (-1, snapshot.epoch):
+            self.start_anew(snapshot)  # there is no record, so no other epoch can be known
+        else:
+            self.start_behind(snapshot)
+            epochs.truncate_from_start(snapshot.end_offset)
+
+    def _cut_at_hole(self) -> None:
+        """After a power cut a segment may lack its end and a later one be there: what lies behind the hole goes."""
+        log = self._log
+        for segment, following in pairwise(log.segments):
+            if following.base_offset > self._start.end_offset and segment.adopt_tail() < following.base_offset:
+                log.truncate_to(max(segment.adopt_tail(), self._start.end_offset))
+                return
+
+    # what it is
+
+    @property
+    def directory(self) -> str:
+        """Where its segments lie."""
+        return self._log.directory
+
+    @property
+    def start_offset(self) -> int:
+        """The offset of the first record, or the end offset if there is none."""
+        return self._start.end_offset
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of the snapshot that the log starts behind; 0 if it starts at 0."""
+        return self._start.epoch
+
+    @property
+    def end_offset(self) -> int:
+        """One more than the offset of the last record."""
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record; `start_epoch` if there is none."""
+        return self._start.epoch if self.end_offset == self._start.end_offset else self._log.leader_epochs.latest
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at `offset`; `start_epoch` for the one before the start."""
+        return self._start.epoch if offset < self._start.end_offset else self._log.leader_epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """The largest known epoch that is at most `epoch`, and where it ends; those of the start if none is."""
+        entries = self._log.leader_epochs.entries
+        number = bisect_right(entries, epoch, key=lambda entry: entry[0])
+        if not number:
+            return EpochEnd(self._start.epoch, self._start.end_offset)
+        return EpochEnd(entries[number - 1][0], entries[number][1] if number < len(entries) else self.end_offset)
+
+    # records
+
+    def append(self, batches: Buffer) -> None:
+        """Adds batches whose offsets continue the log."""
+        header = read_header(batches, 0)
+        assert header.base_offset == self.end_offset, "a hole in the log"
+        assert header.partition_leader_epoch >= self.last_epoch, "epochs go back in the log"
+        self._log.append_as_follower(memoryview(batches))
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""
+        data = self._log.read(offset, max_bytes).read()
+        end = 0
+        for position, header in batches_in(data):
+            end = position + header.size_in_bytes
+        return data[:end]
+
+    def flush(self) -> None:
+        """Return when all that was appended before outlives a power cut. May run in a thread beside all else."""
+        self._log.flush()
+
+    # cutting
+
+    def truncate(self, end_offset: int) -> None:
+        """Cuts away all records at `end_offset` and behind it."""
+        self._log.truncate_to(max(end_offset, self._start.end_offset))
+
+    def start_behind(self, snapshot: SnapshotId) -> None:
+        """Forgets the records before the end of the snapshot, which the log reaches. Durable."""
+        self._log.remove_before(snapshot.end_offset)
+        self._start = snapshot
+        self._snapshots.forget_older()
+
+    def start_anew(self, snapshot: SnapshotId) -> None:
+        """Forgets all records; the log is empty and starts where the snapshot ends. Durable."""
+        self._log.truncate_fully_and_start_at(snapshot.end_offset, durable=True)
+        self._start = snapshot
+        self._snapshots.forget_older()

@@ -1,0 +1,165 @@
+"""Snapshots beside the log of the consensus core: `penstock.raft.ports.Snapshots` over files of a directory.
+
+| file                        | what it is                                                                    |
+| --------------------------- | ----------------------------------------------------------------------------- |
+| `<end>-<epoch>.checkpoint`  | a whole snapshot, durable; it never changes                                   |
+| `….checkpoint.part`         | one that is being fetched                                                     |
+| `….checkpoint.tmp`          | one that is being written here                                                |
+
+The two newest are kept, so that a replica that fetches one is not disturbed by the next. What an interrupted fetch or
+write left is removed when the directory is opened. `write` may run in a thread; everything else belongs to the thread
+of the event loop, and so do removals: what it was told is there stays there while it reads.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final
+
+from penstock.log.disk import Disk, OpenFile
+from penstock.metadata.snapshot import parse_snapshot_name, snapshot_name
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.raft.ports import SnapshotId
+
+KEPT: Final = 2
+PARTIAL_SUFFIX: Final = ".part"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+class StoredSnapshots:
+    """The snapshots in one directory, which is made if it is not there.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR) where the disk fails.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._sizes: dict[SnapshotId, int] = {}
+        self._sizes_change = Lock()
+        self._partial: tuple[SnapshotId, OpenFile, int] | None = None
+        with self._reporting():
+            disk.make_directory(directory, parents=True)
+            disk.sync_directory(directory.rpartition("/")[0])  # what is durable in it must not be lost with its name
+            for name in disk.names(directory):
+                self._take_up(name)
+
+    def _take_up(self, name: str) -> None:
+        path = f"{self._directory}/{name}"
+        key = parse_snapshot_name(name)
+        if key is not None:
+            self._sizes[SnapshotId(*key)] = self._disk.file_size(path)
+        elif parse_snapshot_name(name.removesuffix(PARTIAL_SUFFIX).removesuffix(TEMPORARY_SUFFIX)) is not None:
+            self._disk.remove(path)
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        """The newest whole snapshot."""
+        return max(self._sizes, default=None)
+
+    def size(self, snapshot: SnapshotId) -> int | None:
+        """Its size in bytes; None if there is no such whole snapshot."""
+        return self._sizes.get(snapshot)
+
+    def read(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """A piece of it, which may begin and end anywhere in a batch."""
+        with self._reporting():
+            return self._disk.open_for_reading(self.path(snapshot)).read_at(max_bytes, position)
+
+    def load(self, snapshot: SnapshotId) -> bytes:
+        """All of it."""
+        with self._reporting():
+            return self._disk.open_for_reading(self.path(snapshot)).read_at(self._sizes[snapshot], 0)
+
+    def path(self, snapshot: SnapshotId) -> str:
+        """Its file."""
+        return f"{self._directory}/{snapshot_name(snapshot.end_offset, snapshot.epoch)}"
+
+    # one that is being fetched
+
+    def begin(self, snapshot: SnapshotId) -> None:
+        """A snapshot is going to be fetched: forget what was there of it, and of any other."""
+        with self._reporting():
+            if self._partial is not None:
+                other, file, _ = self._partial
+                self._partial = None
+                file.close()
+                self._disk.remove(self.path(other) + PARTIAL_SUFFIX)
+            self._partial = snapshot, self._create(self.path(snapshot) + PARTIAL_SUFFIX), 0
+
+    def add(self, snapshot: SnapshotId, piece: bytes) -> None:
+        """The next piece of it."""
+        file, size = self._fetched(snapshot)
+        with self._reporting():
+            file.write_at(piece, size)
+        self._partial = snapshot, file, size + len(piece)
+
+    def finish(self, snapshot: SnapshotId) -> None:
+        """It is whole. Durable."""
+        file, size = self._fetched(snapshot)
+        self._partial = None
+        path = self.path(snapshot)
+        with self._reporting():
+            self._complete(file, path + PARTIAL_SUFFIX, path)
+        self._enter(snapshot, size)
+
+    def _fetched(self, snapshot: SnapshotId) -> tuple[OpenFile, int]:
+        assert self._partial is not None, "no snapshot is being fetched"
+        assert self._partial[0] == snapshot, "another snapshot is being fetched"
+        return self._partial[1], self._partial[2]
+
+    # one that is taken here
+
+    def write(self, snapshot: SnapshotId, chunks: Iterable[bytes]) -> None:
+        """Write a snapshot; it counts when this returns, durably. May run in a thread.
+
+        One that is there already stays as it is. If it cannot be written, nothing of it is left.
+        """
+        if snapshot in self._sizes:
+            return
+        path = self.path(snapshot)
+        size = 0
+        with self._reporting():
+            file = self._create(path + TEMPORARY_SUFFIX)
+            try:
+                for chunk in chunks:
+                    file.write_at(chunk, size)
+                    size += len(chunk)
+                self._complete(file, path + TEMPORARY_SUFFIX, path)
+            except Exception:
+                file.close()
+                self._disk.remove(path + TEMPORARY_SUFFIX)
+                raise
+        self._enter(snapshot, size)
+
+    def forget_older(self) -> None:
+        """The log starts behind a snapshot now: remove those that nobody needs any more."""
+        with self._sizes_change:
+            old = sorted(self._sizes)[:-KEPT]
+            self._sizes = {snapshot: size for snapshot, size in self._sizes.items() if snapshot not in old}
+        with self._reporting():
+            for snapshot in old:
+                self._disk.remove(self.path(snapshot))
+
+    def _create(self, path: str) -> OpenFile:
+        file = self._disk.open(path, create=True)
+        file.truncate(0)
+        return file
+
+    def _complete(self, file: OpenFile, path: str, whole_path: str) -> None:
+        file.sync()
+        file.close()
+        self._disk.rename(path, whole_path)
+        self._disk.sync_directory(self._directory)
+
+    def _enter(self, snapshot: SnapshotId, size: int) -> None:
+        with self._sizes_change:
+            self._sizes = self._sizes | {snapshot: size}  # a new one: the loop may be looking through the old
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            text = f"snapshots in {self._directory}: {error}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
