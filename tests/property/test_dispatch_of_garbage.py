@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from random import Random
 
+from tests.property.mutations import mutated
 from tests.unit.node.on_disk import PEER, batch, node_on, produce_request, topic_records
 
 from penstock.node.dispatch import Waiting
@@ -37,23 +38,6 @@ def requests() -> list[bytes]:
     ]
     frames += [encode_request(produce_request(batch(b"a", b"b")), version, 1, "test")[4:] for version in range(3, 13)]
     return frames
-
-
-def mutated(frame: bytes, random: Random) -> bytes:
-    """The frame with some of its bytes changed, cut off or doubled; its API key stays as it is."""
-    changed = bytearray(frame)
-    for _ in range(random.randrange(1, 5)):
-        at = random.randrange(2, len(changed))
-        match random.randrange(4):
-            case 0:
-                changed[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
-            case 1:
-                del changed[at + 1 :]
-            case 2:
-                changed[at:at] = changed[at : at + random.randrange(1, 20)]
-            case _:
-                changed[at : at + 4] = random.choice((b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x00"))
-    return bytes(changed)
 
 
 async def test_no_handler_falls_over_garbage(tmp_path: Path) -> None:

@@ -14,8 +14,12 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
 from penstock.raft.requests import AddVoter, PeerRequest, RemoveVoter
 
-MAX_EPOCH = (1 << 31) - 2
-"""No epoch could follow the next one."""
+MAX_EPOCH = (1 << 31) - (1 << 20)
+"""A peer that names a later one has not counted elections; behind it there is room for a million more."""
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""So many bytes of the log, or of a snapshot, in one answer, whatever a peer asks for."""
+MAX_WAIT_MS = 10_000
+"""So long a fetch waits at most: the peer may be gone by then."""
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -58,7 +62,7 @@ def learn_leader(node: QuorumNode, context: RequestContext, leader_id: int, endp
 
 
 def check_numbers(*numbers: int, epoch: int = 0) -> None:
-    """Raises KafkaError INVALID_REQUEST for what no replica sends: numbers below 0, an epoch that none can follow."""
+    """Raises KafkaError INVALID_REQUEST for what no replica sends: numbers below 0, an epoch near the end of all."""
     if min(numbers, default=0) < 0 or not 0 <= epoch <= MAX_EPOCH:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"numbers below 0, or an impossible epoch: {numbers}, {epoch}")
 

@@ -1,14 +1,16 @@
 """Fetch 4-18 of the metadata log, as replicas fetch it; versions below 17 name no directory of the replica.
 
-It waits, at most as long as the request says, until there is something to tell. Another partition than that of the
-metadata log is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID. There are no fetch sessions here.
+It waits, at most as long as the request says and `MAX_WAIT_MS`, until there is something to tell. Another partition
+than that of the metadata log is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID. There are no fetch sessions here.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.node.controller_node import QuorumNode
 from penstock.node.handler import RequestContext, handles
-from penstock.node.quorum_answers import asked, check_numbers, with_endpoint
+from penstock.node.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, asked, check_numbers, with_endpoint
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import (
@@ -30,6 +32,11 @@ async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest
     try:
         wanted = read_fetch(request, node.cluster_id)
         check_numbers(wanted.max_wait_ms, wanted.max_bytes)
+        wanted = replace(
+            wanted,
+            max_wait_ms=min(wanted.max_wait_ms, MAX_WAIT_MS),
+            max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES),
+        )
     except KafkaError as error:
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return _unknown(context, request)

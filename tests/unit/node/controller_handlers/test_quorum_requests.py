@@ -19,6 +19,7 @@ from tests.unit.node.controller_handlers.quorum_of_core import (
 from tests.unit.node.serving import RawClient, serving_node
 
 from penstock.controller.refusals import refusal
+from penstock.node.quorum_answers import MAX_ANSWER_BYTES
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
@@ -157,6 +158,16 @@ async def test_a_snapshot_is_fetched_piece_by_piece() -> None:
         beyond = FetchSnapshot(epoch, PEER, snapshot, position=10, max_bytes=3)
         response = await client.ask(write.write_fetch_snapshot(beyond, CLUSTER), 1, FetchSnapshotResponse)
         assert response.topics[0].partitions[0].error_code == ErrorCode.POSITION_OUT_OF_RANGE
+
+
+async def test_an_answer_has_a_limit_whatever_is_asked_for() -> None:
+    async with controller(1, 2) as client:
+        client.member.lead()
+        snapshot, epoch = SnapshotId(3, 1), client.member.raft.epoch
+        client.member.snapshots.store(snapshot, bytes(MAX_ANSWER_BYTES + 1))
+        request = FetchSnapshot(epoch, PEER, snapshot, position=0, max_bytes=(1 << 31) - 1)
+        response = await client.ask(write.write_fetch_snapshot(request, CLUSTER), 1, FetchSnapshotResponse)
+        assert len(response.topics[0].partitions[0].unaligned_records or b"") == MAX_ANSWER_BYTES
 
 
 async def test_peers_of_another_cluster_are_refused_as_a_whole() -> None:
