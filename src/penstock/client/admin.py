@@ -4,7 +4,8 @@
         await admin.topics.create(NewTopic(name="flights", partitions=12))
         print(await admin.groups.describe("reports"))
 
-Topics, configurations and groups each have a part of their own; the cluster itself and its disks are here.
+Topics, their replicas, configurations, groups, features and the metadata quorum each have a part of their own; the
+cluster itself and its disks are here.
 """
 
 import asyncio
@@ -15,9 +16,13 @@ from typing import Self
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.config_admin import ConfigAdmin
+from penstock.client.controllers import ControllerClient
+from penstock.client.feature_admin import FeatureAdmin
 from penstock.client.group_admin import GroupAdmin
 from penstock.client.log_offsets import READ_UNCOMMITTED, list_offsets
 from penstock.client.metadata import error_code
+from penstock.client.partition_admin import PartitionAdmin
+from penstock.client.quorum_admin import QuorumAdmin
 from penstock.client.settings import ClientSettings
 from penstock.client.topic_admin import TopicAdmin
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
@@ -28,6 +33,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKERS_ENDPOINT = 1
 SIZE_UNKNOWN = -1
@@ -76,11 +82,21 @@ class LogDirDescription:
 class Admin:
     """See the module."""
 
-    def __init__(self, bootstrap_servers: str | Sequence[Address], settings: ClientSettings | None = None) -> None:
-        self.cluster = ClusterClient(bootstrap_servers, settings)
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[Address],
+        settings: ClientSettings | None = None,
+        *,
+        of_controllers: bool = False,
+    ) -> None:
+        """`of_controllers`: the addresses are those of controllers, which know of the quorum but not of groups."""
+        self.cluster = (ControllerClient if of_controllers else ClusterClient)(bootstrap_servers, settings)
         self.topics = TopicAdmin(self.cluster)
         self.configs = ConfigAdmin(self.cluster)
         self.groups = GroupAdmin(self.cluster)
+        self.partitions = PartitionAdmin(self.cluster)
+        self.features = FeatureAdmin(self.cluster)
+        self.quorum = QuorumAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()
@@ -110,6 +126,17 @@ class Admin:
             return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
         return await self.cluster.retrying(attempt)
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Forget a broker that has gone for good."""
+        request = UnregisterBrokerRequest(broker_id=node_id)
+
+        async def attempt() -> None:
+            response = await self.cluster.to_controller(request, UnregisterBrokerResponse)
+            if response.error_code:
+                raise KafkaError(error_code(response.error_code), response.error_message or f"broker {node_id}")
+
+        await self.cluster.retrying(attempt)
 
     async def describe_log_dirs(
         self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from penstock.client.address import Address
-from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.api import KEYS, AnyApiKey, ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import RequestHeader, encode_response, parse_request_header
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -20,10 +20,12 @@ Answering = Callable[[RequestHeader, Message], Reply]
 class FakeBroker:
     """Serves every API in the versions that this project knows, `api_versions` aside, which the test may narrow."""
 
-    def __init__(self, answering: Answering, api_versions: dict[ApiKey, tuple[int, int]] | None = None) -> None:
+    def __init__(self, answering: Answering, api_versions: dict[AnyApiKey, tuple[int, int]] | None = None) -> None:
         self.answering = answering
         self.requests: list[tuple[RequestHeader, Message]] = []
-        self.api_versions = {key: (api_of(key).versions[0], api_of(key).versions[-1]) for key in ApiKey}
+        self.api_versions: dict[AnyApiKey, tuple[int, int]] = {
+            key: (api_of(key).versions[0], api_of(key).versions[-1]) for key in KEYS
+        }
         self.api_versions.update(api_versions or {})
         self.address = Address("127.0.0.1", 0)
 
@@ -62,7 +64,7 @@ class FakeBroker:
 
 @asynccontextmanager
 async def fake_broker(
-    answering: Answering, api_versions: dict[ApiKey, tuple[int, int]] | None = None
+    answering: Answering, api_versions: dict[AnyApiKey, tuple[int, int]] | None = None
 ) -> AsyncIterator[FakeBroker]:
     """A fake broker on a port of its own."""
     broker = FakeBroker(answering, api_versions)

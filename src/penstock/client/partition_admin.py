@@ -1,0 +1,146 @@
+"""Replicas of partitions from outside: elect their leaders, move them to other brokers, see what is on the move."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol, TypeVar
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.metadata import error_code
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+class ElectionType(IntEnum):
+    """Which replicas may be elected: the first one only, or also one that lacks acknowledged records."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one partition; the error is NONE where it went as asked."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on the move: all its replicas, those that come, those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that stay in the end."""
+        return tuple(node for node in self.replicas if node not in self.removing)
+
+
+class _Row(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+RowT = TypeVar("RowT", bound=_Row)
+
+
+class PartitionAdmin:
+    """See the module. What is wrong with the whole request is a KafkaError; with one partition, its `Outcome`."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, Outcome]:
+        """Elect leaders (KIP-460); of all partitions for None, and then those that need none are left out."""
+        topics: dict[str, TopicPartitions] = {}
+        for partition in partitions or ():
+            row = topics.setdefault(partition.topic, TopicPartitions(topic=partition.topic))
+            row.partitions.append(partition.partition)
+        request = ElectLeadersRequest(
+            election_type=kind,
+            topic_partitions=None if partitions is None else list(topics.values()),
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+        )
+
+        async def attempt() -> dict[TopicPartition, Outcome]:
+            response = await self._cluster.to_controller(request, ElectLeadersResponse)
+            _raise(response.error_code, None)
+            return {
+                TopicPartition(answered.topic, row.partition_id): _outcome(row)
+                for answered in response.replica_election_results
+                for row in answered.partition_result
+            }
+
+        return await self._cluster.retrying(attempt)
+
+    async def reassign(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, change_replication_factor: bool = True
+    ) -> dict[TopicPartition, Outcome]:
+        """Begin to move partitions to these brokers (KIP-455); None instead of brokers cancels what is under way."""
+        topics: dict[str, ReassignableTopic] = {}
+        for partition, replicas in targets.items():
+            topic = topics.setdefault(partition.topic, ReassignableTopic(name=partition.topic))
+            topic.partitions.append(
+                ReassignablePartition(
+                    partition_index=partition.partition, replicas=None if replicas is None else list(replicas)
+                )
+            )
+        request = AlterPartitionReassignmentsRequest(
+            topics=list(topics.values()),
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+            allow_replication_factor_change=change_replication_factor,
+        )
+
+        async def attempt() -> dict[TopicPartition, Outcome]:
+            response = await self._cluster.to_controller(request, AlterPartitionReassignmentsResponse)
+            _raise(response.error_code, response.error_message)
+            return {
+                TopicPartition(answered.name, row.partition_index): _outcome(row)
+                for answered in response.responses
+                for row in answered.partitions
+            }
+
+        return await self._cluster.retrying(attempt)
+
+    async def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """What is on the move now."""
+        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._cluster.settings.request_timeout_ms)
+
+        async def attempt() -> dict[TopicPartition, Reassignment]:
+            response = await self._cluster.to_controller(request, ListPartitionReassignmentsResponse)
+            _raise(response.error_code, response.error_message)
+            return {
+                TopicPartition(topic.name, row.partition_index): Reassignment(
+                    tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas)
+                )
+                for topic in response.topics
+                for row in topic.partitions
+            }
+
+        return await self._cluster.retrying(attempt)
+
+
+def _outcome(row: RowT) -> Outcome:
+    return Outcome(error_code(row.error_code), row.error_message or None)
+
+
+def _raise(code: int, message: str | None) -> None:
+    if code:
+        raise KafkaError(error_code(code), message or None)

@@ -1,0 +1,198 @@
+"""The metadata quorum from outside: who leads it, how far its replicas are, who votes in it, what its nodes know.
+
+Requests go to the active controller: through any broker, or directly where the client was started with the addresses of
+controllers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from penstock.client.cluster import ClusterClient
+from penstock.client.metadata import error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from penstock.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    ReplicaState,
+)
+from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from penstock.protocol.own_apis import (
+    DescribeMetadataRequest,
+    DescribeMetadataResponse,
+    ResignControllerRequest,
+    ResignControllerResponse,
+)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+NO_SUCCESSOR: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumEndpoint:
+    """Where a controller listens for its peers."""
+
+    listener: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A replica of the metadata log, as the leader sees it. Times are milliseconds since 1970; -1 is unknown."""
+
+    node_id: int
+    directory_id: UUID
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumInfo:
+    """The quorum as its leader sees it. `endpoints` has the controllers' addresses by node id."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    endpoints: dict[int, tuple[QuorumEndpoint, ...]]
+
+    @property
+    def leader(self) -> QuorumReplica | None:
+        """The leader's own row; None for a leader that is no voter any longer."""
+        return next((voter for voter in self.voters if voter.node_id == self.leader_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataState:
+    """What one node has made of the metadata log up to `offset`: equal offsets have equal checksums."""
+
+    node_id: int
+    offset: int
+    epoch: int
+    checksum: str
+
+
+class QuorumAdmin:
+    """See the module. Refusals are KafkaErrors with the controller's own words."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    async def describe(self, *, newer_than: int = -1) -> QuorumInfo:
+        """The quorum; waits for a leader, of a newer epoch than `newer_than`."""
+
+        async def attempt() -> QuorumInfo:
+            info = _info(await self._cluster.to_controller(_describe_request(), DescribeQuorumResponse))
+            if info.leader_id < 0 or info.leader_epoch <= newer_than:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is active yet")
+            return info
+
+        return await self._cluster.retrying(attempt)
+
+    async def add_voter(self, node_id: int, directory_id: UUID, endpoints: Sequence[QuorumEndpoint]) -> None:
+        """Let a controller vote that follows the log as an observer (KIP-853)."""
+        request = AddRaftVoterRequest(
+            cluster_id=self._cluster.metadata.cluster_id,
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+            voter_id=node_id,
+            voter_directory_id=directory_id,
+            listeners=[Listener(name=row.listener, host=row.host, port=row.port) for row in endpoints],
+        )
+
+        async def attempt() -> None:
+            answer = await self._cluster.to_controller(request, AddRaftVoterResponse)
+            _raise(answer.error_code, answer.error_message, f"controller {node_id}")
+
+        await self._cluster.retrying(attempt)
+
+    async def remove_voter(self, node_id: int, directory_id: UUID) -> None:
+        """Let a controller vote no longer (KIP-853)."""
+        request = RemoveRaftVoterRequest(
+            cluster_id=self._cluster.metadata.cluster_id, voter_id=node_id, voter_directory_id=directory_id
+        )
+
+        async def attempt() -> None:
+            answer = await self._cluster.to_controller(request, RemoveRaftVoterResponse)
+            _raise(answer.error_code, answer.error_message, f"controller {node_id}")
+
+        await self._cluster.retrying(attempt)
+
+    async def resign(self, info: QuorumInfo, successor_id: int = NO_SUCCESSOR) -> QuorumInfo:
+        """Let the leader in `info` go, and wait for the next; `successor_id` is asked to stand first.
+
+        Only a leader of that very epoch goes, so asking again after a lost answer does no harm.
+        """
+        request = ResignControllerRequest(leader_epoch=info.leader_epoch, successor_id=successor_id)
+
+        async def attempt() -> None:
+            answer = await self._cluster.to_controller(request, ResignControllerResponse)
+            if answer.error_code != ErrorCode.FENCED_LEADER_EPOCH:  # else it has gone already
+                _raise(answer.error_code, answer.error_message, f"controller {info.leader_id}")
+
+        await self._cluster.retrying(attempt)
+        return await self.describe(newer_than=info.leader_epoch)
+
+    async def metadata_of(self, node_id: int) -> MetadataState:
+        """How far this node has applied the metadata log, and a hash of what came of it (D44)."""
+
+        async def attempt() -> MetadataState:
+            answer = await self._cluster.to_node(node_id, DescribeMetadataRequest(), DescribeMetadataResponse)
+            _raise(answer.error_code, answer.error_message, f"node {node_id}")
+            return MetadataState(answer.node_id, answer.offset, answer.epoch, answer.checksum)
+
+        return await self._cluster.retrying(attempt)
+
+
+def _describe_request() -> DescribeQuorumRequest:
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    return DescribeQuorumRequest(
+        topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
+    )
+
+
+def _info(response: DescribeQuorumResponse) -> QuorumInfo:
+    _raise(response.error_code, response.error_message, "the metadata quorum")
+    if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is not about the metadata quorum")
+    partition: DescribeQuorumResponsePartitionData = response.topics[0].partitions[0]
+    _raise(partition.error_code, partition.error_message, "the metadata quorum")
+    return QuorumInfo(
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple(map(_replica, partition.current_voters)),
+        observers=tuple(map(_replica, partition.observers)),
+        endpoints={
+            node.node_id: tuple(QuorumEndpoint(row.name, row.host, row.port) for row in node.listeners)
+            for node in response.nodes
+        },
+    )
+
+
+def _replica(row: ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        row.replica_id,
+        row.replica_directory_id,
+        row.log_end_offset,
+        row.last_fetch_timestamp,
+        row.last_caught_up_timestamp,
+    )
+
+
+def _raise(code: int, message: str | None, subject: str) -> None:
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # of the metadata log: look for the active controller again
+        code = ErrorCode.NOT_CONTROLLER
+    if code:
+        raise KafkaError(error_code(code), message or subject)

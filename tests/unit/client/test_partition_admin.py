@@ -1,0 +1,120 @@
+"""Elections, reassignments, features and registrations from outside, against a fake broker."""
+
+import pytest
+from tests.unit.client.fake_broker import fake_broker
+from tests.unit.client.fake_cluster import FakeCluster, Script
+
+from penstock.client.admin import Admin
+from penstock.client.feature_admin import UpgradeType
+from penstock.client.partition_admin import ElectionType, Outcome, Reassignment
+from penstock.client.settings import ClientSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import alter_partition_reassignments as alter
+from penstock.protocol.messages import elect_leaders as elect
+from penstock.protocol.messages import list_partition_reassignments as listing
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerResponse
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from penstock.protocol.schema import Message
+
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+async def asked(fake: FakeCluster, key: ApiKey, *scripts: Script) -> Admin:
+    fake.scripts[key] = list(scripts)
+    assert fake.broker is not None
+    admin = Admin([fake.broker.address], SETTINGS)
+    await admin.cluster.start()
+    return admin
+
+
+async def test_leaders_are_elected_and_each_partition_has_its_outcome() -> None:
+    fake = FakeCluster()
+
+    def answer(request: Message) -> elect.ElectLeadersResponse:
+        rows = [
+            elect.PartitionResult(partition_id=0, error_message=None),
+            elect.PartitionResult(partition_id=1, error_code=ErrorCode.ELECTION_NOT_NEEDED, error_message="it leads"),
+        ]
+        return elect.ElectLeadersResponse(
+            replica_election_results=[elect.ReplicaElectionResult(topic="t", partition_result=rows)]
+        )
+
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.ELECT_LEADERS, answer, answer)
+        outcomes = await admin.partitions.elect_leaders(ElectionType.UNCLEAN, [T0, T1, U0])
+        assert outcomes == {T0: Outcome(ErrorCode.NONE), T1: Outcome(ErrorCode.ELECTION_NOT_NEEDED, "it leads")}
+        await admin.partitions.elect_leaders(ElectionType.PREFERRED, None)
+        await admin.cluster.close()
+    first, second = fake.asked(ApiKey.ELECT_LEADERS)
+    assert isinstance(first, elect.ElectLeadersRequest)
+    assert isinstance(second, elect.ElectLeadersRequest)
+    assert first.election_type == 1
+    assert [(row.topic, row.partitions) for row in first.topic_partitions or []] == [("t", [0, 1]), ("u", [0])]
+    assert second.topic_partitions is None, "all of them"
+
+
+async def test_partitions_are_moved_and_moves_are_cancelled() -> None:
+    fake = FakeCluster()
+
+    def answer(request: Message) -> alter.AlterPartitionReassignmentsResponse:
+        row = alter.ReassignablePartitionResponse(
+            partition_index=1, error_code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, error_message=None
+        )
+        topic = alter.ReassignableTopicResponse(name="t", partitions=[row])
+        return alter.AlterPartitionReassignmentsResponse(responses=[topic], error_message=None)
+
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.ALTER_PARTITION_REASSIGNMENTS, answer)
+        outcomes = await admin.partitions.reassign({T0: (1, 2), T1: None})
+        await admin.cluster.close()
+    assert outcomes == {T1: Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)}
+    (request,) = fake.asked(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+    assert isinstance(request, alter.AlterPartitionReassignmentsRequest)
+    assert [(row.partition_index, row.replicas) for row in request.topics[0].partitions] == [(0, [1, 2]), (1, None)]
+
+
+async def test_what_is_on_the_move() -> None:
+    fake = FakeCluster()
+    moving = listing.OngoingPartitionReassignment(
+        partition_index=1, replicas=[1, 2, 3], adding_replicas=[3], removing_replicas=[1]
+    )
+    topic = listing.OngoingTopicReassignment(name="t", partitions=[moving])
+    answer = listing.ListPartitionReassignmentsResponse(topics=[topic], error_message=None)
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda request: answer)
+        found = await admin.partitions.reassignments()
+        await admin.cluster.close()
+    assert found == {T1: Reassignment((1, 2, 3), (3,), (1,))}
+    assert found[T1].target == (2, 3)
+
+
+async def test_a_feature_that_cannot_be_changed_says_why() -> None:
+    fake = FakeCluster()
+    refused = UpdateFeaturesResponse(error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message="too new")
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(
+            fake, ApiKey.UPDATE_FEATURES, lambda request: UpdateFeaturesResponse(), lambda request: refused
+        )
+        await admin.features.update({"metadata.version": 20}, UpgradeType.SAFE_DOWNGRADE)
+        with pytest.raises(KafkaError, match="too new"):
+            await admin.features.update({"metadata.version": 99}, UpgradeType.UPGRADE, validate_only=True)
+        assert await admin.features.describe() == ([], -1)
+        await admin.cluster.close()
+    first, second = fake.asked(ApiKey.UPDATE_FEATURES)
+    assert isinstance(first, UpdateFeaturesRequest)
+    assert isinstance(second, UpdateFeaturesRequest)
+    assert (first.feature_updates[0].upgrade_type, first.validate_only) == (2, False)
+    assert (second.feature_updates[0].upgrade_type, second.validate_only) == (1, True)
+
+
+async def test_a_broker_is_unregistered() -> None:
+    fake = FakeCluster()
+    unknown = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=None)
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.UNREGISTER_BROKER, lambda request: unknown)
+        with pytest.raises(KafkaError, match="broker 9"):
+            await admin.unregister_broker(9)
+        await admin.cluster.close()
