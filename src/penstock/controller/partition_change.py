@@ -16,6 +16,7 @@ which stay as they are:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
 from uuid import UUID
 
 from penstock.controller.assignments import only_directory
@@ -27,6 +28,8 @@ from penstock.metadata.topics import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIREC
 RECOVERED = 0
 RECOVERING = 1
 """Whether the leader has all that was committed; one that was elected uncleanly has to find out first (KIP-704)."""
+
+ItemT = TypeVar("ItemT", int, UUID)
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -48,6 +51,7 @@ class Wanted:
     removing: Sequence[int] | None = None
     adding: Sequence[int] | None = None
     recovery_state: int | None = None
+    directories: Sequence[UUID] | None = None
     election: Election = Election.ONLINE
 
 
@@ -77,34 +81,24 @@ class Electorate:
 
 def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wanted) -> PartitionChangeRecord | None:
     """The record that makes of a partition what is wanted, with all that follows; None if nothing changes."""
-    partition = topic.partitions[index]
-    replicas = _or(wanted.replicas, partition.replicas)
-    isr = _or(wanted.isr, partition.isr)
-    removing = _or(wanted.removing, partition.removing_replicas)
-    adding = _or(wanted.adding, partition.adding_replicas)
-    if (removing or adding) and _is_complete(replicas, isr, removing):
-        replicas = tuple(replica for replica in replicas if replica not in removing)
-        isr = tuple(replica for replica in isr if replica not in removing)
-        removing, adding = (), ()
-    recovery_state = partition.leader_recovery_state if wanted.recovery_state is None else wanted.recovery_state
-    leader, is_unclean = _elect(electorate, partition, replicas, isr, wanted.election)
+    before = topic.partitions[index]
+    after = before._replace(
+        replicas=_or(wanted.replicas, before.replicas),
+        isr=_or(wanted.isr, before.isr),
+        directories=_or(wanted.directories, before.directories),
+        removing_replicas=_or(wanted.removing, before.removing_replicas),
+        adding_replicas=_or(wanted.adding, before.adding_replicas),
+        leader_recovery_state=before.leader_recovery_state if wanted.recovery_state is None else wanted.recovery_state,
+    )
+    if after.removing_replicas or after.adding_replicas:
+        after = _completed(after)
+    if after.replicas != before.replicas:
+        after = after._replace(directories=_directories(electorate.image, before, after.replicas))
+    leader, is_unclean = _elect(electorate, after, wanted.election)
+    after = after._replace(leader=leader)
     if is_unclean:
-        isr, recovery_state = (leader,), RECOVERING
-    record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
-    lost_replica = not set(partition.replicas) <= set(replicas)
-    if leader != partition.leader or lost_replica:
-        record.leader = leader
-    if isr and isr != partition.isr:
-        record.isr = list(isr)
-    if replicas != partition.replicas:
-        record.replicas = list(replicas)
-        record.directories = _directories(electorate.image, partition, replicas)
-    if removing != partition.removing_replicas:
-        record.removing_replicas = list(removing)
-    if adding != partition.adding_replicas:
-        record.adding_replicas = list(adding)
-    if recovery_state != partition.leader_recovery_state:
-        record.leader_recovery_state = recovery_state
+        after = after._replace(isr=(leader,), leader_recovery_state=RECOVERING)
+    record = _difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
 
 
@@ -121,25 +115,42 @@ def allows_unclean(state: ControllerState, topic: str) -> bool:
     return state.settings.rules.value_of(state.image, resource, UNCLEAN_LEADER_ELECTION) == "true"
 
 
-def _or(wanted: Sequence[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
+def _or(wanted: Sequence[ItemT] | None, present: tuple[ItemT, ...]) -> tuple[ItemT, ...]:
     return present if wanted is None else tuple(wanted)
 
 
-def _is_complete(replicas: tuple[int, ...], isr: tuple[int, ...], removing: tuple[int, ...]) -> bool:
-    """Whether all replicas of a move's target are in sync."""
-    target = [replica for replica in replicas if replica not in removing]
-    return bool(target) and all(replica in isr for replica in target)
+def _completed(partition: PartitionImage) -> PartitionImage:
+    """A partition on the move as it is when all replicas of the target are in sync; itself while they are not."""
+    target = tuple(replica for replica in partition.replicas if replica not in partition.removing_replicas)
+    if not target or not all(replica in partition.isr for replica in target):
+        return partition
+    isr = tuple(replica for replica in partition.isr if replica in target)
+    return partition._replace(replicas=target, isr=isr, removing_replicas=(), adding_replicas=())
 
 
-def _elect(
-    electorate: Electorate,
-    partition: PartitionImage,
-    replicas: tuple[int, ...],
-    isr: tuple[int, ...],
-    election: Election,
-) -> tuple[int, bool]:
+def _difference(topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChangeRecord:
+    """The record that makes `after` of `before`."""
+    record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
+    if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
+        record.leader = after.leader
+    if after.isr and after.isr != before.isr:
+        record.isr = list(after.isr)
+    if after.replicas != before.replicas:
+        record.replicas = list(after.replicas)
+    if after.directories != before.directories:
+        record.directories = list(after.directories)
+    if after.removing_replicas != before.removing_replicas:
+        record.removing_replicas = list(after.removing_replicas)
+    if after.adding_replicas != before.adding_replicas:
+        record.adding_replicas = list(after.adding_replicas)
+    if after.leader_recovery_state != before.leader_recovery_state:
+        record.leader_recovery_state = after.leader_recovery_state
+    return record
+
+
+def _elect(electorate: Electorate, partition: PartitionImage, election: Election) -> tuple[int, bool]:
     """Who leads, and whether it had to be somebody who is not in sync."""
-    leader = partition.leader
+    leader, replicas, isr = partition.leader, partition.replicas, partition.isr
     candidates = [replica for replica in replicas if replica in isr and electorate.may_lead(partition, replica)]
     if leader in candidates and (election is not Election.PREFERRED or candidates[0] != replicas[0]):
         return leader, False
@@ -154,8 +165,9 @@ def _elect(
     return NO_LEADER, False
 
 
-def _directories(image: ClusterImage, partition: PartitionImage, replicas: tuple[int, ...]) -> list[UUID]:
-    return [
-        directory_of(partition, broker) if broker in partition.replicas else only_directory(image, broker)
+def _directories(image: ClusterImage, before: PartitionImage, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
+    """Where the replicas lie: those that stay where they are, the others where their brokers have no choice."""
+    return tuple(
+        directory_of(before, broker) if broker in before.replicas else only_directory(image, broker)
         for broker in replicas
-    ]
+    )

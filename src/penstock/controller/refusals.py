@@ -6,10 +6,17 @@ The error stands wherever the layout of the API's response has room for one, tha
 from collections.abc import Callable
 from typing import Any
 
+from penstock.controller.update_features import answer
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from penstock.protocol.messages.controller_registration import (
@@ -23,16 +30,30 @@ from penstock.protocol.messages.create_partitions import (
 )
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.schema import Message
 
 
 def refusal(command: Message, error: KafkaError) -> Any:
-    """The response that answers `command` with `error` throughout; all commands of `DECISIONS` have one."""
+    """The response that answers `command` with `error` throughout.
+
+    All commands of `DECISIONS` have one; so has ListPartitionReassignments, which the active controller alone answers.
+    """
     return _REFUSALS[type(command)](command, error)
 
 
@@ -90,6 +111,27 @@ def _incremental(request: IncrementalAlterConfigsRequest, error: KafkaError) -> 
     )
 
 
+def _elect_leaders(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """Version 0 has no place for one error of all, so it stands beside each partition, too."""
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=asked.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+                    for index in asked.partitions
+                ],
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
+
+
+def _update_features(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    return answer(request, error.code, error.message)
+
+
 def _by_code(response_class: Callable[..., Message]) -> Callable[[Message, KafkaError], Message]:
     return lambda request, error: response_class(error_code=error.code)
 
@@ -109,4 +151,10 @@ _REFUSALS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     BrokerHeartbeatRequest: _by_code(BrokerHeartbeatResponse),
     ControllerRegistrationRequest: _by_code_and_message(ControllerRegistrationResponse),
     UnregisterBrokerRequest: _by_code_and_message(UnregisterBrokerResponse),
+    AlterPartitionRequest: _by_code(AlterPartitionResponse),
+    AssignReplicasToDirsRequest: _by_code(AssignReplicasToDirsResponse),
+    ElectLeadersRequest: _elect_leaders,
+    AlterPartitionReassignmentsRequest: _by_code_and_message(AlterPartitionReassignmentsResponse),
+    ListPartitionReassignmentsRequest: _by_code_and_message(ListPartitionReassignmentsResponse),
+    UpdateFeaturesRequest: _update_features,
 }

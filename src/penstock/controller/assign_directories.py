@@ -1,0 +1,79 @@
+"""AssignReplicasToDirs: a broker says in which of its directories replicas lie (KIP-858).
+
+So the controller knows what a directory that goes offline costs. A replica that was put into one that is offline
+already neither leads nor is in sync any longer, where others can do without it.
+"""
+
+from uuid import UUID
+
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.partition_change import Electorate, Wanted, changed
+from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
+from penstock.metadata.topics import UNASSIGNED_DIRECTORY, is_reserved
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
+
+
+def decide_assign_replicas_to_dirs(
+    state: ControllerState, request: AssignReplicasToDirsRequest, now_ms: int
+) -> Decision[AssignReplicasToDirsResponse]:
+    """Decides on each replica of `request`."""
+    broker = state.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    records: list[MetadataRecord] = []
+    seen: dict[tuple[UUID, int], None] = {}
+    directories = []
+    for asked in request.directories:
+        topics = []
+        for topic in asked.topics:
+            answers = []
+            for partition in topic.partitions:
+                index = partition.partition_index
+                answer = AssignReplicasToDirsResponsePartitionData(partition_index=index)
+                try:
+                    if (topic.topic_id, index) in seen or len(records) >= MAX_RECORDS_PER_DECISION:
+                        raise KafkaError(ErrorCode.INVALID_REQUEST)
+                    seen[topic.topic_id, index] = None
+                    record = _assigned(state.image, broker.node_id, topic.topic_id, index, asked.id)
+                    records += [record] if record is not None else []
+                except KafkaError as error:
+                    answer.error_code = error.code
+                answers.append(answer)
+            topics.append(AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id, partitions=answers))
+        directories.append(AssignReplicasToDirsResponseDirectoryData(id=asked.id, topics=topics))
+    return Decision(records, AssignReplicasToDirsResponse(directories=directories))
+
+
+def _assigned(
+    image: ClusterImage, broker_id: int, topic_id: UUID, index: int, directory: UUID
+) -> PartitionChangeRecord | None:
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if index not in topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker_id not in topic.partitions[index].replicas:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return changed(Electorate(image), topic, index, _wanted(image, topic, index, broker_id, directory))
+
+
+def _wanted(image: ClusterImage, topic: TopicImage, index: int, broker_id: int, directory: UUID) -> Wanted:
+    partition = topic.partitions[index]
+    directories = list(partition.directories)
+    if len(directories) != len(partition.replicas):
+        directories = [UNASSIGNED_DIRECTORY] * len(partition.replicas)
+    directories[partition.replicas.index(broker_id)] = directory
+    wanted = Wanted(directories=directories)
+    is_online = directory in image.brokers[broker_id].directories and not is_reserved(directory)
+    electorate = Electorate(image, going=broker_id)
+    if not is_online and any(electorate.may_lead(partition, replica) for replica in partition.isr):
+        wanted.isr = [replica for replica in partition.isr if replica != broker_id]
+    return wanted

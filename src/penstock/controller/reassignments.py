@@ -1,0 +1,150 @@
+"""Partitions move to other replicas (KIP-455): a move begins, is listed, is cancelled; it ends in `partition_change`.
+
+| step | replicas |
+| --- | --- |
+| a move begins | those of the target first, then those that are to be removed; who is not in sync yet is added |
+| all of the target are in sync | those of the target alone |
+| it is cancelled before that | those that were there before, without the added ones |
+
+A move that only puts replicas into another order is over at once, and so is one to replicas that are all in sync.
+"""
+
+from collections.abc import Iterable
+
+from penstock.controller.assignments import check_replicas
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
+from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
+from penstock.metadata.partition_index import each
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
+from penstock.metadata.topics import NO_LEADER
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def decide_alter_partition_reassignments(
+    state: ControllerState, request: AlterPartitionReassignmentsRequest, now_ms: int
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """Decides on each partition of `request`: a move to the replicas it names, or the end of one if it names none."""
+    records: list[MetadataRecord] = []
+    responses = []
+    seen: dict[tuple[str, int], None] = {}
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = ReassignablePartitionResponse(partition_index=asked.partition_index, error_message=None)
+            try:
+                if (topic.name, asked.partition_index) in seen:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names each partition once")
+                seen[topic.name, asked.partition_index] = None
+                record = _altered(state, topic.name, asked, request.allow_replication_factor_change)
+                if record is not None:
+                    _check_room(records)
+                    records.append(record)
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.message
+            answers.append(answer)
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
+    reply = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=responses,
+    )
+    return Decision(records, reply)
+
+
+def list_reassignments(
+    image: ClusterImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """The moves that are under way among the partitions that `request` names, or all of them if it names none.
+
+    Only the active controller answers this, from what is committed.
+    """
+    asked: Iterable[tuple[str, int]]
+    if request.topics is None:
+        asked = each(image.index.reassigning)
+    else:
+        asked = ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+    found: dict[str, OngoingTopicReassignment] = {}
+    for name, index in asked:
+        topic = image.topics.get(name)
+        partition = topic.partitions.get(index) if topic is not None else None
+        if partition is not None and (partition.adding_replicas or partition.removing_replicas):
+            found.setdefault(name, OngoingTopicReassignment(name=name)).partitions.append(_ongoing(index, partition))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(found.values()))
+
+
+def _ongoing(index: int, partition: PartitionImage) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
+    )
+
+
+def _check_room(records: list[MetadataRecord]) -> None:
+    if len(records) >= MAX_RECORDS_PER_DECISION:
+        message = f"One request may move at most {MAX_RECORDS_PER_DECISION} partitions"
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+
+
+def _altered(
+    state: ControllerState, name: str, asked: ReassignablePartition, may_resize: bool
+) -> PartitionChangeRecord | None:
+    topic = state.image.topics.get(name)
+    if topic is None or asked.partition_index not in topic.partitions:
+        message = f"There is no partition {name}-{asked.partition_index}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if asked.replicas is None:
+        return _cancelled(state, topic, asked.partition_index)
+    return _moved(state, topic, asked.partition_index, asked.replicas, may_resize)
+
+
+def _moved(
+    state: ControllerState, topic: TopicImage, index: int, target: list[int], may_resize: bool
+) -> PartitionChangeRecord | None:
+    check_replicas(state.image, target, None)
+    partition = topic.partitions[index]
+    before = _before_the_move(partition)
+    if len(target) != len(before) and not may_resize:
+        message = f"{topic.name}-{index} has {len(before)} replicas, and the request forbids to make them {len(target)}"
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    removing = [replica for replica in partition.replicas if replica not in target]
+    adding = [replica for replica in target if replica not in before]
+    wanted = Wanted(replicas=target + removing, removing=removing, adding=adding)
+    return changed(Electorate(state.image), topic, index, wanted)
+
+
+def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
+    partition = topic.partitions[index]
+    if not partition.adding_replicas and not partition.removing_replicas:
+        message = f"{topic.name}-{index} is on no way to other replicas"
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
+    replicas = _before_the_move(partition)
+    isr = [replica for replica in partition.isr if replica in replicas]
+    wanted = Wanted(replicas=replicas, isr=isr, removing=(), adding=())
+    if not isr:
+        # All that are in sync were added by the move: who was there before has not all records.
+        wanted.election = Election.UNCLEAN
+    record = changed(Electorate(state.image), topic, index, wanted)
+    if not isr and (not allows_unclean(state, topic.name) or record is None or record.leader == NO_LEADER):
+        message = f"{topic.name}-{index} cannot go back: only replicas that the move added are in sync"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return record
+
+
+def _before_the_move(partition: PartitionImage) -> list[int]:
+    return [replica for replica in partition.replicas if replica not in partition.adding_replicas]

@@ -1,0 +1,91 @@
+"""UpdateFeatures: the level that the whole cluster runs a feature at goes up, or down where nothing is lost (KIP-584).
+
+A level must be one that every registered broker and controller runs at. All changes of a request are made, or none.
+"""
+
+from enum import IntEnum
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.metadata.brokers import Feature
+from penstock.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES, loses_metadata
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+
+class UpgradeType(IntEnum):
+    """What a change of level may do."""
+
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def decide_update_features(
+    state: ControllerState, request: UpdateFeaturesRequest, now_ms: int
+) -> Decision[UpdateFeaturesResponse]:
+    """Changes the levels that `request` names; with `validate_only` the reply is the same, but nothing changes."""
+    records: list[MetadataRecord] = []
+    named: dict[str, None] = {}
+    try:
+        for update in request.feature_updates:
+            if update.feature in named:
+                raise _refused(update, "the request names it twice")
+            named[update.feature] = None
+            records += _updated(state.image, update)
+    except KafkaError as error:
+        return Decision([], answer(request, error.code, error.message))
+    return Decision([] if request.validate_only else records, answer(request, ErrorCode.NONE, None))
+
+
+def answer(request: UpdateFeaturesRequest, code: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
+    """The response with one outcome for all: before version 2 it stands beside each feature, too."""
+    return UpdateFeaturesResponse(
+        error_code=code,
+        error_message=message,
+        results=[
+            UpdatableFeatureResult(feature=update.feature, error_code=code, error_message=message)
+            for update in request.feature_updates
+        ],
+    )
+
+
+def _updated(image: ClusterImage, update: FeatureUpdateKey) -> list[MetadataRecord]:
+    name, level = update.feature, update.max_version_level
+    present = image.features.get(name, 0)
+    upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        raise _refused(update, f"{update.upgrade_type} is no type of upgrade")
+    if name == KRAFT_VERSION:
+        raise _refused(update, "it follows from how the quorum was formatted")
+    _check_support(image, update)
+    if level < present and upgrade_type == UpgradeType.UPGRADE:
+        raise _refused(update, f"the cluster is at {present}, and only a downgrade could go back")
+    if level > present and upgrade_type != UpgradeType.UPGRADE and not update.allow_downgrade:
+        raise _refused(update, f"the cluster is at {present}, so this is no downgrade")
+    if name == METADATA_VERSION and loses_metadata(present, level):
+        raise _refused(update, f"the way back from {present} may lose metadata, and there is no tool for that")
+    return [] if level == present else [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
+    nodes = [("this controller", SUPPORTED_FEATURES)]
+    nodes += [(f"broker {broker.node_id}", broker.features) for broker in image.brokers.values()]
+    nodes += [(f"controller {controller.node_id}", controller.features) for controller in image.controllers.values()]
+    for node, features in nodes:
+        supported = features.get(update.feature, Feature(0, 0))
+        if not supported.lowest <= update.max_version_level <= supported.newest:
+            levels = f"at levels {supported.lowest} to {supported.newest}" if supported.newest else "without it"
+            raise _refused(update, f"{node} runs {levels}")
+
+
+def _refused(update: FeatureUpdateKey, reason: str) -> KafkaError:
+    message = f"The feature {update.feature} cannot be set to level {update.max_version_level}: {reason}"
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
