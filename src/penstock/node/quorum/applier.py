@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.node.quorum.metrics import Latency
 from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.control import batches_in
@@ -35,11 +36,15 @@ class Waiting:
 
     end_offset: int
     epoch: int
+    since_s: float
     done: asyncio.Future[int]
 
 
 class Applier:
-    """See the module. `on_failure` is told when the application, the log or a snapshot fails; nothing follows then."""
+    """See the module. `on_failure` is told when the application, the log or a snapshot fails; nothing follows then.
+
+    `latency` is how long they waited who waited for something.
+    """
 
     def __init__(
         self,
@@ -47,8 +52,10 @@ class Applier:
         snapshots: QuorumSnapshots,
         application: Application,
         on_failure: Callable[[Exception], None],
+        latency: Latency,
     ) -> None:
         self.applied = 0
+        self.latency = latency
         self._log = log
         self._snapshots = snapshots
         self._application = application
@@ -81,8 +88,9 @@ class Applier:
 
         It fails with NOT_CONTROLLER if the leadership of `epoch` is lost before that is known.
         """
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._todo.append(Waiting(end_offset, epoch, done))
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[int] = loop.create_future()
+        self._todo.append(Waiting(end_offset, epoch, loop.time(), done))
         return done
 
     @property
@@ -179,6 +187,7 @@ class Applier:
     def _tell_waiting(self) -> None:
         while self._waiting and self._waiting[0].end_offset <= self.applied:
             waiting = self._waiting.popleft()
+            self.latency.add((asyncio.get_running_loop().time() - waiting.since_s) * 1000)
             if not waiting.done.done():
                 waiting.done.set_result(waiting.end_offset - 1)
 

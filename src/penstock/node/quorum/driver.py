@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.node.quorum.applier import Applier, Leadership
+from penstock.node.quorum.metrics import QuorumMetrics
 from penstock.node.quorum.ports import (
     Application,
     PeerAnswer,
@@ -81,7 +82,8 @@ class QuorumDriver:
         self._wall_clock_ms = now_ms
         self._configured = configured
         self._random = random
-        self._applier = Applier(log, snapshots, application, self._fail)
+        self._metrics = QuorumMetrics()
+        self._applier = Applier(log, snapshots, application, self._fail, self._metrics.commits)
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
         self._began_ms = 0
@@ -159,6 +161,10 @@ class QuorumDriver:
         if not self.is_running:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
         return self.raft.describe(self._now_ms())
+
+    def metrics(self) -> dict[str, str | float]:
+        """What the quorum says about itself, by the names of Kafka's `raft-metrics`."""
+        return self._metrics.values(self.raft)
 
     def endpoint_of(self, node_id: int | None) -> Endpoint | None:
         """Where a node listens for the quorum: its peers, and those who look for the leader, have to be told."""
@@ -324,6 +330,7 @@ class QuorumDriver:
             self._fail(error)
         finally:
             self._is_busy = False
+        self._metrics.look_at(self.raft, asyncio.get_running_loop().time())
         self._applier.work()
         self._wake()
 

@@ -479,3 +479,24 @@ async def test_no_request_asks_for_more_or_less_than_there_is() -> None:
     for append in lost:
         append.cancel()
     await kit.driver.stop()
+
+
+async def test_metrics_have_kafkas_names() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    appended = kit.driver.append(batch_of(b"a"), epoch)
+    before = kit.driver.metrics()
+    assert (before["current-state"], before["current-leader"], before["current-vote"]) == ("leader", 1, 1)
+    assert (before["high-watermark"], before["log-end-offset"], before["current-epoch"]) == (0, 2, epoch)
+    assert before["commit-latency-max"] == 0
+    assert 0 < before["election-latency-avg"] == before["election-latency-max"]
+    await kit.fetch(2, epoch)
+    await appended
+    after = kit.driver.metrics()
+    assert after["high-watermark"] == 2
+    assert 0 < after["commit-latency-avg"] == after["commit-latency-max"]
+    await kit.driver.request(ask.EndEpoch(epoch + 1, 2))
+    await kit.driver.request(ask.Vote(epoch + 2, VOTERS[2].key, VOTERS[0].key, epoch + 1, 5))
+    voted = kit.driver.metrics()
+    assert (voted["current-state"], voted["current-leader"], voted["current-vote"]) == ("unattached-voted", -1, 3)
+    await kit.driver.stop()
