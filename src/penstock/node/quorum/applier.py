@@ -41,9 +41,10 @@ class Waiting:
 
 
 class Applier:
-    """See the module. `on_failure` is told when the application, the log or a snapshot fails; nothing follows then.
+    """See the module. `leads` says whether this node leads an epoch now, whatever is still to be applied.
 
-    `latency` is how long they waited who waited for something.
+    `on_failure` is told when the application, the log or a snapshot fails; nothing follows then. `latency` is how long
+    they waited who waited for something.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class Applier:
         log: QuorumLog,
         snapshots: QuorumSnapshots,
         application: Application,
+        *,
+        leads: Callable[[int], bool],
         on_failure: Callable[[Exception], None],
         latency: Latency,
     ) -> None:
@@ -59,6 +62,7 @@ class Applier:
         self._log = log
         self._snapshots = snapshots
         self._application = application
+        self._leads = leads
         self._on_failure = on_failure
         self._todo: deque[Commit | LoadSnapshot | Leadership | Waiting] = deque()
         self._waiting: deque[Waiting] = deque()
@@ -205,11 +209,15 @@ class Applier:
             self._tell_elected()
 
     def _tell_elected(self) -> None:
-        """This node leads for the application when it has applied what its predecessors left, and its own beginning."""
+        """This node leads for the application when it has applied what its predecessors left, and its own beginning.
+
+        If it leads no longer by then, who does comes later in the queue.
+        """
         elected = self._elected
         if elected is not None and elected.start_offset is not None and self.applied > elected.start_offset:
             self._elected = None
-            self._tell(elected)
+            if self._leads(elected.epoch):
+                self._tell(elected)
 
     def _tell(self, who: Leadership) -> None:
         if self._told is None or (self._told.leader_id, self._told.epoch) != (who.leader_id, who.epoch):

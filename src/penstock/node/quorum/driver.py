@@ -83,7 +83,14 @@ class QuorumDriver:
         self._configured = configured
         self._random = random
         self._metrics = QuorumMetrics()
-        self._applier = Applier(log, snapshots, application, self._fail, self._metrics.commits)
+        self._applier = Applier(
+            log,
+            snapshots,
+            application,
+            leads=self.is_leader,
+            on_failure=self._fail,
+            latency=self._metrics.commits,
+        )
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
         self._began_ms = 0

@@ -1,94 +1,19 @@
-"""The driver on stores in memory and with peers that say what the test lets them say."""
+"""The driver: a quorum of one, failures, and the end."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from random import Random
 
 import pytest
 from tests.simulation.memory import Contents
-from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots, batch_of
-from tests.unit.node.quorum.scripted_peers import ScriptedPeers
+from tests.unit.node.quorum.kit import VOTERS, Kit
+from tests.unit.node.quorum.memory import HeldLog, batch_of
 
 from penstock.node.quorum import applier
-from penstock.node.quorum.driver import QuorumDriver
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch
 from penstock.raft import requests as ask
 from penstock.raft.ports import SnapshotId
 from penstock.raft.replica import InconsistentLogError
-from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Quorum, ReplicaKey, Voter
-from penstock.testing.simulator.loop import VirtualLoop
-
-WALL_CLOCK_MS = 1_700_000_000_000
-VOTERS_LOST = SnapshotId(5, 1)
-SETTINGS = RaftSettings(
-    election_timeout_ms=1, election_backoff_max_ms=1, fetch_max_bytes=1000, fetch_snapshot_max_bytes=1000
-)
-VOTERS = [Voter(ReplicaKey(node_id)) for node_id in (1, 2, 3)]
-
-
-class Kit:
-    """A driver with all that it stands on."""
-
-    def __init__(self, voters: int = 1, log: HeldLog | None = None) -> None:
-        self.log = log or HeldLog()
-        self.snapshots = WrittenSnapshots()
-        self.state = MemoryState()
-        self.peers = ScriptedPeers()
-        self.application = Remembered()
-        self.failures: list[Exception] = []
-        self.driver = self.make(voters)
-
-    def make(self, voters: int = 1) -> QuorumDriver:
-        driver = QuorumDriver(
-            local=VOTERS[0],
-            configured=Quorum.of(VOTERS[:voters], 0),
-            settings=SETTINGS,
-            log=self.log,
-            snapshots=self.snapshots,
-            state=self.state,
-            peers=self.peers,
-            application=self.application,
-            random=Random(1),
-            now_ms=lambda: WALL_CLOCK_MS,
-        )
-        driver.on_failure = self.failures.append
-        return driver
-
-    async def lead(self) -> int:
-        """Start the only voter and wait until it leads; the epoch."""
-        await self.driver.start()
-        await self.application.until(lambda: (1, self.driver.epoch) in self.application.leaders)
-        return self.driver.epoch
-
-    def again(self) -> "Kit":
-        """A new process on what the old one left."""
-        kit = Kit(log=HeldLog(self.log.contents()))
-        kit.snapshots, kit.state = self.snapshots, self.state
-        kit.driver = kit.make()
-        return kit
-
-    async def be_elected(self) -> int:
-        """Start the first of three voters, and let the second vote for it; the epoch."""
-        await self.driver.start()
-        while not self.driver.is_leader(self.driver.epoch):
-            await asyncio.sleep(0)
-            for to, request in self.taken():
-                if isinstance(request, ask.Vote):
-                    answer = ask.VoteAnswer(ask.NO_ERROR, None, request.epoch, to == 2)
-                    self.peers.answered(to, request, answer)
-        return self.driver.epoch
-
-    def taken(self) -> list[tuple[int, ask.PeerRequest]]:
-        sent, self.peers.sent = self.peers.sent, []
-        return sent
-
-    async def fetch(self, offset: int, epoch: int) -> ask.Answer:
-        """The second voter fetches from here: it says that it has all before the offset."""
-        last_epoch = self.log.epoch_at(offset - 1) if offset else 0
-        return await self.driver.request(ask.Fetch(epoch, VOTERS[1].key, offset, last_epoch, -1, 0, 1 << 20))
 
 
 @pytest.fixture
@@ -298,7 +223,7 @@ async def test_a_vote_that_cannot_be_written_is_not_cast() -> None:
 
 
 async def test_a_start_that_fails_raises_why() -> None:
-    log = HeldLog(Contents(start=VOTERS_LOST))
+    log = HeldLog(Contents(start=SnapshotId(5, 1)))
     kit = Kit(log=log)
     with pytest.raises(InconsistentLogError, match="no snapshot holds what was before"):
         await kit.driver.start()
@@ -349,154 +274,3 @@ async def test_a_leader_that_stops_says_so() -> None:
         (3, 2),
     ]
     assert kit.peers.settled == [ask.EndEpoch]
-
-
-# Three voters.
-
-
-async def test_a_record_is_committed_when_a_majority_has_it() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    appended = kit.driver.append(batch_of(b"a"), epoch)
-    await kit.fetch(1, epoch)
-    assert not appended.done()
-    assert kit.application.values == []
-    await kit.application.until(lambda: kit.application.leaders[-1] == (None, epoch))
-    await kit.fetch(2, epoch)
-    assert await appended == 1
-    assert kit.application.values == [b"a"]
-    assert kit.application.leaders[-1] == (1, epoch)
-    await kit.driver.stop()
-
-
-async def test_appends_of_a_lost_leadership_have_an_unknown_outcome() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    kept = kit.driver.append(batch_of(b"a"), epoch)
-    await kit.fetch(2, epoch)
-    assert await kept == 1
-    lost = kit.driver.append(batch_of(b"b"), epoch)
-    answer = await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
-    assert answer == ask.BeginEpochAnswer(ask.NO_ERROR, 2, epoch + 1)
-    with pytest.raises(KafkaError) as unknown:
-        await lost
-    assert unknown.value.code is ErrorCode.NOT_CONTROLLER
-    assert kit.application.leaders[-1] == (2, epoch + 1)
-    with pytest.raises(KafkaError) as refused:
-        kit.driver.append(batch_of(b"c"), epoch)
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER
-    await kit.driver.stop()
-
-
-async def test_another_record_in_the_place_of_a_lost_one_is_no_success() -> None:
-    """The new leader has another record at the offset of one whose outcome is unknown, and commits it."""
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    await kit.fetch(1, epoch)
-    lost = kit.driver.append(batch_of(b"mine"), epoch)
-    lost.add_done_callback(lambda done: done.exception())
-    await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
-    kit.log.truncate(1)
-    theirs = encode_batch([Record(timestamp_ms=0, value=b"theirs")], base_offset=1, partition_leader_epoch=epoch + 1)
-    while not (fetches := [sent for sent in kit.taken() if isinstance(sent[1], ask.Fetch)]):
-        await asyncio.sleep(0)
-    answer = ask.FetchAnswer(ask.NO_ERROR, 2, epoch + 1, high_watermark=2, records=bytes(theirs))
-    kit.peers.answered(*fetches[-1], answer)
-    assert kit.application.values == [b"theirs"]
-    with pytest.raises(KafkaError):
-        await lost
-    await kit.driver.stop()
-
-
-async def test_a_cancelled_request_is_answered_to_nobody() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    await kit.fetch(1, epoch)
-    waiting = kit.driver.request(ask.Fetch(epoch, VOTERS[1].key, 1, epoch, 1, 60_000, 1 << 20))
-    waiting.cancel()
-    await asyncio.sleep(0)
-    kit.driver.append(batch_of(b"a"), epoch).cancel()
-    assert kit.failures == []
-    await kit.driver.stop(resign=False)
-
-
-async def test_timestamps_are_those_of_the_wall_clock() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    await kit.fetch(1, epoch)
-    description = kit.driver.describe()
-    assert 0 <= description.voters[1].last_fetch_ms - WALL_CLOCK_MS < 600_000
-    await kit.driver.stop()
-    with pytest.raises(KafkaError) as refused:
-        kit.driver.describe()
-    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_timers_come_when_they_are_due() -> None:
-    """On virtual time nothing hides a timer that fires a hair too early: it would be set again for the same moment."""
-    loop = VirtualLoop(Random(1))
-
-    async def run() -> int:
-        kit = Kit(voters=3)
-        await kit.driver.start()
-        await asyncio.sleep(60)
-        await kit.driver.stop()
-        return len(kit.taken())
-
-    assert loop.run_until_complete(run()) > 100, "it asked for votes all the time"
-    loop.close()
-
-
-async def test_who_resigns_may_name_a_successor() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    await kit.fetch(1, epoch)
-    kit.taken()
-    kit.driver.resign(3)
-    ends = [request for _, request in kit.taken() if isinstance(request, ask.EndEpoch)]
-    assert [key.id for key in ends[0].successors] == [3, 2]
-    assert kit.application.leaders[-1] == (None, epoch)
-    await kit.driver.stop()
-
-
-async def test_no_request_asks_for_more_or_less_than_there_is() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    await kit.fetch(1, epoch)
-    kept = [kit.driver.append(batch_of(b"x" * 100), epoch) for _ in range(50)]
-    await kit.fetch(51, epoch)
-    await asyncio.gather(*kept)
-    snapshot = await kit.driver.snapshot(kit.application.snapshot(kit.driver.quorum_at(51)), 51)
-    for max_bytes in (-5, 0, 1, (1 << 31) - 1):
-        asked = ask.FetchSnapshot(epoch, VOTERS[1].key, snapshot, 10, max_bytes)
-        piece = await kit.driver.request(asked)
-        assert isinstance(piece, ask.FetchSnapshotAnswer)
-        assert 1 <= len(piece.piece) <= SETTINGS.fetch_snapshot_max_bytes
-    lost = [kit.driver.append(batch_of(b"x" * 100), epoch) for _ in range(50)]
-    fetched = await kit.driver.request(ask.Fetch(epoch, VOTERS[1].key, 51, epoch, -1, 0, (1 << 31) - 1))
-    assert isinstance(fetched, ask.FetchAnswer)
-    assert 0 < len(fetched.records) <= SETTINGS.fetch_max_bytes
-    for append in lost:
-        append.cancel()
-    await kit.driver.stop()
-
-
-async def test_metrics_have_kafkas_names() -> None:
-    kit = Kit(voters=3)
-    epoch = await kit.be_elected()
-    appended = kit.driver.append(batch_of(b"a"), epoch)
-    before = kit.driver.metrics()
-    assert (before["current-state"], before["current-leader"], before["current-vote"]) == ("leader", 1, 1)
-    assert (before["high-watermark"], before["log-end-offset"], before["current-epoch"]) == (0, 2, epoch)
-    assert before["commit-latency-max"] == 0
-    assert 0 < before["election-latency-avg"] == before["election-latency-max"]
-    await kit.fetch(2, epoch)
-    await appended
-    after = kit.driver.metrics()
-    assert after["high-watermark"] == 2
-    assert 0 < after["commit-latency-avg"] == after["commit-latency-max"]
-    await kit.driver.request(ask.EndEpoch(epoch + 1, 2))
-    await kit.driver.request(ask.Vote(epoch + 2, VOTERS[2].key, VOTERS[0].key, epoch + 1, 5))
-    voted = kit.driver.metrics()
-    assert (voted["current-state"], voted["current-leader"], voted["current-vote"]) == ("unattached-voted", -1, 3)
-    await kit.driver.stop()
