@@ -3,6 +3,7 @@
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
     "alter_configs",
+    "alter_partition_reassignments",
     "api_versions",
     "create_partitions",
     "create_topics",
@@ -15,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "describe_log_dirs",
     "describe_producers",
     "describe_topic_partitions",
+    "elect_leaders",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -33,4 +35,5 @@ MODULES: tuple[str, ...] = (
     "produce",
     "sync_group",
     "unregister_broker",
+    "update_features",
 )
