@@ -1,137 +1,79 @@
-"""The controller listener of a quorum, as small as it can be: frames in, the driver's answers out, on a real socket."""
+"""The controller listener of a replica, as a node has it, on a real socket: it can be cut off, and fall silent."""
 
 import asyncio
+from typing import Any, cast
 
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.node.connections import ConnectionLimits, Connections
+from penstock.node.controller_node import ControllerNode
+from penstock.node.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
+from penstock.node.outgoing import ResponsePart
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.protocol.api import ApiKey, api_of
-from penstock.protocol.codec import decode
-from penstock.protocol.errors import KafkaError
-from penstock.protocol.framing import encode_response, parse_request_header
-from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest
-from penstock.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    SupportedFeatureKey,
-)
-from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.fetch import NodeEndpoint as FetchedEndpoint
-from penstock.protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
-from penstock.protocol.messages.vote import VoteRequest
-from penstock.protocol.schema import Message
-from penstock.raft import kafka_answers, kafka_requests
-from penstock.raft import requests as ask
-from penstock.raft.voters import ReplicaKey
+from penstock.node.server import BoundListener, Endpoint, Server
+from penstock.protocol.api import ApiKey
 
-SERVED = (
-    ApiKey.API_VERSIONS,
-    ApiKey.VOTE,
-    ApiKey.BEGIN_QUORUM_EPOCH,
-    ApiKey.END_QUORUM_EPOCH,
-    ApiKey.FETCH,
-    ApiKey.FETCH_SNAPSHOT,
-    ApiKey.UPDATE_RAFT_VOTER,
-    ApiKey.ADD_RAFT_VOTER,
-)
+
+class WatchedDispatcher(Dispatcher):
+    """Notes what is asked, and may answer nothing."""
+
+    def __init__(self, node: ControllerNode) -> None:
+        super().__init__(node)
+        self.asked: list[ApiKey] = []
+        self.is_silent = False
+
+    def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
+        key = ApiKey(int.from_bytes(frame[:2], "big"))
+        self.asked.append(key)
+        if not self.is_silent:
+            return super().dispatch(frame, peer)
+        never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        return Waiting(
+            Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, peer.client_host, "", 0), never
+        )
 
 
 class Listener:
-    """Listens for one driver; requests of one connection are answered in their order."""
+    """Listens for one driver after the other, always at the same port."""
 
-    def __init__(self, cluster_id: str, port: int = 0) -> None:
-        self.cluster_id = cluster_id
-        self.port = port
-        self.driver: QuorumDriver | None = None
-        self.is_silent = False
-        self.connections = 0
-        self.asked: list[str] = []
-        self._server: asyncio.Server | None = None
-        self._writers: dict[asyncio.StreamWriter, None] = {}
+    def __init__(self) -> None:
+        self.endpoint = Endpoint("CONTROLLER", "127.0.0.1", 0)
+        self._bound: BoundListener | None = None
+        self.dispatcher: WatchedDispatcher
+        self._connections: Connections
+        self._server: Server
 
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+    def bind(self) -> None:
+        """Take the address; nobody is served yet."""
+        self._bound = BoundListener(self.endpoint)
+        self.endpoint = self._bound.endpoint
+
+    async def serve(self, driver: QuorumDriver, cluster_id: str) -> None:
+        if self._bound is None:
+            self.bind()
+        node = ControllerNode(
+            config=BrokerConfig.embedded(),
+            node_id=driver.local_key.id,
+            cluster_id=cluster_id,
+            image=ClusterImage(),
+            controller=cast("Any", None),  # no API here asks for one
+            quorum=driver,
+            handlers=load_handlers(CONTROLLER_HANDLERS),
+        )
+        self.dispatcher = WatchedDispatcher(node)
+        self._connections = Connections(self.dispatcher, ConnectionLimits(), asyncio.get_running_loop())
+        self._server = Server(self._connections)
+        assert self._bound is not None
+        await self._server.listen([self._bound])
+        self._bound = None
+
+    async def cut(self) -> None:
+        """All connections break at once, and nobody is served."""
+        for server in self._server._servers:
+            server.close()
+        for connection in list(self._connections.active):
+            connection.abort()
 
     async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for writer in list(self._writers):
-            writer.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers[writer] = None
-        self.connections += 1
-        try:
-            while True:
-                length = int.from_bytes(await reader.readexactly(4), "big")
-                frame = await reader.readexactly(length)
-                header, position = parse_request_header(frame)
-                request, _ = decode(api_of(header.api_key).request_class, header.api_version, frame, position)
-                self.asked.append(type(request).__name__.removesuffix("Request"))
-                if self.is_silent:
-                    continue
-                answer = await self._answer(request)
-                writer.write(encode_response(answer, header.api_key, header.api_version, header.correlation_id))
-        except (asyncio.IncompleteReadError, ConnectionError, KafkaError):
-            pass
-        finally:
-            self._writers.pop(writer, None)
-            writer.close()
-
-    async def _answer(self, message: Message) -> Message:
-        if isinstance(message, ApiVersionsRequest):
-            return versions()
-        assert self.driver is not None
-        me = self.driver.local_key
-        answer = await self.driver.request(self._read(message, me))
-        match answer:
-            case ask.VoteAnswer():
-                return kafka_answers.write_vote_answer(answer)
-            case ask.BeginEpochAnswer():
-                return kafka_answers.write_begin_epoch_answer(answer)
-            case ask.EndEpochAnswer():
-                return kafka_answers.write_end_epoch_answer(answer)
-            case ask.FetchAnswer():
-                response = kafka_answers.write_fetch_answer(answer)
-                found = self.driver.endpoint_of(answer.leader_id)
-                if found is not None and answer.leader_id is not None:
-                    endpoint = FetchedEndpoint(node_id=answer.leader_id, host=found.host, port=found.port)
-                    response.node_endpoints = [endpoint]
-                return response
-            case ask.FetchSnapshotAnswer():
-                return kafka_answers.write_fetch_snapshot_answer(answer)
-            case ask.UpdateVoterAnswer():
-                return kafka_answers.write_update_voter_answer(answer)
-            case ask.VoterChangeAnswer():
-                return kafka_answers.write_add_voter_answer(answer)
-
-    def _read(self, message: Message, me: ReplicaKey) -> ask.PeerRequest | ask.AddVoter:
-        match message:
-            case VoteRequest():
-                return kafka_requests.read_vote(message, self.cluster_id, me)
-            case BeginQuorumEpochRequest():
-                return kafka_requests.read_begin_epoch(message, self.cluster_id, me)
-            case EndQuorumEpochRequest():
-                return kafka_requests.read_end_epoch(message, self.cluster_id)
-            case FetchRequest():
-                return kafka_requests.read_fetch(message, self.cluster_id)
-            case FetchSnapshotRequest():
-                return kafka_requests.read_fetch_snapshot(message, self.cluster_id)
-            case UpdateRaftVoterRequest():
-                return kafka_requests.read_update_voter(message, self.cluster_id)
-            case AddRaftVoterRequest():
-                return kafka_requests.read_add_voter(message, self.cluster_id)
-            case _:
-                raise AssertionError(message)
-
-
-def versions() -> ApiVersionsResponse:
-    keys = [
-        ApiVersion(api_key=key, min_version=api_of(key).versions[0], max_version=api_of(key).versions[-1])
-        for key in SERVED
-    ]
-    feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
-    return ApiVersionsResponse(api_keys=keys, supported_features=[feature])
+        await self._server.stop()

@@ -1,17 +1,25 @@
-"""A replica of a quorum with a listener on a real socket: it can be killed, and started again on what it left."""
+"""A replica of a quorum with a listener on a real socket and files on a real disk.
+
+It can be killed, and started again on what it left.
+"""
 
 import asyncio
+import shutil
+from pathlib import Path
 from random import Random
 from uuid import UUID
 
 from tests.unit.node.quorum.listener import Listener
-from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots
+from tests.unit.node.quorum.memory import Remembered
+from tests.unit.node.quorum.stores import Store
 
 from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
+from penstock.log.config import LogConfig
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
-from penstock.protocol.errors import KafkaError
+from penstock.node.quorum.state_file import StateFile
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
 
@@ -24,22 +32,29 @@ SETTINGS = RaftSettings(
     fetch_max_wait_ms=100,
     fetch_snapshot_max_bytes=1000,
 )
+SMALL = LogConfig(segment_bytes=2000, retention_ms=-1, cleanup_policy=frozenset())
 
 
 class Replica:
-    def __init__(self, node_id: int, *, has_directory: bool = False) -> None:
-        self.key = ReplicaKey(node_id, UUID(int=node_id if has_directory else 0))
-        self.listener = Listener(CLUSTER_ID)
-        self.log = HeldLog()
-        self.snapshots = WrittenSnapshots()
-        self.state = MemoryState()
+    """Its listener has a port from the beginning; `start` makes a process of it, `kill` and `stop` end that."""
+
+    def __init__(self, node_id: int, directory: Path, *, has_directory_id: bool = False) -> None:
+        self.key = ReplicaKey(node_id, UUID(int=node_id if has_directory_id else 0))
+        self.directory = directory / str(node_id)
+        self.listener = Listener()
+        self.listener.bind()
         self.application = Remembered()
         self.lives = 0
+        self.store: Store
         self.driver: QuorumDriver
 
     @property
+    def address(self) -> Address:
+        return Address(self.listener.endpoint.host, self.listener.endpoint.port)
+
+    @property
     def voter(self) -> Voter:
-        return Voter(self.key, (Endpoint("CONTROLLER", "127.0.0.1", self.listener.port),))
+        return Voter(self.key, (Endpoint("CONTROLLER", self.address.host, self.address.port),))
 
     @property
     def leads(self) -> bool:
@@ -54,46 +69,53 @@ class Replica:
         """Wait until its application was told that this node leads."""
         await self.application.until(lambda: self.application.leaders[-1][0] == node_id)
 
-    async def start(self, configured: Quorum, bootstrap: tuple[Address, ...] = ()) -> None:
-        """A new process; `listener` is open."""
+    async def start(self, configured: Quorum, *bootstrap: Address) -> None:
+        """A new process."""
         self.lives += 1
-        self.log = HeldLog(self.log.disk)
         self.application = Remembered()
-        peers = Peers(
-            settings=ClientSettings(
-                request_timeout_ms=SETTINGS.request_timeout_ms,
-                socket_connection_setup_timeout_ms=SETTINGS.request_timeout_ms,
-                retry_backoff_ms=50,
-                retry_backoff_max_ms=500,
-            ),
-            cluster_id=CLUSTER_ID,
-            listeners=self.voter.endpoints,
-            bootstrap=bootstrap,
+        self.store = Store(str(self.directory), SMALL)
+        settings = ClientSettings(
+            request_timeout_ms=SETTINGS.request_timeout_ms,
+            socket_connection_setup_timeout_ms=SETTINGS.request_timeout_ms,
+            retry_backoff_ms=50,
+            retry_backoff_max_ms=500,
         )
         self.driver = QuorumDriver(
             local=self.voter,
             configured=configured,
             settings=SETTINGS,
-            log=self.log,
-            snapshots=self.snapshots,
-            state=self.state,
-            peers=peers,
+            log=self.store.log,
+            snapshots=self.store.snapshots,
+            state=StateFile(self.store.disk, self.store.directory),
+            peers=Peers(settings=settings, cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap),
             application=self.application,
             random=Random(self.key.id * 100 + self.lives),
             now_ms=lambda: 1_700_000_000_000,
         )
-        self.listener.driver = self.driver
         await self.driver.start()
+        await self.listener.serve(self.driver, CLUSTER_ID)
 
     async def kill(self) -> None:
-        """It stops in the middle of what it does, as far as one process can play that for another."""
-        await self.listener.close()
-        self.driver._fail(KafkaError(-1, "killed"))  # type: ignore[arg-type]
+        """It ends in the middle of what it does, as far as one process can play that for another."""
+        await self.listener.cut()
+        self.driver._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "killed"))
         await self.driver.stop()
+        self.store.partition.abandon()
 
     async def stop(self) -> None:
         await self.driver.stop()
         await self.listener.close()
+        self.store.partition.close()
+
+    async def write_snapshot(self) -> int:
+        """Of all that it has applied; its size."""
+        end_offset = self.driver.applied_offset
+        chunks = self.application.snapshot(self.driver.quorum_at(end_offset))
+        snapshot = await self.driver.snapshot(chunks, end_offset)
+        return self.store.snapshots.size(snapshot) or 0
+
+    def lose_disk(self) -> None:
+        shutil.rmtree(self.directory)
 
 
 class Replicas:

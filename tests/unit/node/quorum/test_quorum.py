@@ -1,23 +1,22 @@
-"""Several drivers that talk to each other over real sockets."""
+"""Several drivers that talk to each other over real sockets, with their logs on a real disk."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from tests.unit.node.quorum.memory import HeldLog, MemoryState, WrittenSnapshots, batch_of
+from tests.unit.node.quorum.memory import batch_of
 from tests.unit.node.quorum.replica import Replica, Replicas
 
-from penstock.client.address import Address
+from penstock.protocol.api import ApiKey
 from penstock.raft import requests as ask
 from penstock.raft.voters import Quorum
 
 
 @pytest.fixture
-async def three() -> AsyncIterator[Replicas]:
+async def three(tmp_path: Path) -> AsyncIterator[Replicas]:
     """Three voters that the configuration names."""
-    replicas = Replicas([Replica(node_id) for node_id in (1, 2, 3)])
-    for replica in replicas.all:
-        await replica.listener.open()
+    replicas = Replicas([Replica(node_id, tmp_path) for node_id in (1, 2, 3)])
     for replica in replicas.all:
         await replica.start(static(replicas))
     yield replicas
@@ -48,7 +47,6 @@ async def test_another_takes_over_when_the_leader_dies(three: Replicas) -> None:
     second = await three.leader()
     assert second is not first
     await three.all_have(b"before", b"after")
-    await first.listener.open()
     await first.start(static(three))
     await three.all_have(b"before", b"after")
     await three.write(batch_of(b"with all"))
@@ -64,7 +62,7 @@ async def test_a_leader_that_stops_hands_over_at_once(three: Replicas) -> None:
     await three.write(batch_of(b"after"))
     await three.all_have(b"before", b"after")
     assert second.driver.epoch == epoch + 1, "one election was enough"
-    assert any("EndQuorumEpoch" in replica.listener.asked for replica in three.running)
+    assert any(ApiKey.END_QUORUM_EPOCH in replica.listener.dispatcher.asked for replica in three.running)
 
 
 async def test_all_are_killed_and_nothing_acknowledged_is_lost(three: Replicas) -> None:
@@ -73,33 +71,46 @@ async def test_all_are_killed_and_nothing_acknowledged_is_lost(three: Replicas) 
     for replica in three.all:
         await replica.kill()
     for replica in three.all:
-        await replica.listener.open()
         await replica.start(static(three))
     await three.write(batch_of(b"last"))
     await three.all_have(*(b"%d" % number for number in range(10)), b"last")
+
+
+async def test_all_start_again_from_snapshots_and_logs(three: Replicas) -> None:
+    values = [b"%d" % number * 20 for number in range(50)]
+    await three.write(batch_of(*values))
+    await three.all_have(*values)
+    for replica in three.all:
+        await replica.write_snapshot()
+        assert replica.driver.log_start_offset == replica.driver.applied_offset
+    await three.write(batch_of(b"after"))
+    await three.all_have(b"after")
+    for replica in three.all:
+        await replica.stop()
+    for replica in three.all:
+        await replica.start(static(three))
+    await three.write(batch_of(b"last"))
+    await three.all_have(*values, b"after", b"last")
+    assert [len(replica.application.loaded) for replica in three.all] == [1, 1, 1]
 
 
 async def test_an_empty_replica_catches_up_by_a_snapshot_in_pieces(three: Replicas) -> None:
     leader = await three.leader()
     empty = next(replica for replica in three.all if replica is not leader)
     await empty.kill()
-    empty.log, empty.snapshots, empty.state = HeldLog(), WrittenSnapshots(), MemoryState()
-    values = [b"%d" % number * 50 for number in range(100)]
+    empty.lose_disk()
+    values = tuple(b"%d" % number * 50 for number in range(100))
     for value in values:
         await three.write(batch_of(value))
     for replica in three.running:
-        await replica.has(tuple(values))
-        end_offset = replica.driver.applied_offset
-        chunks = replica.application.snapshot(replica.driver.quorum_at(end_offset))
-        snapshot = await replica.driver.snapshot(chunks, end_offset)
-        assert (replica.snapshots.size(snapshot) or 0) > 5000
-    asked = [len(replica.listener.asked) for replica in three.all]
-    await empty.listener.open()
+        await replica.has(values)
+        assert await replica.write_snapshot() > 5000
+        replica.listener.dispatcher.asked.clear()
     await empty.start(static(three))
     await three.all_have(*values)
     assert empty.application.loaded
-    pieces = [a for replica, n in zip(three.all, asked, strict=True) for a in replica.listener.asked[n:]]
-    assert pieces.count("FetchSnapshot") > 5
+    asked = [key for replica in three.all for key in replica.listener.dispatcher.asked]
+    assert asked.count(ApiKey.FETCH_SNAPSHOT) > 5
     await three.write(batch_of(b"after"))
     await three.all_have(*values, b"after")
 
@@ -107,33 +118,29 @@ async def test_an_empty_replica_catches_up_by_a_snapshot_in_pieces(three: Replic
 async def test_a_peer_that_accepts_and_never_answers_stops_nobody(three: Replicas) -> None:
     leader = await three.leader()
     mute = next(replica for replica in three.all if replica is not leader)
-    mute.listener.is_silent = True
+    mute.listener.dispatcher.is_silent = True
+    await three.write(batch_of(b"without it"))
+    mute.listener.dispatcher.is_silent = False
     await leader.kill()
-    mute.listener.is_silent = False
-    await three.write(batch_of(b"a"))
-    await three.all_have(b"a")
+    await three.write(batch_of(b"with it"))
+    await three.all_have(b"without it", b"with it")
 
 
-async def test_an_observer_finds_the_leader_by_any_server_and_becomes_a_voter() -> None:
-    first, second = Replica(1, has_directory=True), Replica(2, has_directory=True)
+async def test_an_observer_finds_the_leader_by_any_server_and_becomes_a_voter(tmp_path: Path) -> None:
+    first, second = (Replica(node_id, tmp_path, has_directory_id=True) for node_id in (1, 2))
     replicas = Replicas([first, second])
-    for replica in replicas.all:
-        await replica.listener.open()
     await first.start(Quorum.of([first.voter]))
-    nobody = Quorum((), 1)
-    elsewhere = Address("127.0.0.1", second.listener.port)
-    await second.start(nobody, bootstrap=(elsewhere, Address("127.0.0.1", first.listener.port)))
+    await second.start(Quorum(), second.address, first.address)
     await replicas.write(batch_of(b"a"))
     await replicas.all_have(b"a")
     assert second.driver.role_name == "Observer"
-    request = ask.AddVoter(second.key, second.voter.endpoints)
     answer = None
     while answer != ask.VoterChangeAnswer(ask.NO_ERROR):
         await asyncio.sleep(0)
-        answer = await first.driver.request(request)
-    assert second.driver.quorum.ids == [1, 2]
-    assert second.driver.role_name == "Follower"
+        answer = await first.driver.request(ask.AddVoter(second.key, second.voter.endpoints))
     await replicas.write(batch_of(b"b"))
     await replicas.all_have(b"a", b"b")
+    assert second.driver.quorum.ids == [1, 2]
+    assert second.driver.role_name == "Follower"
     await second.stop()
     await first.stop()
