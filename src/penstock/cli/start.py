@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,25 +73,40 @@ async def _run(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
+    starting = asyncio.create_task(start_node(config))
+    await _first_of(starting, stop)
+    if not starting.done():  # it may wait for a controller
+        starting.cancel()
+        await asyncio.wait([starting])
+        return
     try:
-        node = await start_node(config)
+        node = starting.result()
     except StartError as error:
         raise click.ClickException(str(error)) from None
     keep_for_good()
     _announce(config, node)
-    await stop.wait()
+    await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
     click.echo("stopping")
     await node.stop()
+    if node.failed.done():
+        raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     click.echo("stopped")
+
+
+async def _first_of(future: "asyncio.Future[Any]", stop: asyncio.Event) -> None:
+    """Wait until that is done, or a signal asks to stop."""
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([future, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
 
 
 def _announce(config: BrokerConfig, node: "RunningNode") -> None:
     listeners = ", ".join(f"{endpoint.listener}://{endpoint.host}:{endpoint.port}" for endpoint in node.endpoints)
     directories = ", ".join(str(Path(directory).absolute()) for directory in node.log_dirs)
     click.echo(
-        f"Penstock {__version__}, node {config.node_id} of cluster {node.broker.cluster_id}\n"
+        f"Penstock {__version__}, node {config.node_id} of cluster {node.cluster_id}\n"
         f"  listens on  {listeners}\n"
         f"  data in     {directories}\n"
         f"  to stop     Ctrl-C, or kill {os.getpid()}"

@@ -145,6 +145,10 @@ class Connection(asyncio.Protocol):
             raise self._failed()
         self._served = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
 
+    def abort(self, why: str) -> None:
+        """End the connection at once; whoever still waits is told why."""
+        self._fail(ConnectionFailedError(f"{self.address}: {why}"))
+
     async def close(self) -> None:
         """End the connection; whoever still waits is told."""
         self._fail(ConnectionFailedError(f"the connection to {self.address} was closed"))

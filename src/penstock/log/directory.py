@@ -14,7 +14,7 @@ from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import LogConfig
 from penstock.log.directory_errors import DamagedDirectoryError, ForeignDirectoryError, UnwritableDirectoryError
 from penstock.log.disk import Disk
-from penstock.log.log_directory import LogDirectory
+from penstock.log.log_directory import UNKNOWN_EPOCH, LogDirectory
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.names import (
     DELETED_DIRECTORY_SUFFIX,
@@ -88,6 +88,12 @@ class LogDirectories:
     def was_clean(self) -> bool:
         """Whether all directories were closed cleanly the last time."""
         return all(directory.is_clean for directory in self._directories)
+
+    @property
+    def clean_broker_epoch(self) -> int:
+        """The epoch of the broker that closed all directories cleanly the last time; -1 if there was none."""
+        epochs = {directory.clean_broker_epoch for directory in self._directories}
+        return epochs.pop() if len(epochs) == 1 else UNKNOWN_EPOCH
 
     def _identify(self, cluster_id: str | None) -> str:
         """Compare or write `meta.properties`; returns the cluster's id."""

@@ -7,11 +7,16 @@ from penstock.log.directory_errors import LockedDirectoryError, UnwritableDirect
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.names import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, RECOVERY_POINTS
 
+UNKNOWN_EPOCH = -1
+
 
 class LogDirectory:
-    """A directory that this process holds the lock of. Raises LogDirectoryError when that cannot be had."""
+    """A directory that this process holds the lock of. Raises LogDirectoryError when that cannot be had.
 
-    __slots__ = ("_disk", "_lock", "_written", "is_clean", "path")
+    `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if that is not known (KIP-966).
+    """
+
+    __slots__ = ("_disk", "_lock", "_written", "clean_broker_epoch", "is_clean", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -26,6 +31,13 @@ class LogDirectory:
             raise LockedDirectoryError(path)
         self._lock: OpenFile = lock
         self.is_clean = disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        self.clean_broker_epoch = self._clean_broker_epoch() if self.is_clean else UNKNOWN_EPOCH
+
+    def _clean_broker_epoch(self) -> int:
+        try:
+            return int(json.loads(self._disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN}") or b"")["brokerEpoch"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return UNKNOWN_EPOCH
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         """Up to where each partition was flushed; empty if that is not known, which costs a longer recovery."""

@@ -6,14 +6,14 @@ contains, and that record's leader epoch.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from penstock.metadata.control_records import snapshot_footer_batch, snapshot_header_batch
 from penstock.metadata.record_frames import decode_record, encode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.batch import HEADER_SIZE, read_header
-from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.control import ControlType, control_batch, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 
@@ -33,12 +33,23 @@ def parse_snapshot_name(name: str) -> tuple[int, int] | None:
 
 
 def encode_snapshot(
-    records: Iterable[MetadataRecord], *, leader_epoch: int, last_timestamp_ms: int, now_ms: int
+    records: Iterable[MetadataRecord],
+    *,
+    leader_epoch: int,
+    last_timestamp_ms: int,
+    now_ms: int,
+    header: Sequence[Record] | None = None,
 ) -> Iterator[bytes]:
-    """The file, batch by batch, so that a large one need not be in memory as a whole."""
-    offset = 0
-    yield bytes(snapshot_header_batch(offset, leader_epoch, last_timestamp_ms, now_ms))
-    offset += 1
+    """The file, batch by batch, so that a large one need not be in memory as a whole.
+
+    `header` are the control records that it begins with, where they say more than the timestamp: who the voters are.
+    """
+    if header is None:
+        yield bytes(snapshot_header_batch(0, leader_epoch, last_timestamp_ms, now_ms))
+        offset = 1
+    else:
+        yield bytes(control_batch(header, base_offset=0, epoch=leader_epoch))
+        offset = len(header)
     rest = iter(records)
     while batch := [Record(timestamp_ms=now_ms, value=encode_record(r)) for r in islice(rest, RECORDS_PER_BATCH)]:
         yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=leader_epoch))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.image import Endpoint as AdvertisedEndpoint
 from penstock.node.server import Endpoint
 
@@ -18,7 +18,7 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 """Kafka's numbers."""
 
 
-def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> list[AdvertisedEndpoint]:
+def advertised_endpoints(advertised: Sequence[Listener], bound: Sequence[Endpoint]) -> list[AdvertisedEndpoint]:
     """The endpoints to register, one per advertised listener."""
     ports = {endpoint.listener: endpoint.port for endpoint in bound}
     return [
@@ -28,5 +28,5 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> lis
             listener.port or ports[listener.name],
             SECURITY_PROTOCOLS[listener.security_protocol],
         )
-        for listener in config.advertised_listeners
+        for listener in advertised
     ]

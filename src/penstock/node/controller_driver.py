@@ -1,8 +1,15 @@
 """The controller at work: one queue of commands, decided one after the other, answered when committed.
 
+| what happens                                   | what the driver does                                              |
+| ---------------------------------------------- | ----------------------------------------------------------------- |
+| this node leads the quorum in a new epoch      | it is active: a `Controller` begins with what is committed         |
+| somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is answered NOT_CONTROLLER  |
+| a command comes                                | decided at once if active, else answered NOT_CONTROLLER            |
+| the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
+
 A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
-once, so several decisions wait for the same sync. When records are committed, the node's image gets them, then its
-listeners, then the reply goes out: whoever is told that a topic exists can use it.
+once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
+listeners, then the reply goes out: whoever is told that a topic exists can use it on this node.
 
 A decision that raises is our own fault: that command is answered with UNKNOWN_SERVER_ERROR, the fault is logged once,
 and the queue goes on.
@@ -11,15 +18,16 @@ and the queue goes on.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.controller.controller import DECISIONS, Controller
-from penstock.controller.decision import Chance, ControllerSettings
+from penstock.controller.decision import Chance, ControllerSettings, Decision
 from penstock.controller.refusals import refusal
-from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
+from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import FeatureLevelRecord
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
@@ -28,10 +36,10 @@ MAX_QUEUED_COMMANDS = 10_000
 COMMANDS_PER_TURN = 32
 """After so many decisions the event loop gets to do something else."""
 
-METADATA_VERSION = 25
-"""The level of the feature metadata.version that a new cluster starts with: that of Kafka 4.0 (4.0-IV3)."""
+RETRY_MS = 1_000
+"""When the controller tries again what it could not carry out by itself."""
 
-Listener = Callable[[Sequence[MetadataRecord]], None]
+NOT_ACTIVE = "this node is not the active controller"
 
 logger = logging.getLogger(__name__)
 
@@ -64,51 +72,50 @@ class _Queued:
 
 
 class ControllerDriver:
-    """Runs the controller of this node over its metadata log. `image` is what is committed."""
+    """Runs the controller of this node over its metadata log, whenever this node leads the quorum."""
 
     def __init__(
         self,
         log: MetadataLog,
-        image: ClusterImage,
         settings: ControllerSettings,
         chance: Chance,
         *,
         node_id: int,
         now_ms: Callable[[], int],
     ) -> None:
-        self.image = image
         self.statistics = QueueStatistics()
         self._log = log
-        self._log.on_committed = self._committed
+        self._log.add_leader_listener(self._leader_changed)
         self._settings = settings
         self._chance = chance
         self._node_id = node_id
         self._now_ms = now_ms
         self._controller: Controller | None = None
+        self._epoch = -1
         self._queue: deque[_Queued] = deque()
         self._working = False
-        self._listeners: list[Listener] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
 
-    def add_listener(self, listener: Listener) -> None:
-        """From now on `listener` gets all committed records, after the image got them."""
-        self._listeners.append(listener)
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed."""
+        return self._log.image
 
-    async def start(self) -> None:
-        """Applies what is in the log, takes the lead, and gives an empty cluster its features."""
-        self._log.replay()
-        epoch = await self._log.lead()
-        self.image.elected(self._node_id, epoch)
-        self._controller = Controller(
-            self.image.copy(), self._settings, self._chance, next_offset=self._log.next_offset
-        )
-        if not self.image.features:
-            await self._carry_out([FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION)])
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._controller is not None
 
-    async def stop(self) -> None:
-        """Refuses what comes from now on, and waits for what was decided."""
-        self._controller = None
-        self.image.elected(NOBODY, self.image.controller_epoch)
-        await self._log.close()
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this node decides, or did so last; -1 if it never did."""
+        return self._epoch
+
+    @property
+    def queued(self) -> int:
+        """How many commands wait to be decided."""
+        return len(self._queue)
 
     def submit(self, command: Message) -> asyncio.Future[Any]:
         """Queues a command, which is a request message; the future's result is the response message of its API.
@@ -128,11 +135,45 @@ class ControllerDriver:
             loop.call_soon(self._work)
         return reply
 
-    async def _carry_out(self, records: Sequence[MetadataRecord]) -> None:
-        assert self._controller is not None
-        committed = self._log.append(records)
-        self._controller.apply(records)
-        await committed
+    async def stop(self) -> None:
+        """Decides nothing any more; what was decided is answered when the quorum has it, or is stopped."""
+        self._deactivate()
+
+    # -- who is active ------------------------------------------------------------------------------------------------
+
+    def _leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        if leader_id == self._node_id:
+            self._activate(epoch)
+        else:
+            self._deactivate()
+
+    def _activate(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._controller = Controller(
+            self.image.copy(), self._settings, self._chance, next_offset=self._log.next_offset
+        )
+        logger.info("node %d is the active controller, epoch %d", self._node_id, epoch)
+        if not self.image.features:
+            self._begin_cluster(self._controller)
+        self._set_timer()
+
+    def _begin_cluster(self, controller: Controller) -> None:
+        """An empty cluster gets its features."""
+        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION)
+        try:
+            self._carry_out(controller, Decision([level], None)).add_done_callback(_look_at)
+        except KafkaError as error:
+            logger.warning("a new cluster could not get its features: %s", error)
+
+    def _deactivate(self) -> None:
+        if self._controller is not None:
+            logger.info("node %d is not the active controller any more, epoch %d", self._node_id, self._epoch)
+        self._controller = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -144,15 +185,17 @@ class ControllerDriver:
         self._working = bool(self._queue)
         if self._working:
             loop.call_soon(self._work)
+        self._set_timer()
 
     def _decide(self, queued: _Queued) -> None:
         command = queued.command
         try:
-            if self._controller is None:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-            decision = self._controller.decide(command, self._now_ms())
-            committed = self._log.append(decision.records)
-            self._controller.apply(decision.records)
+            controller = self._controller
+            if controller is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+            controller.state.next_offset = self._log.next_offset
+            decision = controller.decide(command, self._now_ms())
+            committed = self._carry_out(controller, decision)
         except KafkaError as error:
             _answer(queued, refusal(command, error))
         except Exception:
@@ -163,30 +206,69 @@ class ControllerDriver:
             logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
             committed.add_done_callback(lambda done: self._answer_when_committed(queued, decision.reply, done))
 
-    def _answer_when_committed(self, queued: _Queued, reply: object, committed: asyncio.Future[None]) -> None:
-        error = committed.exception()
+    def _carry_out(self, controller: Controller, decision: Decision[Any]) -> asyncio.Future[int]:
+        """Appends what was decided and takes it into the controller's state. Raises KafkaError."""
+        committed = self._log.append(decision.records, self._epoch)
+        controller.apply(decision.records)
+        return committed
+
+    def _answer_when_committed(self, queued: _Queued, reply: object, committed: asyncio.Future[int]) -> None:
+        if committed.cancelled():
+            error: BaseException | None = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+        else:
+            error = committed.exception()
         if error is None:
             _answer(queued, reply)
         else:
             assert isinstance(error, KafkaError)
             _answer(queued, refusal(queued.command, error))
 
-    def _committed(self, records: Sequence[MetadataRecord], last_offset: int) -> None:
-        for record in records:
-            self.image.apply(record)
-        self.image.applied_to(last_offset)
-        for listener in self._listeners:
-            try:
-                listener(records)
-            except Exception:
-                logger.exception("%r failed on committed metadata up to offset %d", listener, last_offset)
-        if self._controller is not None:
-            self._log.snapshot_if_due(self.image)
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _set_timer(self, not_before_ms: int = 0) -> None:
+        """Wake in time for the controller's deadline. One that was put off is found out when the old one comes."""
+        deadline_ms = None if self._controller is None else self._controller.next_deadline_ms
+        if deadline_ms is None:
+            return
+        deadline_ms = max(deadline_ms, not_before_ms)
+        if self._timer is not None and self._timer_ms <= deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        wait_ms = max(deadline_ms - self._now_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        controller = self._controller
+        if controller is None:
+            return
+        try:
+            controller.state.next_offset = self._log.next_offset
+            decision = controller.tick(self._now_ms())
+            if decision is not None:
+                self._carry_out(controller, decision).add_done_callback(_look_at)
+        except KafkaError as error:
+            logger.warning("the controller could not carry out what was due: %s", error)
+            self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
+        except Exception:
+            self.statistics.failures += 1
+            logger.exception("the controller could not decide on what was due")
+            self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
+        else:
+            self._set_timer()
 
 
 def _answer(queued: _Queued, reply: object) -> None:
     if not queued.reply.done():  # who asked may have gone meanwhile
         queued.reply.set_result(reply)
+
+
+def _look_at(committed: asyncio.Future[int]) -> None:
+    """Nobody waits for what the controller decided by itself: it decides again if it is lost."""
+    if not committed.cancelled():
+        committed.exception()
 
 
 def _microseconds(seconds: float) -> int:

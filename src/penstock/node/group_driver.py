@@ -77,6 +77,11 @@ class GroupDriver:
         if removed:
             self._forget_topics()
 
+    def on_new_image(self) -> None:
+        """The metadata were replaced as a whole."""
+        self._follow()
+        self._forget_topics()
+
     async def stop(self) -> None:
         """Send away who waits, and stop."""
         self._is_stopped = True

@@ -1,261 +1,231 @@
-"""The metadata log `__cluster_metadata-0`: what was decided, in order, durable before anybody acts on it.
+"""The metadata log as this node sees it: the image of all that is committed, and who is told of each change.
 
-Contract, which holds as well once several nodes agree on the log:
+What is replicated by the quorum is bytes; here they become metadata records. A committed batch is applied to `image`,
+then listeners hear of its records, then whoever appended them is told. A snapshot, at the start or because this node
+was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
-* `replay` hands all that is committed to `on_committed`: the newest snapshot, then the records after it;
-* `lead` begins a new leader epoch with a control record;
-* `append` writes the records as one batch and returns a future; when they are committed, `on_committed` gets them
-  first, then the future is done. Futures complete in the order of the appends. An append of no records completes when
-  all that was appended before it is committed.
-
-Here the quorum is this node alone, so a record is committed when it is on the disk. The sync runs in a thread; whatever
-is appended meanwhile shares the next one. After a failed sync nobody knows what the disk holds, and records that
-cannot be applied leave the image behind the log: either way the log takes nothing more until the node starts again.
+Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
+was committed at all. So a start never reads the whole past, and the log need not be kept for ever (KIP-630).
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
-from penstock.log.disk import Disk
-from penstock.metadata.control_records import leader_change_batch
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.snapshot import metadata_records
-from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
-from penstock.node.quorum.state_file import StateFile
-from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, metadata_records, snapshot_name
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
-from penstock.raft.effects import ElectionState
-from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.raft.control import batches_in, snapshot_header_records
+from penstock.raft.ports import SnapshotId
+from penstock.raft.voters import Quorum
 
 TOPIC = "__cluster_metadata"
-READ_BYTES = 1 << 20
+METADATA_TOPIC_ID = UUID(int=1)
+"""The id that the metadata log has in every cluster."""
 
 logger = logging.getLogger(__name__)
 
-OnCommitted = Callable[[Sequence[MetadataRecord], int], None]
-"""Gets the records of a batch and the offset of the last of them."""
+OnRecords = Callable[[Sequence[MetadataRecord]], None]
+"""Gets records that were committed and applied."""
+
+OnReplaced = Callable[[], None]
+"""Is called when the image was replaced as a whole."""
+
+OnLeader = Callable[[int | None, int], None]
+"""Gets who leads the quorum, None if nobody is known to, and the epoch."""
 
 
-class BatchSlice(Protocol):
-    """Bytes that begin with a batch."""
+@dataclass(frozen=True, slots=True)
+class SnapshotLimits:
+    """When a snapshot is due, with Kafka's defaults; an interval of 0 is none."""
 
-    def read(self) -> bytes:
-        """Reads them."""
+    max_bytes_between: int = 20 * 1024 * 1024
+    max_interval_ms: int = 3_600_000
 
 
-class BatchLog(Protocol):
-    """What the metadata log needs of a partition's log."""
-
-    directory: str
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset."""
+class ReplicatedLog(Protocol):
+    """What the metadata log needs of this node's part in the quorum (`QuorumDriver`)."""
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
 
-    def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
-        """Writes batches as they are."""
+    def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
+        """Appends a batch; the future is done when it is committed and applied."""
 
-    def read(self, offset: int, max_bytes: int) -> BatchSlice:
-        """Reads from the batch that holds `offset` on; the first batch is whole."""
+    def barrier(self, epoch: int) -> asyncio.Future[int]:
+        """Appends nothing; the future is done when all that was appended before is committed and applied."""
 
-    def flush(self) -> None:
-        """Brings everything to the disk."""
+    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
+        """Writes a snapshot of all before `end_offset`, and lets go of the log before it."""
 
-    def advance_log_start(self, offset: int) -> None:
-        """What is before `offset` is no longer needed."""
+    def quorum_at(self, end_offset: int) -> Quorum:
+        """The voters that a snapshot up to `end_offset` must name."""
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Deletes segments that are no longer needed."""
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
+        """What a snapshot up to `end_offset` is called."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Append:
-    """Records that wait until all before `end_offset` is committed."""
-
-    records: Sequence[MetadataRecord]
-    end_offset: int
-    done: asyncio.Future[None]
+class _Listener:
+    on_records: OnRecords
+    on_replaced: OnReplaced
 
 
 class MetadataLog:
-    """The metadata log of a quorum of one."""
+    """The committed metadata of this node: what the quorum replicates, as an `Application` of its driver.
+
+    `quorum` is set before the driver starts. Leader listeners hear of this node only after everything that was
+    committed under earlier leaders was applied.
+    """
 
     def __init__(
         self,
-        log: BatchLog,
-        disk: Disk,
-        node_id: int,
+        image: ClusterImage,
         now_ms: Callable[[], int],
-        limits: SnapshotLimits = SnapshotLimits(),  # noqa: B008  it never changes
+        limits: SnapshotLimits = SnapshotLimits(),
     ) -> None:
-        self._log = log
-        self._snapshots = MetadataSnapshots(disk, log.directory, limits, now_ms())
-        self._disk = disk
-        self._node_id = node_id
+        self.image = image
+        self.quorum: ReplicatedLog
         self._now_ms = now_ms
-        self._waiting: deque[_Append] = deque()
-        self._sync: asyncio.Future[None] | None = None
-        self._synced_offset = -1
-        self._failure: KafkaError | None = None
-        self.on_committed: OnCommitted = _nobody_listens
-        self.leader_epoch = 0
+        self._limits = limits
+        self._listeners: list[_Listener] = []
+        self._leader_listeners: list[OnLeader] = []
+        self._own: dict[tuple[int, int], Sequence[MetadataRecord]] = {}
+        self._bytes_since_snapshot = 0
+        self._last_snapshot_ms = now_ms()
+        self._writing: asyncio.Task[SnapshotId] | None = None
+
+    # -- who listens --------------------------------------------------------------------------------------------------
+
+    def add_listener(self, on_records: OnRecords, on_replaced: OnReplaced) -> None:
+        """From now on these are called with what was committed, after the image got it."""
+        self._listeners.append(_Listener(on_records, on_replaced))
+
+    def add_leader_listener(self, on_leader: OnLeader) -> None:
+        """From now on `on_leader` is called when another node leads the quorum, or nobody is known to."""
+        self._leader_listeners.append(on_leader)
+
+    # -- appending ----------------------------------------------------------------------------------------------------
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record gets."""
-        return self._log.log_end_offset
+        """The offset that the next record gets, if this node leads."""
+        return self.quorum.log_end_offset
 
-    def replay(self) -> None:
-        """Hands the newest snapshot and all records after it to `on_committed`. DecodeError if one makes no sense."""
-        offset = self._log.log_start_offset
-        snapshot = self._snapshots.load()
-        if snapshot is not None:
-            self.leader_epoch, offset = snapshot.leader_epoch, snapshot.end_offset
-            if self.next_offset < offset:
-                raise DecodeError(f"{TOPIC}-0 ends at offset {self.next_offset}, its snapshot goes up to {offset}")
-            self.on_committed(snapshot.records, snapshot.end_offset - 1)
-        for header, records in self._batches(offset):
-            self._snapshots.note(header.size_in_bytes)
-            self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
-            self.on_committed(records, header.last_offset)
+    def append(self, records: Sequence[MetadataRecord], epoch: int) -> asyncio.Future[int]:
+        """Appends records as one batch; the future is done when they are committed, applied, and told to listeners.
 
-    async def lead(self) -> int:
-        """Begins the next leader epoch and returns it when that is on the disk."""
-        file = StateFile(self._disk, self._log.directory)
-        self.leader_epoch = max(self.leader_epoch, file.read().epoch) + 1
-        file.write(ElectionState(self.leader_epoch, self._node_id), Quorum((Voter(ReplicaKey(self._node_id)),)))
-        batch = leader_change_batch(
-            self._node_id, [self._node_id], self.leader_epoch, base_offset=self.next_offset, now_ms=self._now_ms()
-        )
-        self._write(batch)
-        await self.append(())
-        return self.leader_epoch
-
-    def append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """Appends records as one batch; the future is done when they are committed.
-
-        Raises KafkaError KAFKA_STORAGE_ERROR if they could not be written; the future fails with it if the sync did.
+        With no records, it is done when all is that was appended before. Raises KafkaError NOT_CONTROLLER if this node
+        does not lead `epoch`; the future fails with it if the lead is lost meanwhile: then nobody knows.
         """
-        if self._failure is not None:
-            raise self._failure
-        if records:
-            now_ms = self._now_ms()
-            batch = [Record(timestamp_ms=now_ms, value=encode_record(record)) for record in records]
-            encoded = encode_batch(batch, partition_leader_epoch=self.leader_epoch, base_offset=self.next_offset)
-            self._write(encoded)
-            self._snapshots.note(len(encoded))
-        return self._wait(records)
-
-    def snapshot_if_due(self, image: ClusterImage) -> None:
-        """Begins to write a snapshot if one is due. `image` is what all committed records made."""
+        if not records:
+            return self.quorum.barrier(epoch)
         now_ms = self._now_ms()
-        if self._snapshots.is_due(now_ms):
-            end_offset = image.offset + 1
-            written = self._snapshots.write(
-                image.records(), end_offset=end_offset, leader_epoch=self.leader_epoch, now_ms=now_ms
-            )
-            written.add_done_callback(lambda done: self._trim(done, end_offset))
+        batch = encode_batch([Record(timestamp_ms=now_ms, value=encode_record(record)) for record in records])
+        key = (self.quorum.log_end_offset, epoch)
+        self._own[key] = records
+        try:
+            return self.quorum.append(batch, epoch)
+        except BaseException:
+            self._own.pop(key, None)
+            raise
+
+    # -- what the quorum tells ----------------------------------------------------------------------------------------
+
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
+        """Whole batches are committed: apply them. What cannot be applied raises, and the node cannot go on."""
+        for position, header in batches_in(batches):
+            records: Sequence[MetadataRecord] = ()
+            if not header.is_control:
+                own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
+                records = list(metadata_records(decode_batch(batches, position))) if own is None else own
+                for record in records:
+                    self.image.apply(record)
+            self.image.applied_to(header.last_offset)
+            self._bytes_since_snapshot += header.size_in_bytes
+            if records:
+                self._tell(records)
+        self._snapshot_if_due()
+
+    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
+        """A snapshot stands for all that was before its end: the image becomes what it says."""
+        image = ClusterImage(self.image.cluster_id)
+        image.elected(self.image.controller_id, self.image.controller_epoch)
+        try:
+            for record in decode_snapshot(content):
+                image.apply(record)
+        except DecodeError as error:
+            raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error
+        image.applied_to(snapshot.end_offset - 1)
+        self.image.become(image)
+        self._bytes_since_snapshot = 0
+        for listener in self._listeners:
+            try:
+                listener.on_replaced()
+            except Exception:
+                logger.exception("%r failed on the metadata up to offset %d", listener.on_replaced, self.image.offset)
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Somebody else leads, or nobody is known to."""
+        self._own.clear()
+        self.image.elected(NOBODY if leader_id is None else leader_id, epoch)
+        for on_leader in self._leader_listeners:
+            on_leader(leader_id, epoch)
+
+    def _tell(self, records: Sequence[MetadataRecord]) -> None:
+        for listener in self._listeners:
+            try:
+                listener.on_records(records)
+            except Exception:
+                logger.exception(
+                    "%r failed on committed metadata up to offset %d", listener.on_records, self.image.offset
+                )
+
+    # -- snapshots ----------------------------------------------------------------------------------------------------
+
+    def is_snapshot_due(self, now_ms: int) -> bool:
+        """Whether a snapshot should be written now."""
+        if self._writing is not None or not self._bytes_since_snapshot:
+            return False
+        interval_ms = self._limits.max_interval_ms
+        is_old = 0 < interval_ms <= now_ms - self._last_snapshot_ms
+        return is_old or self._bytes_since_snapshot >= self._limits.max_bytes_between
+
+    def _snapshot_if_due(self) -> None:
+        now_ms = self._now_ms()
+        if not self.is_snapshot_due(now_ms):
+            return
+        self._bytes_since_snapshot, self._last_snapshot_ms = 0, now_ms
+        end_offset = self.image.offset + 1
+        writing = self.quorum.snapshot(self._content(end_offset, now_ms), end_offset)
+        self._writing = asyncio.get_running_loop().create_task(writing)
+        self._writing.add_done_callback(self._written)
+
+    def _content(self, end_offset: int, now_ms: int) -> Iterator[bytes]:
+        """The snapshot as the image is now. The records are taken at once; their bytes may be made in a thread."""
+        return encode_snapshot(
+            list(self.image.records()),
+            leader_epoch=self.quorum.snapshot_id_at(end_offset).epoch,
+            last_timestamp_ms=now_ms,
+            now_ms=now_ms,
+            header=snapshot_header_records(self.quorum.quorum_at(end_offset), now_ms, now_ms),
+        )
+
+    def _written(self, writing: asyncio.Task[SnapshotId]) -> None:
+        """A snapshot that cannot be written is a warning: the log still holds everything."""
+        self._writing = None
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None:
+            logger.warning("no snapshot of %s-0 could be written: %s", TOPIC, error)
 
     async def close(self) -> None:
-        """Waits for what was appended."""
-        if self._waiting:
-            await asyncio.wait([self._waiting[-1].done])
-        await self._snapshots.close()
-
-    def _trim(self, written: asyncio.Future[None], end_offset: int) -> None:
-        """Lets go of what a snapshot has: whole segments before it are deleted."""
-        if not written.cancelled() and written.exception() is None:
-            self._log.advance_log_start(end_offset)
-            self._log.apply_retention(self._now_ms())
-
-    def _batches(self, offset: int) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
-        """The batches of metadata records from `offset` on; control batches are for the quorum alone."""
-        end_offset = self._log.log_end_offset
-        while offset < end_offset:
-            data = self._log.read(offset, READ_BYTES).read()
-            if not data:
-                raise DecodeError(f"{TOPIC}-0 ends at offset {offset}, before its end offset {end_offset}")
-            position = 0
-            while position + HEADER_SIZE <= len(data):
-                header = read_header(data, position)
-                if position + header.size_in_bytes > len(data):
-                    break
-                if not header.is_control:
-                    yield header, list(metadata_records(decode_batch(data, position)))
-                position += header.size_in_bytes
-                offset = header.last_offset + 1
-
-    def _write(self, batch: bytearray) -> None:
-        self._log.append_as_follower(memoryview(batch), now_ms=self._now_ms())
-
-    def _wait(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        if self.next_offset <= self._synced_offset:
-            done.set_result(None)
-            return done
-        self._waiting.append(_Append(records, self.next_offset, done))
-        if self._sync is None and len(self._waiting) == 1:
-            loop.call_soon(self._start_sync)  # not at once: what else is appended in this turn shares the sync
-        return done
-
-    def _start_sync(self) -> None:
-        loop = asyncio.get_running_loop()
-        end_offset = self.next_offset
-        self._sync = loop.run_in_executor(None, self._log.flush)
-        self._sync.add_done_callback(lambda sync: self._synced(sync, end_offset))
-
-    def _synced(self, sync: asyncio.Future[None], end_offset: int) -> None:
-        error = asyncio.CancelledError() if sync.cancelled() else sync.exception()
-        if error is not None:
-            self._fail(f"the metadata log could not be synced: {error}")
-            return
-        self._synced_offset = end_offset
-        while self._waiting and self._waiting[0].end_offset <= end_offset:
-            append = self._waiting[0]
-            if append.records:
-                try:
-                    self.on_committed(append.records, append.end_offset - 1)
-                except Exception as fault:
-                    self._fail(f"committed metadata could not be applied: {fault!r}", fault)
-                    return
-            self._waiting.popleft()
-            _complete(append.done)
-        self._sync = None
-        if self._waiting:
-            self._start_sync()
-
-    def _fail(self, why: str, fault: Exception | None = None) -> None:
-        """Takes nothing more; `fault` is our own, so the log gets its traceback."""
-        self._failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
-        logger.error(
-            "%s. This node refuses all changes of metadata from now on: make sure that the disk under %s has room and"
-            " works, then restart the node",
-            why,
-            self._log.directory,
-            exc_info=fault,
-        )
-        while self._waiting:
-            append = self._waiting.popleft()
-            if not append.done.done():
-                append.done.set_exception(self._failure)
-
-
-def _complete(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
-
-
-def _nobody_listens(records: Sequence[MetadataRecord], last_offset: int) -> None:
-    raise AssertionError("committed metadata records and nobody to apply them")
+        """Waits for a snapshot that is being written."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])

@@ -28,3 +28,11 @@ class ListenerView:
     def offline(self, partition: PartitionImage) -> list[int]:
         """The replicas whose brokers are not there."""
         return [replica for replica in partition.replicas if replica not in self._active]
+
+    def controller_id(self, image: ClusterImage, own_id: int) -> int:
+        """The broker to send to what only the controller can do, as each broker hands it on (KIP-590).
+
+        That is the active controller itself, if it is a broker that clients can reach, and else the broker that is
+        asked; nobody, if that one cannot be reached either.
+        """
+        return next((node for node in (image.controller_id, own_id) if node in self.reachable), NOBODY)

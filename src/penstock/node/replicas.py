@@ -105,6 +105,21 @@ class LocalReplicas:
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name, self._table.of_topic(record.resource_name))
 
+    def on_new_image(self) -> None:
+        """The image was replaced as a whole, by a snapshot: follow all that it says."""
+        for partition in list(self._table):
+            if not self._is_same(partition):
+                self._drop(partition)
+        for topic in self._image.topics.values():
+            for index in topic.partitions:
+                self._on_partition(topic.topic_id, index)
+        self.configure_all()
+
+    def _is_same(self, partition: Partition) -> bool:
+        """Whether the image still knows that partition of that topic."""
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        return topic is not None and partition.index in topic.partitions
+
     def configure_all(self) -> None:
         """Keys of the broker have changed: all logs obey them, where their topic has none of its own."""
         self._settings.forget()

@@ -5,6 +5,7 @@ Everything else that it needs of the outside world, timers, connections and thre
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
@@ -22,3 +23,10 @@ class Surroundings:
     disk: Disk = field(default_factory=Disk)
     now_ms: Callable[[], int] = wall_clock_ms
     bind: Callable[..., BoundListener] = BoundListener
+
+
+def steady_clock(now_ms: Callable[[], int]) -> Callable[[], int]:
+    """The wall clock as it is now, going on with the running event loop's time: it never jumps, nor goes back."""
+    loop = asyncio.get_running_loop()
+    began_ms = now_ms() - int(loop.time() * 1000)
+    return lambda: began_ms + int(loop.time() * 1000)

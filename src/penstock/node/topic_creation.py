@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.node.broker import Broker
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 DEFAULT = -1
+ONE_REPLICA = 1
 
 
 async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, ErrorCode]:
@@ -27,10 +27,8 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
     config = broker.config
     if name == CONSUMER_OFFSETS:
         return _internal(
-            broker.image,
             name,
             config.offsets_topic_num_partitions,
-            config.offsets_topic_replication_factor,
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -39,10 +37,8 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
         )
     if name == TRANSACTION_STATE:
         return _internal(
-            broker.image,
             name,
             config.transaction_state_log_num_partitions,
-            config.transaction_state_log_replication_factor,
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
@@ -51,17 +47,35 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
                 "unclean.leader.election.enable": "false",
             },
         )
-    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
+    replication_factor = ONE_REPLICA if len(broker.image.brokers) > 1 else DEFAULT
+    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=replication_factor)
 
 
-def _internal(
-    image: ClusterImage, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
-) -> CreatableTopic:
-    """An internal topic has at most as many replicas as there are brokers, or else a small cluster could not work."""
-    active = sum(1 for broker in image.brokers.values() if broker.active)
+def _internal(name: str, partitions: int, configs: dict[str, str]) -> CreatableTopic:
+    """An internal topic has one replica, as long as followers do not fetch: more could not be in sync."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=min(replication_factor, max(1, active)),
+        replication_factor=ONE_REPLICA,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+
+
+def replication_problem(broker: Broker, topic: CreatableTopic) -> KafkaError | None:
+    """Why a topic cannot be created as it is asked for, on this cluster and by now; None if nothing is wrong.
+
+    In a cluster of several brokers the controller would place several replicas, and nobody would fill all but one.
+    """
+    if len(broker.image.brokers) < 2:
+        return None
+    wanted = topic.replication_factor
+    if topic.assignments:
+        wanted = max(len(assignment.broker_ids) for assignment in topic.assignments)
+    elif wanted == DEFAULT:
+        wanted = broker.config.default_replication_factor
+    if wanted <= ONE_REPLICA:
+        return None
+    return KafkaError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"a topic can have one replica for now, and {wanted} are asked for: partitions are not replicated yet",
     )

@@ -1,35 +1,113 @@
-"""A controller driver over any metadata log, with its broker, and commands for it."""
+"""A quorum of one with its controller and, if wanted, its broker, over a log that a test can hold up."""
 
+import asyncio
 import random
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
+
+from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
-from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
-from penstock.log.open_files import OpenFiles
-from penstock.log.partition_log import PartitionLog
-from penstock.log.removals import Removals
 from penstock.metadata.image import ClusterImage, Endpoint
+from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controller_driver import ControllerDriver
-from penstock.node.metadata_log import BatchLog, MetadataLog
-from penstock.node.metadata_snapshots import SnapshotLimits
-from penstock.node.registration import BrokerIdentity, join
+from penstock.node.metadata_log import MetadataLog, OnRecords, SnapshotLimits
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.raft.requests import PeerRequest
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Endpoint as RaftEndpoint
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 NODE = 1
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
 
-def driver_over(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
-    return ControllerDriver(
-        MetadataLog(log, Disk(), NODE, lambda: 1_000, limits),
-        ClusterImage("cluster"),
-        ControllerSettings(rules=DefinedConfigs({}), node_id=NODE),
-        random.Random(1),
-        node_id=NODE,
-        now_ms=lambda: 1_000,
-    )
+class NoPeers:
+    """A quorum of one asks nobody."""
+
+    def start(self, quorum: Callable[[], Quorum], answered: Any, failed: Any) -> None:
+        """Nothing to do."""
+
+    def send(self, to: int, request: PeerRequest) -> None:
+        raise AssertionError("a quorum of one asks nobody")
+
+    def endpoint_of(self, node_id: int) -> RaftEndpoint | None:
+        return None
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        raise AssertionError("nobody told it anything")
+
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
+        """Nothing to wait for."""
+
+    async def stop(self) -> None:
+        """Nothing to stop."""
+
+
+class OneNode:
+    """The parts, started or not."""
+
+    def __init__(self, stored: GatedLog, settings: ControllerSettings, limits: SnapshotLimits) -> None:
+        self.stored = stored
+        self.image = ClusterImage(CLUSTER)
+        self.log = MetadataLog(self.image, lambda: 1_000, limits)
+        self.controller = ControllerDriver(self.log, settings, random.Random(1), node_id=NODE, now_ms=lambda: 1_000)
+        local = Voter(ReplicaKey(NODE))
+        self.quorum = QuorumDriver(
+            local=local,
+            configured=Quorum.of([local], 0),
+            settings=RaftSettings(),
+            log=stored,
+            snapshots=stored.snapshots,
+            state=StateFile(Disk(), stored.directory),
+            peers=NoPeers(),
+            application=self.log,
+            random=random.Random(2),
+            now_ms=lambda: 1_000,
+        )
+        self.log.quorum = self.quorum
+        self.submit = self.controller.submit
+        self.statistics = self.controller.statistics
+
+    def add_listener(self, on_records: OnRecords) -> None:
+        self.log.add_listener(on_records, lambda: None)
+
+    async def start(self) -> None:
+        """Returns when the controller is active, or the driver has failed."""
+        changed = asyncio.Event()
+        self.log.add_leader_listener(lambda leader_id, epoch: changed.set())
+        await self.quorum.start()
+        while not self.controller.is_active:
+            changed.clear()
+            await changed.wait()
+
+    async def join(self, identity: BrokerIdentity) -> int:
+        """Registers the broker and lets it in; its epoch."""
+        lifecycle = BrokerLifecycle(
+            identity, self, self.log, on_registered=lambda epoch: None, on_replaced=lambda error: None
+        )
+        await lifecycle.register()
+        await lifecycle.unfence()
+        await lifecycle.leave()
+        return lifecycle.epoch
+
+    async def stop(self) -> None:
+        await self.controller.stop()
+        await self.quorum.stop()
+        await self.log.close()
+
+
+def node_over(
+    stored: GatedLog,
+    limits: SnapshotLimits = SnapshotLimits(),  # noqa: B008  it never changes
+    settings: ControllerSettings | None = None,
+) -> OneNode:
+    return OneNode(stored, settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE), limits)
 
 
 def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
@@ -39,17 +117,12 @@ def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
     )
 
 
-async def started(log: BatchLog, limits: SnapshotLimits = SnapshotLimits()) -> ControllerDriver:  # noqa: B008
-    driver = driver_over(log, limits)
-    await driver.start()
-    await join(driver, identity())
-    return driver
+async def started(stored: GatedLog, limits: SnapshotLimits = SnapshotLimits()) -> OneNode:  # noqa: B008
+    node = node_over(stored, limits)
+    await node.start()
+    await node.join(identity())
+    return node
 
 
 def create(name: str, partitions: int = 1) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)])
-
-
-def on_disk(path: Path) -> PartitionLog:
-    path.mkdir(exist_ok=True)
-    return PartitionLog(OpenFiles(Disk()), Removals(Disk()), str(path), "__cluster_metadata", 0, LogConfig())

@@ -1,51 +1,44 @@
-"""A broker with a real controller over a log in memory: enough for the handlers that deal with metadata."""
+"""A broker with a real controller over a log on the disk: enough for the handlers that deal with metadata."""
 
 from collections.abc import Mapping
-from random import Random
+from pathlib import Path
 from typing import cast
 from uuid import UUID
 
-from tests.unit.node.memory_log import MemoryLog
+from tests.unit.node.controller_node import CLUSTER, NODE, node_over
+from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
-from penstock.log.disk import Disk
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.image import ClusterImage, Endpoint
+from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
-from penstock.node.controller_driver import ControllerDriver
+from penstock.node.broker_lifecycle import BrokerIdentity
 from penstock.node.handler import RequestContext
-from penstock.node.metadata_log import MetadataLog
 from penstock.node.partitions import PartitionTable
-from penstock.node.registration import BrokerIdentity, join
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-NODE = 1
-CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+__all__ = ["CLUSTER", "NODE", "context", "create", "start_broker"]
 
 
-async def start_broker(directory: str, overrides: Mapping[str, str] | None = None) -> tuple[Broker, MemoryLog]:
+async def start_broker(directory: str, overrides: Mapping[str, str] | None = None) -> tuple[Broker, GatedLog]:
     """Starts the controller and registers this broker with a listener of its own and one for other brokers."""
     config = BrokerConfig.embedded({"num.partitions": "2"} | dict(overrides or {}))
-    image = ClusterImage(CLUSTER)
-    log = MemoryLog(directory)
+    log = GatedLog(Path(directory))
     settings = ControllerSettings(
         rules=DefinedConfigs(config.static), num_partitions=config.num_partitions, default_replication_factor=1
     )
-    driver = ControllerDriver(
-        MetadataLog(log, Disk(), NODE, lambda: 1_000), image, settings, Random(1), node_id=NODE, now_ms=lambda: 1_000
-    )
-    await driver.start()
+    node = node_over(log, settings=settings)
+    await node.start()
     endpoints = [Endpoint("PLAINTEXT", "127.0.0.1", 9092), Endpoint("BROKERS", "10.0.0.1", 9093)]
-    identity = BrokerIdentity(node_id=NODE, incarnation_id=UUID(int=1), endpoints=endpoints, rack="east")
-    epoch = await join(driver, identity)
+    epoch = await node.join(BrokerIdentity(node_id=NODE, incarnation_id=UUID(int=1), endpoints=endpoints, rack="east"))
     broker = Broker(
         config=config,
         node_id=NODE,
         cluster_id=CLUSTER,
-        image=image,
+        image=node.image,
         partitions=cast("PartitionTable", None),
-        controller=driver,
+        controller=node.controller,
         broker_epoch=epoch,
     )
     return broker, log

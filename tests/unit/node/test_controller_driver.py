@@ -4,34 +4,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.node.controller_node import NODE, create, driver_over, identity, on_disk, started
-from tests.unit.node.memory_log import MemoryLog
+from tests.unit.node.controller_node import NODE, create, identity, node_over, started
+from tests.unit.node.gated_log import GatedLog
 
-from penstock.log.disk import Disk
+from penstock.metadata import features
 from penstock.metadata.image import NOBODY
 from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.node import controller_driver
-from penstock.node.metadata_snapshots import MetadataSnapshots, SnapshotLimits
-from penstock.node.registration import join
+from penstock.node.metadata_log import SnapshotLimits
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> MemoryLog:
-    return MemoryLog(str(tmp_path))
+def memory(tmp_path: Path) -> GatedLog:
+    return GatedLog(tmp_path)
 
 
-async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: MemoryLog) -> None:
+async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: GatedLog) -> None:
     driver = await started(memory)
-    assert driver.image.features == {"metadata.version": controller_driver.METADATA_VERSION}
+    assert driver.image.features == {"metadata.version": features.NEWEST_METADATA_VERSION}
     assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
     assert driver.image.brokers[NODE].active
     assert driver.image.brokers[NODE].epoch == 2, "after the control record and the features"
 
 
-async def test_who_is_told_that_a_topic_exists_can_use_it(memory: MemoryLog) -> None:
+async def test_who_is_told_that_a_topic_exists_can_use_it(memory: GatedLog) -> None:
     driver = await started(memory)
     seen: list[tuple[str, bool]] = []
 
@@ -49,10 +48,10 @@ async def test_who_is_told_that_a_topic_exists_can_use_it(memory: MemoryLog) -> 
     (result,) = (await reply).topics
     assert result.error_code == ErrorCode.NONE
     assert seen == [("flights", True)]
-    assert driver.image.offset == memory.log_end_offset - 1
+    assert driver.image.offset == memory.end_offset - 1
 
 
-async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(memory: MemoryLog) -> None:
+async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(memory: GatedLog) -> None:
     driver = await started(memory)
     syncs = memory.syncs
     commands = [create("flights"), create("flights"), DeleteTopicsRequest(topic_names=["flights"]), create("flights")]
@@ -65,7 +64,7 @@ async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(m
     assert driver.statistics.max_queue_time_us <= driver.statistics.queue_time_us
 
 
-async def test_a_refusal_waits_for_what_it_was_decided_on(memory: MemoryLog) -> None:
+async def test_a_refusal_waits_for_what_it_was_decided_on(memory: GatedLog) -> None:
     driver = await started(memory)
     memory.open.clear()
     first, second = driver.submit(create("flights")), driver.submit(create("flights"))
@@ -76,7 +75,7 @@ async def test_a_refusal_waits_for_what_it_was_decided_on(memory: MemoryLog) -> 
     assert first.done()
 
 
-async def test_more_commands_than_one_turn_takes(memory: MemoryLog) -> None:
+async def test_more_commands_than_one_turn_takes(memory: GatedLog) -> None:
     driver = await started(memory)
     names = [f"topic-{number}" for number in range(3 * controller_driver.COMMANDS_PER_TURN + 1)]
     await asyncio.gather(*(driver.submit(create(name)) for name in names))
@@ -84,7 +83,7 @@ async def test_more_commands_than_one_turn_takes(memory: MemoryLog) -> None:
 
 
 async def test_a_fault_in_one_decision_leaves_the_queue_alive(
-    memory: MemoryLog, caplog: pytest.LogCaptureFixture
+    memory: GatedLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = await started(memory)
     broken = create("flights", partitions="three")  # type: ignore[arg-type]
@@ -97,7 +96,7 @@ async def test_a_fault_in_one_decision_leaves_the_queue_alive(
 
 
 async def test_a_fault_in_a_listener_leaves_the_others_alone(
-    memory: MemoryLog, caplog: pytest.LogCaptureFixture
+    memory: GatedLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = await started(memory)
     heard: list[int] = []
@@ -113,7 +112,7 @@ async def test_a_fault_in_a_listener_leaves_the_others_alone(
     assert len(caplog.records) == 1
 
 
-async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: MemoryLog) -> None:
+async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: GatedLog) -> None:
     driver = await started(memory)
     memory.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
     reply = await driver.submit(create("flights"))
@@ -126,7 +125,7 @@ async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: MemoryLog) -> 
     assert "delays" not in driver.image.topics
 
 
-async def test_the_queue_is_bounded(memory: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_is_bounded(memory: GatedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = await started(memory)
     monkeypatch.setattr(controller_driver, "MAX_QUEUED_COMMANDS", 2)
     replies = await asyncio.gather(*(driver.submit(create(name)) for name in ("a", "b", "c")))
@@ -134,14 +133,14 @@ async def test_the_queue_is_bounded(memory: MemoryLog, monkeypatch: pytest.Monke
     assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
 
 
-async def test_who_asked_may_go_before_the_answer(memory: MemoryLog) -> None:
+async def test_who_asked_may_go_before_the_answer(memory: GatedLog) -> None:
     driver = await started(memory)
     driver.submit(create("flights")).cancel()
     await driver.submit(create("delays"))
     assert list(driver.image.topics) == ["flights", "delays"]
 
 
-async def test_a_stopped_controller_refuses(memory: MemoryLog) -> None:
+async def test_a_stopped_controller_refuses(memory: GatedLog) -> None:
     driver = await started(memory)
     pending = driver.submit(create("flights"))
     await asyncio.sleep(0)
@@ -152,26 +151,27 @@ async def test_a_stopped_controller_refuses(memory: MemoryLog) -> None:
     assert driver.image.controller_id == NOBODY
 
 
-async def test_a_broker_of_another_cluster_cannot_join(memory: MemoryLog) -> None:
+async def test_a_broker_of_another_cluster_cannot_join(memory: GatedLog) -> None:
     driver = await started(memory)
     driver.image.cluster_id = "another"
     with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
-        await join(driver, identity(run=2))
+        await driver.join(identity(run=2))
 
 
 async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
-    log = on_disk(directory)
+    log = GatedLog(directory)
     driver = await started(log)
     await driver.submit(create("flights", partitions=3))
     block = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=2))
-    log.abandon()  # as a crash would
+    log.partition_log.abandon()  # as a crash would
 
-    again = driver_over(on_disk(directory))
+    again = node_over(GatedLog(directory))
     await again.start()
     assert list(again.image.topics["flights"].partitions) == [0, 1, 2]
-    assert (again.image.controller_epoch, again.image.offset) == (2, driver.image.offset)
-    epoch = await join(again, identity(run=2))
+    assert again.image.controller_epoch == 2
+    assert again.image.offset == driver.image.offset + 1, "the control record of its epoch"
+    epoch = await again.join(identity(run=2))
     assert epoch > driver.image.offset
     assert [p.leader_epoch for p in again.image.topics["flights"].partitions.values()] == [1, 1, 1]
     next_block = await again.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=epoch))
@@ -182,14 +182,14 @@ async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> 
 
 async def test_after_a_clean_stop_leader_epochs_stay(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
-    log = on_disk(directory)
+    log = GatedLog(directory)
     driver = await started(log)
     await driver.submit(create("flights"))
     await driver.stop()
-    log.close()
-    again = driver_over(on_disk(directory))
+    log.partition_log.close()
+    again = node_over(GatedLog(directory))
     await again.start()
-    await join(again, identity(run=2, previous_epoch=driver.image.brokers[NODE].epoch))
+    await again.join(identity(run=2, previous_epoch=driver.image.brokers[NODE].epoch))
     assert again.image.topics["flights"].partitions[0].leader_epoch == 0
 
 
@@ -199,59 +199,33 @@ def checkpoints(directory: Path) -> list[str]:
 
 async def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
-    log = on_disk(directory)
+    log = GatedLog(directory)
     driver = await started(log, SnapshotLimits(max_bytes_between=2_000))
     for number in range(60):
         await driver.submit(create(f"topic-{number}"))
         await driver.submit(DeleteTopicsRequest(topic_names=[f"topic-{number - 1}"]))
     await driver.stop()
-    (name,) = checkpoints(directory)
+    name = checkpoints(directory)[-1]
     assert 0 < int(name.partition("-")[0]) <= driver.image.offset + 1
-    assert log.log_start_offset > 0
-    log.close()
+    assert log.start_offset > 0
+    log.partition_log.close()
 
-    again = driver_over(on_disk(directory))
+    again = node_over(GatedLog(directory))
     await again.start()
     assert list(again.image.records()) == list(driver.image.records())
     assert list(again.image.topics) == ["topic-59"]
-    assert again.image.offset == driver.image.offset
+    assert again.image.offset == driver.image.offset + 1, "the control record of its epoch"
     assert again.image.controller_epoch == 2
 
 
 async def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
-    log = on_disk(directory)
+    log = GatedLog(directory)
     driver = await started(log, SnapshotLimits(max_bytes_between=1))
     await driver.submit(create("flights"))
     await driver.stop()
-    (name,) = checkpoints(directory)
-    with pytest.raises(DecodeError, match="its snapshot goes up to"):
-        await driver_over(MemoryLog(str(directory))).start()
+    name = checkpoints(directory)[-1]
     content = (directory / name).read_bytes()
     (directory / name).write_bytes(content[:-1])
     with pytest.raises(DecodeError, match=name):
-        await driver_over(on_disk(directory)).start()
-
-
-async def test_a_snapshot_that_cannot_be_written_is_a_warning(
-    memory: MemoryLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    driver = await started(memory)
-    snapshots = MetadataSnapshots(Disk(), "/nowhere", SnapshotLimits(), 0)
-    writing = snapshots.write(driver.image.records(), end_offset=1, leader_epoch=1, now_ms=1)
-    await asyncio.wait([writing])
-    await snapshots.close()
-    assert "/nowhere" in caplog.text
-
-
-def test_a_snapshot_is_due_by_bytes_or_by_age(tmp_path: Path) -> None:
-    snapshots = MetadataSnapshots(Disk(), str(tmp_path), SnapshotLimits(100, 1_000), 0)
-    assert not snapshots.is_due(5_000), "nothing was committed"
-    snapshots.note(99)
-    assert not snapshots.is_due(999)
-    assert snapshots.is_due(1_000)
-    snapshots.note(1)
-    assert snapshots.is_due(1)
-    never = MetadataSnapshots(Disk(), str(tmp_path), SnapshotLimits(100, 0), 0)
-    never.note(99)
-    assert not never.is_due(1_000_000)
+        await node_over(GatedLog(directory)).start()

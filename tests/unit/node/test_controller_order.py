@@ -5,11 +5,10 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.unit.node.controller_node import create, started
-from tests.unit.node.memory_log import MemoryLog
+from tests.unit.node.controller_node import OneNode, create, started
+from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.controller import Controller
-from penstock.node.controller_driver import ControllerDriver
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.schema import Message
@@ -27,15 +26,16 @@ def any_command(chance: random.Random) -> Message:
     return CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=chance.randint(1, 5))])
 
 
-def alone(driver: ControllerDriver, seed: int) -> Controller:
+def alone(node: OneNode, seed: int) -> Controller:
     """A controller that starts from the same image, with the same chance."""
+    driver = node.controller
     driver._chance.seed(seed)  # type: ignore[attr-defined]  # a random.Random in tests
-    return Controller(driver.image.copy(), driver._settings, random.Random(seed), next_offset=driver.image.offset + 1)
+    return Controller(node.image.copy(), driver._settings, random.Random(seed), next_offset=node.image.offset + 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_the_outcome_is_that_of_one_after_the_other(tmp_path: Path, seed: int) -> None:
-    driver = await started(MemoryLog(str(tmp_path)))
+    driver = await started(GatedLog(tmp_path))
     chance = random.Random(seed)
     sequential = alone(driver, seed)
     replies, expected = [], []

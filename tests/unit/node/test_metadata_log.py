@@ -1,185 +1,199 @@
+"""The metadata log over whatever replicates it: batches become records, the image, and snapshots."""
+
 import asyncio
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.node.memory_log import MemoryLog, MemorySlice
+from tests.unit.node.controller_node import create, started
+from tests.unit.node.gated_log import GatedLog
 
-from penstock.log.disk import Disk
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import MetadataRecord, TopicRecord
-from penstock.node.metadata_log import MetadataLog
-from penstock.protocol.batch import read_header
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
+from penstock.node.metadata_log import MetadataLog, SnapshotLimits
+from penstock.protocol.control import ControlType, control_batch, control_record
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.control import quorums_in
+from penstock.raft.ports import SnapshotId
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
-NODE = 1
-
-
-class Committed:
-    """What the log said was committed."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.offsets: list[int] = []
-
-    def __call__(self, records: Sequence[MetadataRecord], last_offset: int) -> None:
-        self.names += [record.name for record in records if isinstance(record, TopicRecord)]
-        self.offsets.append(last_offset)
+VOTERS = Quorum.of([Voter(ReplicaKey(node, UUID(int=node))) for node in (1, 2, 3)])
 
 
 def topic(name: str) -> TopicRecord:
-    return TopicRecord(name=name, topic_id=UUID(int=len(name)))
+    return TopicRecord(name=name, topic_id=UUID(int=sum(name.encode())))
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> MemoryLog:
-    return MemoryLog(str(tmp_path))
+def batch(base_offset: int, *records: MetadataRecord) -> bytes:
+    values = [Record(timestamp_ms=1, value=encode_record(record)) for record in records]
+    return bytes(encode_batch(values, base_offset=base_offset, partition_leader_epoch=3))
 
 
-def opened(memory: MemoryLog) -> tuple[MetadataLog, Committed]:
-    log = MetadataLog(memory, Disk(), NODE, lambda: 1_000)
-    committed = Committed()
-    log.on_committed = committed
-    return log, committed
+def election(base_offset: int) -> bytes:
+    return bytes(control_batch([control_record(ControlType.LEADER_CHANGE, b"", 1)], base_offset=base_offset, epoch=3))
 
 
-async def test_a_leader_begins_with_a_control_record_and_appends_follow(memory: MemoryLog) -> None:
-    log, committed = opened(memory)
-    log.replay()
-    assert await log.lead() == 1
-    await log.append([topic("a"), topic("b")])
-    assert committed.names == ["a", "b"]
-    assert committed.offsets == [2]
-    headers = [read_header(batch, 0) for batch in memory.batches]
-    assert [(h.base_offset, h.is_control, h.partition_leader_epoch) for h in headers] == [(0, True, 1), (1, False, 1)]
+def snapshot(*records: MetadataRecord) -> bytes:
+    return b"".join(encode_snapshot(records, leader_epoch=3, last_timestamp_ms=1, now_ms=1))
 
 
-async def test_nothing_is_committed_before_it_is_on_the_disk_and_waiters_share_a_sync(memory: MemoryLog) -> None:
-    log, committed = opened(memory)
-    await log.lead()
-    memory.started.clear()
-    memory.open.clear()
-    first = log.append([topic("a")])
-    await asyncio.to_thread(memory.started.wait, 30)
-    later = [log.append([topic(name)]) for name in ("b", "c", "d")]
-    behind = log.append([])
-    assert committed.names == []
-    assert not first.done()
-    syncs = memory.syncs
-    memory.open.set()
-    await first
-    assert committed.names == ["a"]
-    await asyncio.gather(*later, behind)
-    assert committed.names == ["a", "b", "c", "d"]
-    assert memory.syncs == syncs + 2
+class Replicated:
+    """What the metadata log asks of the quorum; it remembers the snapshots."""
+
+    log_end_offset = 0
+
+    def __init__(self) -> None:
+        self.snapshots: dict[int, bytes] = {}
+        self.snapshot_error: Exception | None = None
+
+    def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
+        raise NotImplementedError
+
+    def barrier(self, epoch: int) -> asyncio.Future[int]:
+        raise NotImplementedError
+
+    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
+        if self.snapshot_error is not None:
+            raise self.snapshot_error
+        self.snapshots[end_offset] = b"".join(chunks)
+        return self.snapshot_id_at(end_offset)
+
+    def quorum_at(self, end_offset: int) -> Quorum:
+        return VOTERS
+
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
+        return SnapshotId(end_offset, 3)
 
 
-async def test_an_append_of_nothing_needs_no_sync_of_its_own(memory: MemoryLog) -> None:
-    log, _ = opened(memory)
-    await log.lead()
-    syncs = memory.syncs
-    assert log.append([]).done()
-    assert memory.syncs == syncs
+class Heard:
+    """Listens to the metadata log."""
+
+    def __init__(self, log: MetadataLog) -> None:
+        self.names: list[str] = []
+        self.replaced = 0
+        log.add_listener(self._on_records, self._on_replaced)
+
+    def _on_records(self, records: Sequence[MetadataRecord]) -> None:
+        self.names += [record.name for record in records if isinstance(record, TopicRecord)]
+
+    def _on_replaced(self) -> None:
+        self.replaced += 1
 
 
-async def test_replay_gives_everything_again_but_the_control_records(memory: MemoryLog) -> None:
-    log, _ = opened(memory)
-    await log.lead()
-    await log.append([topic("a")])
-    await log.append([topic("b"), topic("c")])
-    again, committed = opened(MemoryLog(memory.directory, memory.batches))
-    again.replay()
-    assert committed.names == ["a", "b", "c"]
-    assert committed.offsets == [1, 3]
-    assert await again.lead() == 2
+class Clock:
+    now_ms = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
 
 
-async def test_the_epoch_grows_even_if_the_log_is_lost(memory: MemoryLog) -> None:
-    log, _ = opened(memory)
-    await log.lead()
-    fresh, _ = opened(MemoryLog(memory.directory))
-    assert await fresh.lead() == 2
+def opened(limits: SnapshotLimits = SnapshotLimits()) -> tuple[MetadataLog, Replicated, Clock]:  # noqa: B008
+    clock = Clock()
+    log = MetadataLog(ClusterImage("cluster"), clock, limits)
+    replicated = Replicated()
+    log.quorum = replicated
+    return log, replicated, clock
 
 
-async def test_a_failed_write_leaves_the_log_as_it_was(memory: MemoryLog) -> None:
-    log, committed = opened(memory)
-    await log.lead()
-    memory.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
-    with pytest.raises(KafkaError, match="full"):
-        log.append([topic("a")])
-    memory.write_error = None
-    await log.append([topic("b")])
-    assert committed.names == ["b"]
+def test_committed_batches_make_the_image_and_control_batches_move_its_offset() -> None:
+    log, _, _ = opened()
+    heard = Heard(log)
+    log.committed(election(0) + batch(1, topic("a"), topic("b")) + election(3), 0, 3)
+    assert list(log.image.topics) == heard.names == ["a", "b"]
+    assert log.image.offset == 3
 
 
-async def test_after_a_failed_sync_the_log_takes_nothing_more(memory: MemoryLog) -> None:
-    log, committed = opened(memory)
-    await log.lead()
-    memory.sync_error = OSError("gone")
-    appends = [log.append([topic("a")]), log.append([topic("b")])]
-    results = await asyncio.gather(*appends, return_exceptions=True)
-    assert [isinstance(result, KafkaError) for result in results] == [True, True]
-    memory.sync_error = None
-    with pytest.raises(KafkaError, match="gone"):
-        log.append([topic("c")])
-    assert committed.names == []
+def test_a_snapshot_replaces_what_the_image_held_and_listeners_are_told() -> None:
+    log, _, _ = opened()
+    image = log.image
+    heard = Heard(log)
+    log.committed(batch(0, topic("a")), 0, 0)
+    log.leader_changed(2, 5)
+    log.load_snapshot(snapshot(topic("b"), topic("c")), SnapshotId(40, 5))
+    assert log.image is image, "others hold it as well"
+    assert (list(image.topics), image.offset, heard.replaced) == (["b", "c"], 39, 1)
+    assert [known.name for known in image.topics_by_id.values()] == ["b", "c"]
+    assert (image.controller_id, image.controller_epoch) == (2, 5)
 
 
-async def test_closing_waits_for_what_was_appended(memory: MemoryLog) -> None:
-    log, committed = opened(memory)
-    await log.lead()
+def test_a_damaged_snapshot_leaves_the_image_as_it_was() -> None:
+    log, _, _ = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    with pytest.raises(DecodeError, match=r"00040-0000000005\.checkpoint"):
+        log.load_snapshot(snapshot(topic("b"))[:-1], SnapshotId(40, 5))
+    assert list(log.image.topics) == ["a"]
+
+
+def test_leader_listeners_find_the_image_changed_already() -> None:
+    log, _, _ = opened()
+    seen: list[tuple[int | None, int, int]] = []
+    log.add_leader_listener(lambda leader_id, epoch: seen.append((leader_id, epoch, log.image.controller_id)))
+    log.leader_changed(2, 5)
+    log.leader_changed(None, 6)
+    assert seen == [(2, 5, 2), (None, 6, -1)]
+
+
+async def test_a_snapshot_holds_what_is_committed_and_names_the_voters() -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    log.committed(batch(0, topic("a"), topic("b")), 0, 1)
     await log.close()
-    log.append([topic("a")])
+    ((end_offset, content),) = replicated.snapshots.items()
+    assert end_offset == 2
+    assert [record.name for record in decode_snapshot(content) if isinstance(record, TopicRecord)] == ["a", "b"]
+    assert list(quorums_in(content, Quorum()))[-1][1] == VOTERS
+
+
+async def test_a_snapshot_is_due_by_bytes_or_by_age() -> None:
+    size = len(batch(0, topic("a")))
+    log, replicated, clock = opened(SnapshotLimits(2 * size, 1_000))
+    log.committed(batch(0, topic("a")), 0, 0)
+    assert not log.is_snapshot_due(1_999)
+    assert log.is_snapshot_due(2_000)
+    log.committed(batch(1, topic("b")), 1, 1)
     await log.close()
-    assert committed.names == ["a"]
+    assert list(replicated.snapshots) == [2]
+    assert not log.is_snapshot_due(1_000_000), "nothing was committed since"
+    clock.now_ms = 5_000
+    log.committed(batch(2, topic("c")), 2, 2)
+    await log.close()
+    assert list(replicated.snapshots) == [2, 3]
 
 
-def test_a_log_that_ends_too_early_is_refused(memory: MemoryLog) -> None:
-    class Short(MemoryLog):
-        @property
-        def log_end_offset(self) -> int:
-            return 5
-
-        def read(self, offset: int, max_bytes: int) -> MemorySlice:
-            return MemorySlice(b"")
-
-    log, _ = opened(Short(memory.directory))
-    with pytest.raises(DecodeError, match="ends at offset 0"):
-        log.replay()
+async def test_no_interval_is_none() -> None:
+    log, _, clock = opened(SnapshotLimits(1_000_000, 0))
+    log.committed(batch(0, topic("a")), 0, 0)
+    clock.now_ms = 10**12
+    assert not log.is_snapshot_due(clock.now_ms)
 
 
-async def test_records_that_cannot_be_applied_end_the_log(memory: MemoryLog, caplog: pytest.LogCaptureFixture) -> None:
-    log, _ = opened(memory)
-    await log.lead()
+async def test_a_snapshot_that_cannot_be_written_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    replicated.snapshot_error = OSError("/nowhere")
+    log.committed(batch(0, topic("a")), 0, 0)
+    await log.close()
+    assert "/nowhere" in caplog.text
+    replicated.snapshot_error = None
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    assert list(replicated.snapshots) == [2]
 
-    def broken(records: Sequence[MetadataRecord], last_offset: int) -> None:
+
+async def test_records_that_cannot_be_applied_end_the_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(GatedLog(tmp_path))
+
+    def broken(record: MetadataRecord) -> None:
         raise ValueError("no such topic")
 
-    log.on_committed = broken
-    waiting = [log.append([topic("a")]), log.append([topic("b")])]
-    done, _ = await asyncio.wait(waiting, timeout=30)
-    assert len(done) == 2, "they must not wait for ever"
-    for append in waiting:
-        with pytest.raises(KafkaError, match=r"could not be applied.*no such topic"):
-            await append
-    with pytest.raises(KafkaError, match="could not be applied"):
-        log.append([topic("c")])
-    await log.close()
-    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "restart the node" in line.message
-    assert line.exc_info is not None
-
-
-async def test_a_failed_sync_says_what_to_do(memory: MemoryLog, caplog: pytest.LogCaptureFixture) -> None:
-    log, _ = opened(memory)
-    await log.lead()
-    memory.sync_error = OSError(28, "No space left on device")
-    with pytest.raises(KafkaError):
-        await log.append([topic("a")])
-    with pytest.raises(KafkaError):
-        log.append([topic("b")])
-    (line,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
-    assert "No space left" in line
-    assert f"make sure that the disk under {memory.directory} has room" in line
-    assert "restart the node" in line
+    monkeypatch.setattr(node.image, "apply", broken)
+    replies = await asyncio.gather(node.submit(create("a")), node.submit(create("b")))
+    assert [reply.topics[0].error_code for reply in replies] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert "no such topic" in str(node.quorum.failure)
+    assert "restart the node" in caplog.text
+    late = await node.submit(create("c"))
+    assert late.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR

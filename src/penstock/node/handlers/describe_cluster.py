@@ -11,6 +11,7 @@ from penstock.node.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.broker import Broker
 from penstock.node.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.handler import RequestContext, handles
+from penstock.node.partition_views import ListenerView
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -30,7 +31,7 @@ def describe_cluster(
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=ListenerView(image, context.listener).controller_id(image, broker.node_id),
         brokers=[
             described
             for _, known_broker in sorted(image.brokers.items())

@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.unit.node.memory_log import MemoryLog
+from tests.unit.node.gated_log import GatedLog
 from tests.unit.node.metadata_node import context, create, start_broker
 
 from penstock.node.broker import Broker
@@ -72,7 +72,7 @@ async def test_grow(broker: Broker, version: int) -> None:
     assert list(broker.image.topics["flights"].partitions) == [0, 1, 2, 3]
 
 
-async def stuck(tmp_path: Path) -> tuple[Broker, MemoryLog]:
+async def stuck(tmp_path: Path) -> tuple[Broker, GatedLog]:
     broker, log = await start_broker(str(tmp_path))
     log.started.clear()
     log.open.clear()

@@ -1,0 +1,231 @@
+"""How a broker reaches the active controller, wherever that is: in this process, or on another node.
+
+| what is asked                                             | how it travels to another node                         |
+| --------------------------------------------------------- | ------------------------------------------------------ |
+| what brokers say to controllers: registration, heartbeats | as it is                                               |
+| what clients ask                                          | in an Envelope, with who asked (KIP-590)               |
+
+A request that meets no active controller, or loses its connection, is asked again: at once when another leader of the
+quorum is heard of, otherwise after a pause that grows. So it may be carried out twice: a topic that was created may be
+said to exist already. After `request.timeout.ms` the answer is REQUEST_TIMED_OUT in the layout of the response. A
+request to a node that leads no longer is given up as soon as that is known, for the node may hang.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from penstock.client.address import Address
+from penstock.client.connection import Connection, connect
+from penstock.client.errors import ClientError
+from penstock.client.settings import ClientSettings
+from penstock.controller.controller import DECISIONS
+from penstock.controller.refusals import refusal
+from penstock.node.envelope import has_error, unwrap, wrap
+from penstock.node.handler import RequestContext
+from penstock.node.metadata_log import MetadataLog
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.framing import api_of_request
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.messages.envelope import EnvelopeResponse
+from penstock.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+DIRECT: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest, AllocateProducerIdsRequest, AlterPartitionRequest)
+"""What brokers themselves say to the controller."""
+
+ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+"""Answers of a node that is not the active controller; the second one is that of the quorum."""
+
+
+class LeaderLookup(Protocol):
+    """What the channel needs to know of the quorum (`QuorumDriver`)."""
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, if that is known."""
+
+    def endpoint_of(self, node_id: int) -> Any:
+        """Where a node listens for its peers, if that is known: something with `host` and `port`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalController:
+    """The controller in this process."""
+
+    node_id: int
+    answer: Callable[[Message, RequestContext | None], Awaitable[Any]]
+
+
+class ControllerChannel:
+    """See the module. `local` is None where this process has no controller."""
+
+    def __init__(
+        self,
+        quorum: LeaderLookup,
+        log: MetadataLog,
+        local: LocalController | None,
+        settings: ClientSettings,
+    ) -> None:
+        self._quorum = quorum
+        self._local = local
+        self._settings = settings
+        self._own = _Link(settings)
+        self._forwarding = _Link(settings)
+        self._changed = asyncio.Event()
+        self._under_way: dict[asyncio.Future[Any], None] = {}
+        self._is_stopped = False
+        log.add_leader_listener(self._on_leader)
+
+    def submit(
+        self, command: Message, context: RequestContext | None = None, *, timeout_ms: int | None = None
+    ) -> asyncio.Future[Any]:
+        """Asks the active controller; the future's result is the response message of the command's API.
+
+        It never fails: what goes wrong stands in the response as an error code. `context` says who asked this node.
+        """
+        loop = asyncio.get_running_loop()
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        asking = loop.create_task(self._ask_until(command, context, loop.time() + limit_ms / 1000))
+        self._under_way[asking] = None
+        asking.add_done_callback(self._under_way.pop)
+        return asking
+
+    async def stop(self) -> None:
+        """Asks nobody any more; who still waits is told NOT_CONTROLLER."""
+        self._is_stopped = True
+        self._wake()
+        if self._under_way:
+            await asyncio.wait(list(self._under_way))
+        for link in (self._own, self._forwarding):
+            await link.close()
+
+    # -- asking until there is an answer ------------------------------------------------------------------------------
+
+    async def _ask_until(self, command: Message, context: RequestContext | None, deadline_s: float) -> Any:
+        loop = asyncio.get_running_loop()
+        attempt = 0
+        while not self._is_stopped:
+            changed = self._changed
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    reply = await self._ask(command, context)
+                    if reply is not None and not _is_of_no_controller(reply):
+                        return reply
+            except TimeoutError:
+                pass
+            except KafkaError as error:
+                if error.code not in ASK_AGAIN:
+                    return refused(command, error)
+            if loop.time() >= deadline_s:
+                late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the active controller did not answer in time")
+                return refused(command, late)
+            pause_s = self._settings.backoff_ms(attempt) / 1000
+            await _wait(changed, min(pause_s, deadline_s - loop.time()))
+            attempt += 1
+        return refused(command, KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
+
+    async def _ask(self, command: Message, context: RequestContext | None) -> Any:
+        """The answer of whoever leads now; None if that is nobody, or if it cannot be reached."""
+        leader_id = self._quorum.leader_id
+        if leader_id is None:
+            return None
+        if self._local is not None and leader_id == self._local.node_id:
+            return await self._local.answer(command, context)
+        endpoint = self._quorum.endpoint_of(leader_id)
+        if endpoint is None:
+            return None
+        address = Address(endpoint.host, endpoint.port)
+        try:
+            return await self._over(address, command, context)
+        except (ClientError, DecodeError) as error:
+            logger.info("the controller on node %d (%s) could not be asked: %s", leader_id, address, error)
+            return None
+
+    async def _over(self, address: Address, command: Message, context: RequestContext | None) -> Any:
+        if isinstance(command, DIRECT):
+            connection = await self._own.opened(address)
+            return await connection.request(command, api_of_request(command).response_class)
+        connection = await self._forwarding.opened(address)
+        version = version_for(command)
+        response = await connection.request(wrap(command, version, context), EnvelopeResponse)
+        return unwrap(response, command, version)
+
+    # -- who leads ----------------------------------------------------------------------------------------------------
+
+    def _on_leader(self, leader_id: int | None, epoch: int) -> None:
+        """Whoever waits for a leader is woken; whoever waits for the answer of another one asks again."""
+        for link in (self._own, self._forwarding):
+            link.give_up()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class _Link:
+    """The connection to the node that leads."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def opened(self, address: Address) -> Connection:
+        """The connection to this address. Raises ClientError."""
+        async with self._opening:
+            connection = self._connection
+            if connection is None or connection.closed or connection.address != address:
+                await self.close()
+                connection = self._connection = await connect(address, self._settings)
+            return connection
+
+    def give_up(self) -> None:
+        """Its other end leads no longer: whoever waits for an answer is told so."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort("another node is the controller now")
+
+    async def close(self) -> None:
+        """Closes it, if it is open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+async def _wait(changed: asyncio.Event, seconds: float) -> None:
+    """Waits until that is set, but not longer than this."""
+    try:
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    except TimeoutError:
+        pass
+
+
+def _is_of_no_controller(reply: Message) -> bool:
+    """Whether a response says that another node should have been asked."""
+    return any(has_error(reply, code) for code in ASK_AGAIN)
+
+
+def version_for(command: Message) -> int:
+    """The newest version that leaves nothing out of a command: some say in older ones what newer ones say otherwise."""
+    versions = api_of_request(command).versions
+    for version in reversed(versions):
+        if decode(type(command), version, encode(command, version))[0] == command:
+            return version
+    return versions[-1]
+
+
+def refused(command: Message, error: KafkaError) -> Any:
+    """The response that answers `command` with `error`, whatever API it is of."""
+    if type(command) in DECISIONS:
+        return refusal(command, error)
+    return api_of_request(command).response_class(error_code=error.code)

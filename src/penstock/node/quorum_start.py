@@ -1,0 +1,242 @@
+"""A node's part in the metadata quorum, put together and started: log, driver, controller, and its own listeners.
+
+| node                                   | voters, as long as the log names none        | listens for peers |
+| -------------------------------------- | -------------------------------------------- | ----------------- |
+| with `controller.quorum.voters`        | those                                        | if a controller   |
+| with `controller.quorum.bootstrap.servers` | none: a snapshot or a peer will say         | if a controller   |
+| with neither                           | itself, a quorum of one                      | no                |
+
+Every node takes part: a controller as a voter or as one that may become it, a broker as an observer.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from penstock.client.address import Address
+from penstock.client.settings import ClientSettings
+from penstock.controller.config_rules import DefinedConfigs
+from penstock.controller.decision import ControllerSettings
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.meta_properties import read_meta_properties
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.node.advertise import advertised_endpoints
+from penstock.node.connections import ConnectionLimits, Connections
+from penstock.node.controller_driver import ControllerDriver
+from penstock.node.controller_node import ControllerNode
+from penstock.node.dispatch import Dispatcher
+from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
+from penstock.node.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.server import BoundListener, Server
+from penstock.node.surroundings import Surroundings, steady_clock
+from penstock.protocol.uuids import ZERO_UUID
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
+
+FETCH_MAX_WAIT_MS = 500
+"""So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
+PEER_BACKOFF_MS = 50
+PEER_BACKOFF_MAX_MS = 500
+
+
+class QuorumParts:
+    """What of a node takes part in the quorum. Making it starts nothing.
+
+    `controller` and `controller_node` are None where the node is a broker only. `failed` is done when the quorum's
+    driver gave up: then the node must end.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        surroundings: Surroundings,
+        directories: LogDirectories,
+        listeners: Sequence[BoundListener],
+    ) -> None:
+        self.config = config
+        self.surroundings = surroundings
+        self.directories = directories
+        self.image = ClusterImage(directories.cluster_id)
+        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.steady_ms = steady_clock(surroundings.now_ms)
+        self.log = MetadataLog(self.image, surroundings.now_ms, _snapshot_limits(config))
+        self.controller: ControllerDriver | None = None
+        self.controller_node: ControllerNode | None = None
+        self._listeners = listeners
+        self._server: Server | None = None
+        if config.is_controller:
+            self.controller = ControllerDriver(
+                self.log,
+                controller_settings(config),
+                surroundings.random,
+                node_id=config.node_id,
+                now_ms=self.steady_ms,
+            )
+        self.quorum = _driver(config, surroundings, directories, listeners, self.log)
+        self.quorum.on_failure = self._on_failure
+        self.log.quorum = self.quorum
+        if self.controller is not None:
+            self.controller_node = ControllerNode(
+                config=config,
+                node_id=config.node_id,
+                cluster_id=directories.cluster_id,
+                image=self.image,
+                controller=self.controller,
+                quorum=self.quorum,
+                handlers=load_handlers(CONTROLLER_HANDLERS),
+                now_ms=surroundings.now_ms,
+            )
+
+    async def start(self) -> None:
+        """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
+        await self.quorum.start()
+        if self.controller_node is not None and self._listeners:
+            limits = connection_limits(self.config)
+            connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
+            self._server = Server(connections)
+            await self._server.listen(self._listeners)
+
+    async def stop(self) -> None:
+        """Hand the lead to another, and take part no longer."""
+        async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
+            parts.push_async_callback(self.log.close)
+            if self._server is not None:
+                parts.push_async_callback(self._server.stop)
+            parts.push_async_callback(self.quorum.stop)
+            if self.controller is not None:
+                await self.controller.stop()
+
+    def _on_failure(self, error: Exception) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """What the listeners of one role bear."""
+    return ConnectionLimits(
+        max_frame_bytes=config.socket_request_max_bytes,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+    )
+
+
+def metadata_log_config(config: BrokerConfig) -> LogConfig:
+    """The metadata log keeps everything: nothing but a snapshot may stand in for a record."""
+    return LogConfig(segment_bytes=config.metadata_log_segment_bytes, retention_ms=-1, cleanup_policy=frozenset())
+
+
+def controller_settings(config: BrokerConfig) -> ControllerSettings:
+    """What an operator decided about the controller."""
+    return ControllerSettings(
+        rules=DefinedConfigs(config.static),
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        delete_topic_enable=config.delete_topic_enable,
+        node_id=config.node_id,
+        broker_session_timeout_ms=config.broker_session_timeout_ms,
+    )
+
+
+def _snapshot_limits(config: BrokerConfig) -> SnapshotLimits:
+    return SnapshotLimits(
+        max_bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+    )
+
+
+def _driver(
+    config: BrokerConfig,
+    surroundings: Surroundings,
+    directories: LogDirectories,
+    listeners: Sequence[BoundListener],
+    application: MetadataLog,
+) -> QuorumDriver:
+    log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, metadata_log_config(config))
+    disk = directories.open_files.disk
+    snapshots = StoredSnapshots(disk, log.directory)
+    identity = read_meta_properties(disk, log.parent)
+    directory_id = identity.directory_id if identity is not None else None
+    advertised = advertised_endpoints(
+        config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
+    )
+    local = Voter(
+        ReplicaKey(config.node_id, directory_id or ZERO_UUID),
+        tuple(Endpoint(endpoint.listener, endpoint.host, endpoint.port) for endpoint in advertised),
+    )
+    return QuorumDriver(
+        local=local,
+        configured=_configured(config, local),
+        settings=raft_settings(config),
+        log=StoredLog(log, snapshots),
+        snapshots=snapshots,
+        state=StateFile(disk, log.directory),
+        peers=Peers(
+            settings=peer_settings(
+                config, surroundings, request_timeout_ms=config.controller_quorum_request_timeout_ms
+            ),
+            cluster_id=directories.cluster_id,
+            listener_name=_listener_name(config),
+            listeners=local.endpoints,
+            bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
+        ),
+        application=application,
+        random=surroundings.random,
+        now_ms=surroundings.now_ms,
+    )
+
+
+def _configured(config: BrokerConfig, local: Voter) -> Quorum:
+    if config.voters:
+        name = _listener_name(config)
+        return Quorum.of(
+            [
+                Voter(ReplicaKey(voter.node_id), (Endpoint(name, voter.host, voter.port),))
+                for voter in config.voters.values()
+            ],
+            STATIC_VOTERS,
+        )
+    if config.bootstrap_servers:
+        return Quorum()
+    return Quorum.of([Voter(ReplicaKey(local.key.id))], STATIC_VOTERS)
+
+
+def _listener_name(config: BrokerConfig) -> str:
+    names = config.controller_listener_names
+    return names[0] if names else "CONTROLLER"
+
+
+def raft_settings(config: BrokerConfig) -> RaftSettings:
+    """`controller.quorum.*`."""
+    fetch_timeout_ms = max(config.controller_quorum_fetch_timeout_ms, 2)
+    return RaftSettings(
+        election_timeout_ms=max(config.controller_quorum_election_timeout_ms, 1),
+        election_backoff_max_ms=max(config.controller_quorum_election_backoff_max_ms, 1),
+        fetch_timeout_ms=fetch_timeout_ms,
+        request_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 2),
+        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+        fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+    )
+
+
+def peer_settings(config: BrokerConfig, surroundings: Surroundings, *, request_timeout_ms: int) -> ClientSettings:
+    """How this node behaves as a client of its controllers."""
+    return ClientSettings(
+        client_id=f"penstock-{config.node_id}",
+        request_timeout_ms=max(request_timeout_ms, 1),
+        socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
+        retry_backoff_ms=PEER_BACKOFF_MS,
+        retry_backoff_max_ms=PEER_BACKOFF_MAX_MS,
+        now_ms=surroundings.now_ms,
+        random=surroundings.random,
+    )
