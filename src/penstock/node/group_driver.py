@@ -201,8 +201,14 @@ class GroupDriver:
                 led = self._to_load.pop(0)
                 try:
                     await led.load()
-                except Exception:
-                    logger.exception("could not read the groups of %s: another try follows", led.partition)
+                except Exception as error:
+                    defect = None if isinstance(error, KafkaError) else error  # a disk has errors without our doing
+                    logger.error(
+                        "could not read the groups of %s: %s; another try follows",
+                        led.partition,
+                        error,
+                        exc_info=defect,
+                    )
                     self._retries[led] = asyncio.get_running_loop().call_later(LOAD_RETRY_S, self._retry, led)
         finally:
             self._loading = None

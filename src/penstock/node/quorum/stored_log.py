@@ -14,6 +14,7 @@ from typing import Final
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.protocol.batch import read_header
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
@@ -119,7 +120,12 @@ class StoredLog:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""
-        data = self._log.read(offset, max_bytes).read()
+        found = self._log.read(offset, max_bytes)
+        try:
+            data = found.read()
+        except OSError as error:
+            text = f"the metadata log cannot be read at offset {offset}: {error}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
         end = 0
         for position, header in batches_in(data):
             end = position + header.size_in_bytes

@@ -1,11 +1,14 @@
 """The stored log, by example; that it does what the model of the ports does is in `test_stored_log_model`."""
 
+import errno
 from pathlib import Path
 
 import pytest
 from tests.unit.node.quorum.stores import Store, batch
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import OpenFile
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
 
@@ -231,3 +234,14 @@ def test_a_flush_is_one_of_the_partitions_log(store: Store) -> None:
     assert store.partition.recovery_point == 0
     store.log.flush()
     assert store.partition.recovery_point == 5
+
+
+def test_a_disk_that_cannot_be_read_is_an_error_of_storage(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(file: OpenFile, length: int, position: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store.append((1, 5))
+    monkeypatch.setattr(OpenFile, "read_at", fail)
+    with pytest.raises(KafkaError, match=r"offset 0: .*Input/output error") as refusal:
+        store.log.read(0, 100)
+    assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
