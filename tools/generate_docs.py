@@ -84,10 +84,10 @@ def protocol_page() -> str:
 def handler_table(title: str, package: str) -> str:
     """What the handlers of one package serve."""
     from penstock.node.handler import load_handlers
-    from penstock.protocol.api import ApiKey
+    from penstock.protocol.api import api_of
 
     rows = [
-        f"| {key} | {ApiKey(key).name} | {one.lowest}-{one.newest} | {handler_sentence(one.function.__module__)} |"
+        f"| {key} | {api_of(key).key.name} | {one.lowest}-{one.newest} | {handler_sentence(one.function.__module__)} |"
         for key, one in load_handlers(package).items()
     ]
     return PROTOCOL_TABLE.format(title=title) + "\n".join(rows) + "\n"

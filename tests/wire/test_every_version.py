@@ -29,6 +29,7 @@ from penstock.protocol.messages import (
     describe_configs,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
     incremental_alter_configs,
@@ -43,6 +44,7 @@ from penstock.protocol.messages import (
     sync_group,
     update_features,
 )
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -54,6 +56,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.schema import Message
 
@@ -279,6 +282,20 @@ def unregister_broker(asker: Asker) -> UnregisterBrokerRequest:
     return UnregisterBrokerRequest(broker_id=77)
 
 
+def describe_quorum_request(asker: Asker) -> describe_quorum.DescribeQuorumRequest:
+    partition = describe_quorum.DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = describe_quorum.DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    return describe_quorum.DescribeQuorumRequest(topics=[topic])
+
+
+def add_raft_voter(asker: Asker) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(cluster_id=None, voter_id=7, listeners=[Listener(name="CONTROLLER", host="x", port=1)])
+
+
+def remove_raft_voter(asker: Asker) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(cluster_id=None, voter_id=7)
+
+
 def api_versions(asker: Asker) -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
@@ -314,6 +331,9 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.DESCRIBE_PRODUCERS: describe_producers_request,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions_request,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum_request,
+    ApiKey.ADD_RAFT_VOTER: add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     ApiKey.ELECT_LEADERS: elect_leaders_request,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
     ApiKey.UPDATE_FEATURES: update_features_request,
@@ -321,6 +341,8 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
 }
 
 REFUSED = {
+    ApiKey.ADD_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
+    ApiKey.REMOVE_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
 }

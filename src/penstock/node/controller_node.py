@@ -39,8 +39,18 @@ class QuorumMember(Protocol):
         """Who leads, if that is known."""
 
     @property
+    def epoch(self) -> int:
+        """The newest epoch that it has heard of."""
+
+    @property
     def quorum(self) -> Quorum:
         """The voters, and their level of `kraft.version`."""
+
+    def is_leader(self, epoch: int) -> bool:
+        """Whether it leads that epoch."""
+
+    def resign(self, successor_id: int | None = None) -> None:
+        """Lead no longer, if it does: another voter shall, if possible this one."""
 
     def request(self, request: PeerRequest | AddVoter | RemoveVoter) -> asyncio.Future[Answer]:
         """The answer to what a peer or an administrator asks.

@@ -2,6 +2,7 @@
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
+    "add_raft_voter",
     "alter_configs",
     "alter_partition_reassignments",
     "api_versions",
@@ -14,7 +15,9 @@ MODULES: tuple[str, ...] = (
     "describe_configs",
     "describe_groups",
     "describe_log_dirs",
+    "describe_metadata",
     "describe_producers",
+    "describe_quorum",
     "describe_topic_partitions",
     "elect_leaders",
     "fetch",
@@ -33,6 +36,8 @@ MODULES: tuple[str, ...] = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "remove_raft_voter",
+    "resign_controller",
     "sync_group",
     "unregister_broker",
     "update_features",

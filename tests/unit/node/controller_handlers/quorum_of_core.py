@@ -19,6 +19,7 @@ from penstock.protocol.schema import Message
 from penstock.raft import requests as ask
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.effects import Effect, ElectionState, Flush, Reply, Send
+from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.requests import VoteAnswer
 from penstock.raft.settings import RaftSettings
@@ -48,6 +49,8 @@ class CoreQuorum:
         self.now_ms = 1_000
         self.learned: dict[int, tuple[str, int]] = {}
         self.is_stopped = False
+        self.told: list[ask.PeerRequest] = []
+        """What was said to the peers when it resigned."""
         self.asked = asyncio.Event()
         self._carry_out(self.raft.start(self.now_ms))
 
@@ -69,6 +72,18 @@ class CoreQuorum:
     @property
     def leader_id(self) -> int | None:
         return self.raft.leader_id
+
+    @property
+    def epoch(self) -> int:
+        return self.raft.epoch
+
+    def is_leader(self, epoch: int) -> bool:
+        return isinstance(self.raft.role, Leader) and self.raft.epoch == epoch
+
+    def resign(self, successor_id: int | None = None) -> None:
+        effects = self.raft.resign(self.now_ms, successor_id)
+        self.told = [effect.request for effect in effects if isinstance(effect, Send)]
+        self._carry_out(effects)
 
     @property
     def quorum(self) -> Quorum:

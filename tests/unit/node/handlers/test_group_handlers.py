@@ -16,7 +16,7 @@ from penstock.node.handlers.offset_commit import offset_commit
 from penstock.node.handlers.offset_delete import offset_delete
 from penstock.node.handlers.offset_fetch import offset_fetch
 from penstock.node.handlers.sync_group import sync_group
-from penstock.protocol.api import ApiKey
+from penstock.protocol.api import api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -277,7 +277,7 @@ async def test_delete_groups_and_offsets(node: GroupNode) -> None:
 def test_what_is_served() -> None:
     from penstock.node.handler import load_handlers
 
-    served = {ApiKey(key).name: (handler.lowest, handler.newest) for key, handler in load_handlers().items()}
+    served = {api_of(key).key.name: (handler.lowest, handler.newest) for key, handler in load_handlers().items()}
     expected = {
         "OFFSET_COMMIT": (2, 10),
         "OFFSET_FETCH": (1, 10),
