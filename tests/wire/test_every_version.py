@@ -55,6 +55,7 @@ from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -278,6 +279,10 @@ def update_features_request(asker: Asker) -> update_features.UpdateFeaturesReque
     return update_features.UpdateFeaturesRequest(feature_updates=[as_it_is])
 
 
+def list_reassignments(asker: Asker) -> ListPartitionReassignmentsRequest:
+    return ListPartitionReassignmentsRequest()
+
+
 def unregister_broker(asker: Asker) -> UnregisterBrokerRequest:
     return UnregisterBrokerRequest(broker_id=77)
 
@@ -331,20 +336,21 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.DESCRIBE_PRODUCERS: describe_producers_request,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions_request,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
-    ApiKey.DESCRIBE_QUORUM: describe_quorum_request,
-    ApiKey.ADD_RAFT_VOTER: add_raft_voter,
-    ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     ApiKey.ELECT_LEADERS: elect_leaders_request,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
     ApiKey.UPDATE_FEATURES: update_features_request,
     ApiKey.UNREGISTER_BROKER: unregister_broker,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_reassignments,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum_request,
+    ApiKey.ADD_RAFT_VOTER: add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
 }
 
 REFUSED = {
-    ApiKey.ADD_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
-    ApiKey.REMOVE_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ApiKey.ADD_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
+    ApiKey.REMOVE_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
 }
 """What a node that is alone cannot do; the answer says so beside what was asked for."""
 

@@ -1,8 +1,9 @@
 """A broker with a real controller over a log on the disk: enough for the handlers that deal with metadata."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from tests.unit.node.controller_node import CLUSTER, NODE, node_over
@@ -14,11 +15,25 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
 from penstock.node.broker_lifecycle import BrokerIdentity
+from penstock.node.controller_driver import ControllerDriver
 from penstock.node.handler import RequestContext
 from penstock.node.partitions import PartitionTable
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.schema import Message
 
 __all__ = ["CLUSTER", "NODE", "context", "create", "start_broker"]
+
+
+class Channel:
+    """The way to a controller that is in this process and always active; it remembers who asked last."""
+
+    def __init__(self, controller: ControllerDriver) -> None:
+        self._controller = controller
+        self.asked_by: RequestContext | None = None
+
+    def submit(self, command: Message, context: RequestContext | None = None) -> asyncio.Future[Any]:
+        self.asked_by = context
+        return self._controller.submit(command)
 
 
 async def start_broker(directory: str, overrides: Mapping[str, str] | None = None) -> tuple[Broker, GatedLog]:
@@ -38,7 +53,7 @@ async def start_broker(directory: str, overrides: Mapping[str, str] | None = Non
         cluster_id=CLUSTER,
         image=node.image,
         partitions=cast("PartitionTable", None),
-        controller=node.controller,
+        controller=Channel(node.controller),
         broker_epoch=epoch,
     )
     return broker, log

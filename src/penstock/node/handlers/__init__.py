@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
+    "list_partition_reassignments",
     "metadata",
     "offset_commit",
     "offset_delete",

@@ -18,5 +18,5 @@ def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Awaitable[AlterConfigsResponse]:
     """Answer when the change is committed."""
-    reply: Awaitable[AlterConfigsResponse] = broker.controller.submit(request)
+    reply: Awaitable[AlterConfigsResponse] = broker.controller.submit(request, context)
     return reply

@@ -30,11 +30,11 @@ async def alter_partition_reassignments(
     """Answer when the beginning is committed; what is refused here comes last."""
     refused = _chosen(broker, request.topics, needs_copy=True)
     if not refused:
-        return await _decided(broker, request)
+        return await _decided(broker, context, request)
     response = AlterPartitionReassignmentsResponse(error_message=None)
     others = _chosen(broker, request.topics, needs_copy=False)
     if others:
-        response = await _decided(broker, request.replace(topics=others))
+        response = await _decided(broker, context, request.replace(topics=others))
     response.responses += [
         ReassignableTopicResponse(
             name=topic.name,
@@ -52,8 +52,10 @@ async def alter_partition_reassignments(
     return response
 
 
-async def _decided(broker: Broker, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    response: AlterPartitionReassignmentsResponse = await carry_out(broker, request, request.timeout_ms)
+async def _decided(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    response: AlterPartitionReassignmentsResponse = await carry_out(broker, request, request.timeout_ms, context)
     return response
 
 

@@ -16,4 +16,4 @@ def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> Awaitable[CreatePartitionsResponse]:
     """Answers when the partitions can be used on this node, or with REQUEST_TIMED_OUT."""
-    return carry_out(broker, request, request.timeout_ms)
+    return carry_out(broker, request, request.timeout_ms, context)

@@ -30,12 +30,12 @@ def create_topics(
     """Answers when the topics are committed."""
     refused = {topic.name: problem for topic in request.topics if (problem := replication_problem(broker, topic))}
     if not refused:
-        return carry_out(broker, request, request.timeout_ms)
-    return _others_only(broker, request, refused)
+        return carry_out(broker, request, request.timeout_ms, context)
+    return _others_only(broker, context, request, refused)
 
 
 async def _others_only(
-    broker: Broker, request: CreateTopicsRequest, refused: Mapping[str, KafkaError]
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest, refused: Mapping[str, KafkaError]
 ) -> CreateTopicsResponse:
     """Answers for the topics that are refused here, in their places among those that the controller decides on."""
     names = [topic.name for topic in request.topics]
@@ -43,7 +43,7 @@ async def _others_only(
     response = CreateTopicsResponse()
     if others:
         command = CreateTopicsRequest(topics=others, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
-        response = await carry_out(broker, command, request.timeout_ms)
+        response = await carry_out(broker, command, request.timeout_ms, context)
     response.topics += [
         CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
         for name, error in refused.items()

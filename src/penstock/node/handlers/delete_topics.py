@@ -19,4 +19,4 @@ def delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> Awaitable[DeleteTopicsResponse]:
     """Answers when the deletion is committed."""
-    return carry_out(broker, request, request.timeout_ms)
+    return carry_out(broker, request, request.timeout_ms, context)

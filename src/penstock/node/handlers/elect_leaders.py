@@ -16,4 +16,4 @@ def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> Awaitable[ElectLeadersResponse]:
     """Answer when the elections are committed."""
-    return carry_out(broker, request, request.timeout_ms)
+    return carry_out(broker, request, request.timeout_ms, context)

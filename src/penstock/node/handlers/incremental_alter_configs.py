@@ -27,18 +27,20 @@ def incremental_alter_configs(
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
     """Answer when the change is committed."""
     if any(_is_logger(resource) for resource in request.resources):
-        return _with_loggers(broker, request)
-    reply: Awaitable[IncrementalAlterConfigsResponse] = broker.controller.submit(request)
+        return _with_loggers(broker, context, request)
+    reply: Awaitable[IncrementalAlterConfigsResponse] = broker.controller.submit(request, context)
     return reply
 
 
-async def _with_loggers(broker: Broker, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def _with_loggers(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     """Let the controller answer for what is not a logger, then change the loggers; the answers come in that order."""
     others = [resource for resource in request.resources if not _is_logger(resource)]
     response = IncrementalAlterConfigsResponse()
     if others:
         command = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
-        response = await broker.controller.submit(command)
+        response = await broker.controller.submit(command, context)
     response.responses += [
         _change(broker, resource, validate_only=request.validate_only)
         for resource in request.resources

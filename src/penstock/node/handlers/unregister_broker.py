@@ -15,5 +15,5 @@ def unregister_broker(
     broker: Broker, context: RequestContext, request: UnregisterBrokerRequest
 ) -> Awaitable[UnregisterBrokerResponse]:
     """Answer when that is committed."""
-    reply: Awaitable[UnregisterBrokerResponse] = broker.controller.submit(request)
+    reply: Awaitable[UnregisterBrokerResponse] = broker.controller.submit(request, context)
     return reply

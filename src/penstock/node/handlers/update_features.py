@@ -16,4 +16,4 @@ def update_features(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Awaitable[UpdateFeaturesResponse]:
     """Answer when the levels are committed."""
-    return carry_out(broker, request, request.timeout_ms)
+    return carry_out(broker, request, request.timeout_ms, context)

@@ -31,7 +31,7 @@ class Controller:
 
     asked: list[IncrementalAlterConfigsRequest] = field(default_factory=list)
 
-    async def submit(self, request: Any) -> IncrementalAlterConfigsResponse:
+    async def submit(self, request: Any, context: RequestContext) -> IncrementalAlterConfigsResponse:
         self.asked.append(request)
         return IncrementalAlterConfigsResponse(
             responses=[AlterConfigsResourceResponse(resource_name=asked.resource_name) for asked in request.resources]
