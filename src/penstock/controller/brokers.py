@@ -8,14 +8,14 @@
 | silence for `broker.session.timeout.ms` | fenced |
 | heartbeat, has directories that are offline | as it was, without the leadership of what lies there (KIP-858) |
 
-The last broker of a cluster that stops is not fenced: there is nobody who should know, and it has less to do when it is
-back. What a heartbeat says of the broker itself, that it lives and how far it has read, is soft state (`heartbeats`).
+A broker whose directories are all offline can hold nothing and is fenced. The last broker of a cluster that stops is
+not fenced before its session is over: there is nobody who should know, and it has less to do if it is back before that.
+What a heartbeat says of the broker itself, that it lives and how far it has read, is soft state (`heartbeats`).
 """
 
-from penstock.controller.decision import MAX_MOVES_PER_DECISION, ControllerState, Decision
+from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Session
-from penstock.controller.moves import Going, finish, left_by, left_in_part, taken_by
-from penstock.controller.partition_change import directory_of
+from penstock.controller.moves import Going, finish, left_by, left_with, taken_by
 from penstock.metadata.brokers import FENCE, UNFENCE
 from penstock.metadata.image import BrokerImage
 from penstock.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord
@@ -49,7 +49,7 @@ def _decide(
 ) -> Decision[BrokerHeartbeatResponse]:
     if request.want_shut_down:
         return _stop(state, broker, session)
-    if request.want_fence:
+    if request.want_fence or not _has_directory(broker, request):
         records = [] if broker.fenced else _fence(state, broker)
         return Decision(records, BrokerHeartbeatResponse(is_fenced=True))
     if broker.fenced:
@@ -85,7 +85,7 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
     if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
         return _let_go(state, broker, _fence(state, broker, in_controlled_shutdown=1))
     change = [] if broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=1)]
-    return _let_go(state, broker, [*change])
+    return Decision([*change], BrokerHeartbeatResponse(is_fenced=False, should_shut_down=True))
 
 
 def _let_go(
@@ -98,22 +98,17 @@ def _let_go(
 def _lose_directories(
     state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Takes the leadership of what lies in directories that went offline, and then the directories themselves.
-
-    While there is too much for one decision the directories stay: the broker names them with each heartbeat.
-    """
+    """Takes directories that went offline from a broker, and the leadership of what lies there."""
     lost = [directory for directory in broker.directories if directory in request.offline_log_dirs]
-    left = [directory for directory in broker.directories if directory not in lost]
     if not lost:
         return Decision([], BrokerHeartbeatResponse(is_fenced=False))
-    if not left:
-        return Decision(_fence(state, broker), BrokerHeartbeatResponse(is_fenced=True))
-    broker_id = broker.node_id
-    records = left_in_part(state, broker_id, lambda partition: directory_of(partition, broker_id) in lost)
-    if len(records) < MAX_MOVES_PER_DECISION:
-        change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=left)
-        records.append(change)
-    return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
+    change = _change(broker)
+    change.log_dirs = [directory for directory in broker.directories if directory not in lost]
+    return Decision([change, *left_with(state, broker.node_id, lost)], BrokerHeartbeatResponse(is_fenced=False))
+
+
+def _has_directory(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
+    return not broker.directories or any(item not in request.offline_log_dirs for item in broker.directories)
 
 
 def _fence(state: ControllerState, broker: BrokerImage, *, in_controlled_shutdown: int = 0) -> list[MetadataRecord]:

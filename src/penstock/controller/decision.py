@@ -13,9 +13,6 @@ from penstock.protocol.uuids import uuid_to_text
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
 
-MAX_MOVES_PER_DECISION = 5_000
-"""How many partitions follow a broker in one decision. More of them need not hold together, and nobody should wait."""
-
 ReplyT = TypeVar("ReplyT", covariant=True)
 
 
@@ -78,6 +75,8 @@ class ControllerSettings:
     node_id: int = NOBODY
     """The node that this controller is on; a broker with the same id is part of the same process."""
     broker_session_timeout_ms: int = 9_000
+    max_moves_per_decision: int = 5_000
+    """How many partitions follow a broker in one decision: they need not hold together, and nobody should wait long."""
     leader_balance_interval_ms: int | None = None
     """How often leadership goes back to preferred replicas by itself; None means never."""
     unclean_election_interval_ms: int | None = None

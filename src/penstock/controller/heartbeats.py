@@ -39,8 +39,9 @@ class Heartbeats:
         self.session_timeout_ms = session_timeout_ms
         self._local_broker_id = local_broker_id
         self._sessions: dict[int, Session] = {}  # the longest silent first
-        self.unfinished: dict[int, None] = {}
-        """Brokers whose partitions do not follow yet from what they are."""
+        self.unfinished: dict[int, bool] = {}
+        """Brokers whose partitions do not follow yet from what they are. True where an active broker may have lost
+        directories; else what nobody leads is all that there is to look at for an active one."""
 
     def begin(self, image: ClusterImage, now_ms: int) -> None:
         """A controller takes over: every broker that is not fenced has a whole session to report itself.
@@ -50,7 +51,7 @@ class Heartbeats:
         for broker in image.brokers.values():
             if not broker.fenced:
                 self._sessions[broker.node_id] = Session(broker.epoch, now_ms)
-        self.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()])
+        self.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
 
     def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> Session:
         """A broker reports itself: its session begins anew."""

@@ -14,15 +14,16 @@ A crash may have lost the end of a log that nobody else has, so the same offsets
 epoch is how readers can tell (KIP-320).
 
 What this costs depends on the partitions of the broker and on those without a leader (D23). A decision moves at most
-`MAX_MOVES_PER_DECISION` of them; who has more is noted as unfinished.
+`max_moves_per_decision` of them; who has more is noted as unfinished.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
-from itertools import islice
+from itertools import chain, islice
+from uuid import UUID
 
-from penstock.controller.decision import MAX_MOVES_PER_DECISION, ControllerState
-from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
+from penstock.controller.decision import ControllerState
+from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed, directory_of
 from penstock.metadata.image import TopicImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
@@ -43,17 +44,22 @@ def left_by(state: ControllerState, broker_id: int, going: Going) -> list[Metada
     return _bounded(state, broker_id, _leaving(state, broker_id, going, lambda partition: True))
 
 
-def left_in_part(
-    state: ControllerState, broker_id: int, concerns: Callable[[PartitionImage], bool]
-) -> list[MetadataRecord]:
-    """The same for the replicas of a broker that `concerns` picks: the others stay. Nothing is noted as unfinished."""
-    moves = _leaving(state, broker_id, Going.FENCED, concerns)
-    return list(islice(moves, MAX_MOVES_PER_DECISION))
+def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
+    """What becomes of what an active broker has in directories that went offline, and a note if that is not all yet."""
+    moves = _leaving(state, broker_id, Going.FENCED, lambda p: directory_of(p, broker_id) in directories)
+    records = list(islice(moves, state.settings.max_moves_per_decision))
+    if len(records) == state.settings.max_moves_per_decision:
+        state.heartbeats.unfinished[broker_id] = True
+    return records
 
 
 def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
-    """What a broker that comes leads of all that nobody leads, and a note if that is not all yet."""
-    return _bounded(state, broker_id, _coming(state, broker_id))
+    """What a broker that comes leads of all that nobody leads, and a note if that is not all yet.
+
+    And it does not lead, and is not in sync, where the directory of its replica is not there any more.
+    """
+    electorate = Electorate(state.image, coming=broker_id)
+    return _bounded(state, broker_id, chain(_lost(state, electorate), _coming(state, electorate)), thorough=True)
 
 
 def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
@@ -63,19 +69,23 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
         return left_by(state, broker_id, Going.FENCED)
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
-    return taken_by(state, broker_id)
+    if state.heartbeats.unfinished[broker_id]:
+        return taken_by(state, broker_id)
+    return _bounded(state, broker_id, _coming(state, Electorate(state.image, coming=broker_id)))
 
 
 def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeRecord | None:
     """Who leads a partition that nobody leads, uncleanly if its topic allows that; None if that is still nobody."""
-    election = Election.UNCLEAN if allows_unclean(state, topic) else Election.ONLINE
-    return changed(Electorate(state.image), state.image.topics[topic], index, Wanted(election=election))
+    return _led_anew(state, Electorate(state.image), topic, index)
 
 
-def _bounded(state: ControllerState, broker_id: int, moves: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    records = list(islice(moves, MAX_MOVES_PER_DECISION))
-    if len(records) == MAX_MOVES_PER_DECISION:
-        state.heartbeats.unfinished[broker_id] = None
+def _bounded(
+    state: ControllerState, broker_id: int, moves: Iterable[MetadataRecord], *, thorough: bool = False
+) -> list[MetadataRecord]:
+    limit = state.settings.max_moves_per_decision
+    records = list(islice(moves, limit))
+    if len(records) == limit:
+        state.heartbeats.unfinished[broker_id] = thorough
     else:
         state.heartbeats.unfinished.pop(broker_id, None)
     return records
@@ -102,23 +112,30 @@ def _left(
     if goes_on or any(electorate.may_lead(partition, replica) for replica in others):
         return changed(electorate, topic, index, Wanted(isr=others))
     if going is Going.FENCED:
-        election = Election.UNCLEAN if allows_unclean(state, topic.name) else Election.ONLINE
-        return changed(electorate, topic, index, Wanted(election=election))
+        return _led_anew(state, electorate, topic.name, index)
     if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id:
         return PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
     return None
 
 
-def _coming(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
-    electorate = Electorate(state.image, coming=broker_id)
-    for name, index in each(state.image.index.leaderless):
+def _lost(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
+    going = Electorate(state.image, going=electorate.coming)
+    for name, index in each(state.image.index.in_sync(electorate.coming)):
         topic = state.image.topics[name]
-        partition = topic.partitions[index]
-        if broker_id in partition.isr:
-            record = changed(electorate, topic, index, Wanted())
-        elif broker_id in partition.replicas and allows_unclean(state, name):
-            record = changed(electorate, topic, index, Wanted(election=Election.UNCLEAN))
-        else:
-            continue
-        if record is not None:
-            yield record
+        if not electorate.may_lead(topic.partitions[index], electorate.coming):
+            record = _left(state, going, topic, index, Going.FENCED)
+            if record is not None:
+                yield record
+
+
+def _coming(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
+    for name, index in each(state.image.index.leaderless):
+        if electorate.coming in state.image.topics[name].partitions[index].replicas:
+            record = _led_anew(state, electorate, name, index)
+            if record is not None:
+                yield record
+
+
+def _led_anew(state: ControllerState, electorate: Electorate, name: str, index: int) -> PartitionChangeRecord | None:
+    election = Election.UNCLEAN if allows_unclean(state, name) else Election.ONLINE
+    return changed(electorate, state.image.topics[name], index, Wanted(election=election))

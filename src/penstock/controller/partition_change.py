@@ -8,6 +8,7 @@ which stay as they are:
   assignment; if there is none, nobody does. A preferred election asks for the first replica even if another one leads.
 * An unclean election takes the first replica that may lead though it is not in sync. It alone is in sync then, and has
   to recover first (KIP-704).
+* Replicas of brokers that are not active stay in sync only while nobody who is could lead: then they may come back.
 * A broker may lead if it is active and the directory of its replica is not offline (KIP-858). One on its way out goes
   on leading while nobody else can.
 * Who takes a replica away begins a new leader epoch, so that the one that is gone is not heard any more.
@@ -65,13 +66,18 @@ class Electorate:
 
     def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
         """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
-        broker = self.image.brokers.get(broker_id)
-        if broker is None or broker_id == self.going or not (broker.active or broker_id == self.coming):
+        if not self.is_active(broker_id):
             return False
         directory = directory_of(partition, broker_id)
         if is_reserved(directory):
             return directory != LOST_DIRECTORY
-        return not broker.directories or directory in broker.directories
+        directories = self.image.brokers[broker_id].directories
+        return not directories or directory in directories
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead anything: it is neither fenced nor on its way out."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker_id != self.going and (broker.active or broker_id == self.coming)
 
     def may_go_on(self, broker_id: int) -> bool:
         """Whether a leader could lead a little longer: it is on its way out, and still there."""
@@ -98,6 +104,8 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
     after = after._replace(leader=leader)
     if is_unclean:
         after = after._replace(isr=(leader,), leader_recovery_state=RECOVERING)
+    elif electorate.is_active(leader):
+        after = after._replace(isr=tuple(replica for replica in after.isr if electorate.is_active(replica)))
     record = _difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
 

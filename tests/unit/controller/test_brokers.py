@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-import pytest
 from tests.unit.controller.cluster import (
     active_controller,
     assigned,
@@ -17,8 +16,7 @@ from tests.unit.controller.cluster import (
     tick,
 )
 
-from penstock.controller import moves
-from penstock.controller.decision import MAX_MOVES_PER_DECISION, Decision
+from penstock.controller.decision import Decision
 from penstock.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord, RegisterControllerRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
@@ -101,9 +99,8 @@ def test_a_controller_that_stood_still_itself_fences_nobody() -> None:
     assert all(broker.fenced for broker in controller.image.brokers.values())
 
 
-def test_many_partitions_follow_in_several_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "MAX_MOVES_PER_DECISION", 10)
-    controller = active_controller(1, 2)
+def test_many_partitions_follow_in_several_decisions() -> None:
+    controller = active_controller(1, 2, max_moves_per_decision=10)
     carry_out(controller, assigned("pair", *[[1, 2]] * 25))
     carry_out(controller, assigned("single", *[[1]] * 25))
     carry_out(controller, heartbeat(controller, 2), 8000)
@@ -126,9 +123,8 @@ def test_many_partitions_follow_in_several_decisions(monkeypatch: pytest.MonkeyP
     assert {p.leader for p in controller.image.topics["single"].partitions.values()} == {1}
 
 
-def test_what_a_controller_left_undone_its_successor_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "MAX_MOVES_PER_DECISION", 10)
-    old = active_controller(1, 2)
+def test_what_a_controller_left_undone_its_successor_finishes() -> None:
+    old = active_controller(1, 2, max_moves_per_decision=10)
     carry_out(old, assigned("pair", *[[1, 2]] * 25))
     carry_out(old, heartbeat(old, 1, want_fence=True))
     controller = successor(old)
@@ -142,7 +138,7 @@ def test_fifty_thousand_partitions_move_in_decisions_of_bounded_size() -> None:
         carry_out(controller, assigned(f"topic{number}", *[[1, 2]] * 5_000))
     decision: Decision[Any] | None = controller.decide(heartbeat(controller, 1, want_fence=True), 0)
     while decision is not None:
-        assert len(decision.records) <= MAX_MOVES_PER_DECISION + 1
+        assert len(decision.records) <= 5_001
         controller.apply(decision.records)
         decision = controller.tick(0)
     assert not controller.image.index.in_sync(1)
@@ -277,3 +273,13 @@ def test_partitions_without_a_leader_are_looked_through_when_their_topic_has_cha
     assert tick(controller, 1999) == []
     tick(controller, 2000)
     assert partition(controller, "pair") == (2, (2,))
+
+
+def test_a_broker_that_comes_back_without_a_directory_does_not_lead_what_lay_there() -> None:
+    old = active_controller(log_dirs=[DISK_1], node_id=1)
+    carry_out(old, create("flights"))
+    controller = successor(old, node_id=1)
+    carry_out(controller, registration(1, 99, [DISK_2]))
+    assert partition(controller, "flights") == (1, (1,))
+    carry_out(controller, heartbeat(controller, 1))
+    assert partition(controller, "flights") == (-1, (1,))

@@ -1,0 +1,118 @@
+"""What must hold of the cluster's metadata after every decision.
+
+* the leader is in sync, or there is none; who is in sync is a replica, and somebody always is
+* epochs of brokers, of leaders and of partitions only grow, by what Kafka says that they grow
+* who is not in sync leads only where loss was allowed
+* blocks of producer ids are disjoint
+
+And once nothing is left to do:
+
+* a leader may lead, or nobody else who is in sync could; then it is on its way out, or will be back in a moment
+* where anybody in sync may lead, somebody does, and the brokers of all in sync are active
+* nobody has been silent for a whole session without being fenced
+"""
+
+from uuid import UUID
+
+from penstock.controller.controller import Controller
+from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electorate
+from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType
+from penstock.metadata.partition_index import Partitions, each
+from penstock.metadata.topics import NO_LEADER
+
+
+class InvariantError(AssertionError):
+    """An invariant does not hold."""
+
+
+def must(condition: bool, *what: object) -> None:
+    if not condition:
+        raise InvariantError(" ".join(map(str, what)))
+
+
+class Invariants:
+    def __init__(self) -> None:
+        self.partitions: dict[tuple[UUID, int], PartitionImage] = {}
+        self.broker_epochs: dict[int, int] = {}
+        self.producer_id_blocks: dict[int, int] = {}
+
+    def decided(self, image: ClusterImage, loss_allowed: bool) -> None:
+        """Looks at everything after a decision; `loss_allowed` says whether it was one that may lose records."""
+        for broker in image.brokers.values():
+            must(broker.epoch >= self.broker_epochs.get(broker.node_id, -1), f"broker {broker.node_id}: older epoch")
+            self.broker_epochs[broker.node_id] = broker.epoch
+        now: dict[tuple[UUID, int], PartitionImage] = {}
+        for topic in image.topics.values():
+            careless = image.config_of(ResourceType.TOPIC, topic.name).get(UNCLEAN_LEADER_ELECTION) == "true"
+            for index, partition in topic.partitions.items():
+                key = topic.topic_id, index
+                now[key] = partition
+                before = self.partitions.get(key)
+                if partition is before:
+                    continue
+                name = f"{topic.name}-{index}: {before} {partition}"
+                self._shape(name, partition)
+                if before is not None:
+                    self._change(name, before, partition)
+                    clean = partition.leader in (NO_LEADER, *before.isr)
+                    must(clean or careless or loss_allowed, "unclean:", name)
+        self.partitions = now
+
+    def rewound(self, image: ClusterImage) -> None:
+        """A new controller begins from what is committed, which may be less than what the old one had decided."""
+        self.partitions = {
+            (topic.topic_id, index): partition
+            for topic in image.topics.values()
+            for index, partition in topic.partitions.items()
+        }
+        self.broker_epochs = {broker.node_id: broker.epoch for broker in image.brokers.values()}
+
+    def allocated(self, first: int, length: int) -> None:
+        """A broker got a block of producer ids."""
+        for start, size in self.producer_id_blocks.items():
+            must(first + length <= start or start + size <= first, f"producer ids {first} twice")
+        self.producer_id_blocks[first] = length
+
+    def _shape(self, name: str, p: PartitionImage) -> None:
+        must(bool(p.isr), f"nobody is in sync: {name}")
+        must(set(p.isr) <= set(p.replicas), f"in sync without being a replica: {name}")
+        must(p.leader == NO_LEADER or p.leader in p.isr, f"the leader is not in sync: {name}")
+        must(len(set(p.replicas)) == len(p.replicas) == len(p.directories), f"replicas: {name}")
+        must(set(p.adding_replicas) | set(p.removing_replicas) <= set(p.replicas), f"on the move: {name}")
+
+    def _change(self, name: str, before: PartitionImage, after: PartitionImage) -> None:
+        must(after.partition_epoch > before.partition_epoch, f"the partition epoch does not grow: {name}")
+        must(after.leader_epoch >= before.leader_epoch, f"the leader epoch falls: {name}")
+        new_epoch = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
+        must(not new_epoch or after.leader_epoch > before.leader_epoch, f"no new leader epoch: {name}")
+
+
+def settled(controller: Controller, silent: dict[int, int], now_ms: int) -> None:
+    """Once nothing is left to do. `silent` says since when a broker has not been heard, by this controller."""
+    image = controller.image
+    electorate = Electorate(image)
+    for topic in image.topics.values():
+        for index, p in topic.partitions.items():
+            able = [replica for replica in p.isr if electorate.may_lead(p, replica)]
+            must(not able or p.leader in able, "another one could lead:", topic.name, index, p, able)
+            gone = [replica for replica in p.isr if replica not in image.brokers or not image.brokers[replica].active]
+            must(not able or not gone, "in sync and not active:", gone, topic.name, index, p)
+    for broker in image.brokers.values():
+        since = silent.get(broker.node_id)
+        session_ms = controller.state.settings.broker_session_timeout_ms
+        must(broker.fenced or since is None or now_ms < since + session_ms, f"broker {broker.node_id} is silent")
+    _check_index(image)
+
+
+def _check_index(image: ClusterImage) -> None:
+    every = [(topic.name, i, p) for topic in image.topics.values() for i, p in topic.partitions.items()]
+    for broker_id in {replica: None for _, _, p in every for replica in p.replicas}:
+        _same(image.index.in_sync(broker_id), [(name, i) for name, i, p in every if broker_id in p.isr])
+    _same(image.index.leaderless, [(name, i) for name, i, p in every if p.leader == NO_LEADER])
+    moved = [(name, i) for name, i, p in every if p.leader not in (NO_LEADER, p.replicas[0])]
+    _same(image.index.moved, moved)
+    _same(image.index.reassigning, [(name, i) for name, i, p in every if p.adding_replicas or p.removing_replicas])
+
+
+def _same(partitions: Partitions, expected: list[tuple[str, int]]) -> None:
+    must(sorted(each(partitions)) == sorted(expected), "the index is not what a look at all partitions finds")

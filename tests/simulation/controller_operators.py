@@ -1,0 +1,106 @@
+"""What people ask of a cluster, drawn: topics, configs, elections, moves, removals of brokers."""
+
+from random import Random
+
+from penstock.metadata.image import ClusterImage
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.protocol.schema import Message
+
+MAX_TOPICS = 8
+MAX_PARTITIONS = 12
+
+
+class Operators:
+    """Draws commands that make sense most of the time."""
+
+    def __init__(self, random: Random, broker_ids: list[int]) -> None:
+        self._random = random
+        self._broker_ids = broker_ids
+        self._made = 0
+        self._commands = [
+            self._create,
+            self._create,
+            self._grow,
+            self._delete,
+            self._configure,
+            self._elect,
+            self._elect,
+            self._move,
+            self._move,
+            self._move,
+            self._unregister,
+            self._raise_feature,
+        ]
+
+    def command(self, image: ClusterImage) -> Message:
+        return self._random.choice(self._commands)(image)
+
+    def _create(self, image: ClusterImage) -> Message:
+        if len(image.topics) >= MAX_TOPICS:
+            return self._delete(image)
+        self._made += 1
+        topic = CreatableTopic(
+            name=f"topic{self._made}",
+            num_partitions=self._random.randrange(1, 7),
+            replication_factor=self._random.randrange(1, 4),
+        )
+        return CreateTopicsRequest(topics=[topic])
+
+    def _grow(self, image: ClusterImage) -> Message:
+        name = self._topic(image)
+        partitions = image.topics[name].partitions if name in image.topics else ()
+        count = min(len(partitions) + self._random.randrange(1, 3), MAX_PARTITIONS)
+        return CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=count)])
+
+    def _delete(self, image: ClusterImage) -> Message:
+        return DeleteTopicsRequest(topic_names=[self._topic(image)])
+
+    def _configure(self, image: ClusterImage) -> Message:
+        value = self._random.choice(("true", "false", "false"))
+        config = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value=value)
+        resource = AlterConfigsResource(resource_type=2, resource_name=self._topic(image), configs=[config])
+        return IncrementalAlterConfigsRequest(resources=[resource])
+
+    def _elect(self, image: ClusterImage) -> Message:
+        election_type = 1 if self._random.random() < 0.2 else 0
+        name = self._topic(image)
+        named = [TopicPartitions(topic=name, partitions=[self._partition(image, name)])]
+        everything = self._random.random() < 0.3
+        return ElectLeadersRequest(election_type=election_type, topic_partitions=None if everything else named)
+
+    def _move(self, image: ClusterImage) -> Message:
+        name = self._topic(image)
+        replicas = self._random.sample(self._broker_ids, min(self._random.randrange(1, 4), len(self._broker_ids)))
+        asked = ReassignablePartition(
+            partition_index=self._partition(image, name), replicas=None if self._random.random() < 0.3 else replicas
+        )
+        return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[asked])])
+
+    def _unregister(self, image: ClusterImage) -> Message:
+        return UnregisterBrokerRequest(broker_id=self._random.choice(self._broker_ids))
+
+    def _raise_feature(self, image: ClusterImage) -> Message:
+        level = self._random.randrange(20, 27)
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
+        return UpdateFeaturesRequest(feature_updates=[update])
+
+    def _topic(self, image: ClusterImage) -> str:
+        return self._random.choice([*image.topics, "nothing"])
+
+    def _partition(self, image: ClusterImage, name: str) -> int:
+        return self._random.randrange(len(image.topics[name].partitions)) if name in image.topics else 0

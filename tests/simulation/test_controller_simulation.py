@@ -1,0 +1,58 @@
+"""The controller alone under thousands of events: brokers that come and go, controllers that take over, operators."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.simulation import controller_planted as planted
+from tests.simulation.controller_world import SimulationError, simulate
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 200
+CHUNK = 50
+PLANTED: dict[Bug, int] = {
+    planted.fenced_brokers_lead: 20,
+    planted.unclean_without_leave: 60,
+    planted.producer_ids_given_again: 20,
+    planted.moves_forgotten_at_a_takeover: 100,
+    planted.sessions_forgotten_at_a_takeover: 60,
+    planted.second_incarnation_accepted: 20,
+    planted.replica_removed_without_a_new_epoch: 100,
+}
+"""At most so many seeds until the bug is found."""
+
+
+def search(seeds: int) -> None:
+    for seed in range(seeds):
+        simulate(seed)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_seeds(first: int) -> None:
+    outcomes = [simulate(seed) for seed in range(first, first + CHUNK)]
+    assert sum(outcome.takeovers for outcome in outcomes) > CHUNK, "controllers hardly ever change"
+    assert sum(outcome.fenced for outcome in outcomes) > CHUNK // 2, "hardly any broker is fenced"
+    assert sum(outcome.topics for outcome in outcomes) > CHUNK, "there are hardly any topics"
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    with pytest.raises(SimulationError, match=r"seed \d+: \w+"):
+        search(PLANTED[bug])
+
+
+def test_a_seed_is_the_same_in_every_python() -> None:
+    """The order of sets of strings changes with each start of Python; nothing may depend on it."""
+    script = "from tests.simulation.controller_world import simulate; print([simulate(seed) for seed in range(5)])"
+    told = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        command = [sys.executable, "-c", script]
+        told.append(subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT).stdout)
+    assert told[0] == told[1]
+    assert told[0].count(b"trace_hash") == 5
