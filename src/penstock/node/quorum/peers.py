@@ -65,7 +65,7 @@ class Link:
                 await asyncio.sleep(pause_s)
             try:
                 return await self._open(where())
-            except BaseException:  # one that gave up has failed, too
+            except (Exception, asyncio.CancelledError):  # one that gave up has failed, too
                 self._note_failure()
                 raise
 
