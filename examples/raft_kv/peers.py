@@ -1,0 +1,44 @@
+"""What servers, and the administrator, ask a server by Kafka's own protocol: the APIs that are about the quorum itself.
+
+They are those of Penstock's controllers, whose handlers do not care what it is that the quorum replicates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.metadata.image import ClusterImage
+from penstock.node.handler import CONTROLLER_HANDLERS, Handler, load_handlers
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.protocol.api import ApiKey
+
+SERVED: Final = (
+    ApiKey.FETCH,
+    ApiKey.API_VERSIONS,
+    ApiKey.VOTE,
+    ApiKey.BEGIN_QUORUM_EPOCH,
+    ApiKey.END_QUORUM_EPOCH,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.FETCH_SNAPSHOT,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.UPDATE_RAFT_VOTER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNode:
+    """What those handlers see of a server."""
+
+    cluster_id: str
+    quorum: QuorumDriver
+    image: ClusterImage
+    """Of Kafka's metadata there is none here."""
+    handlers: Mapping[int, Handler]
+
+
+def store_node(quorum: QuorumDriver, cluster_id: str) -> StoreNode:
+    """A server, as the others see it."""
+    table = load_handlers(CONTROLLER_HANDLERS)
+    return StoreNode(cluster_id, quorum, ClusterImage(cluster_id), {key: table[key] for key in SERVED})

@@ -1,0 +1,99 @@
+"""One server's copy of the store: it applies what is committed, and takes snapshots of itself.
+
+A snapshot is looked at every `snapshot_period_seconds` and taken if the log behind the last one has at least
+`snapshot_min_log_size` bytes: by time and by size. Then the log forgets what the snapshot holds, in whole segments.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from examples.raft_kv.options import RaftOptions
+from examples.raft_kv.snapshot import decode_snapshot, encode_snapshot
+from examples.raft_kv.store import Store
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.records import decode_batch, iterate_batches
+from penstock.raft.ports import SnapshotId
+
+logger = logging.getLogger(__name__)
+
+
+class StoreReplica:
+    """What the quorum's driver applies to (its `Application`)."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.end_offset = 0
+        """All records before this one are applied."""
+        self.bytes_since_snapshot = 0
+        self.last_timestamp_ms = -1
+
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
+        """Records that a majority has. What is no record of the store raises DecodeError, which ends this server."""
+        for position, header in iterate_batches(batches):
+            if not header.is_control:
+                for record in decode_batch(batches, position):
+                    self.store.apply(record)
+            self.last_timestamp_ms = header.max_timestamp
+        self.bytes_since_snapshot += len(batches)
+        self.end_offset = last_offset + 1
+
+    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
+        """Begin anew with what this snapshot holds. Raises DecodeError."""
+        self.store = Store()
+        for record in decode_snapshot(content):
+            self.store.restore(record)
+        self.end_offset = snapshot.end_offset
+        self.bytes_since_snapshot = 0
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Who leads now; requests ask the driver itself."""
+        logger.info("epoch %s: %s", epoch, "no leader is known" if leader_id is None else f"server {leader_id} leads")
+
+
+class Snapshots:
+    """Takes snapshots of a replica when they are due."""
+
+    def __init__(
+        self, replica: StoreReplica, quorum: QuorumDriver, options: RaftOptions, now_ms: Callable[[], int]
+    ) -> None:
+        self._replica = replica
+        self._quorum = quorum
+        self._options = options
+        self._now_ms = now_ms
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look from time to time."""
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Take no more; one that is being written is left to the driver."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.snapshot_period_seconds)
+            if self._replica.bytes_since_snapshot >= self._options.snapshot_min_log_size:
+                await self._take()
+
+    async def _take(self) -> None:
+        """A snapshot that cannot be written is a warning: the log still holds everything."""
+        replica, quorum, now_ms = self._replica, self._quorum, self._now_ms()
+        end_offset, replica.bytes_since_snapshot = replica.end_offset, 0
+        chunks = encode_snapshot(
+            list(replica.store.records(now_ms)),  # as it is now; it is written in a thread
+            quorum.quorum_at(end_offset),
+            epoch=quorum.snapshot_id_at(end_offset).epoch,
+            last_timestamp_ms=replica.last_timestamp_ms,
+            now_ms=now_ms,
+        )
+        try:
+            await quorum.snapshot(chunks, end_offset)
+        except KafkaError as error:
+            logger.warning("no snapshot of the first %s records could be written: %s", end_offset, error)
+        else:
+            logger.info("a snapshot holds the first %s records", end_offset)

@@ -1,0 +1,45 @@
+"""Bugs that are planted must be found: otherwise a linearizable history proves nothing."""
+
+import pytest
+from examples.raft_kv.messages import GetRequest, GetResponse
+from examples.raft_kv.service import StoreService
+from examples.raft_kv.store import Store
+from tests.simulation.raft_kv.world import simulate
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import Record
+
+SEEDS = range(40)
+
+
+def found_with(*faults: str) -> str:
+    """What the first of some seeds finds that finds anything."""
+    return next((found[0] for seed in SEEDS if (found := simulate(seed, faults=faults).violations)), "")
+
+
+def test_a_read_that_any_server_answers_from_its_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def get(self: StoreService, request: GetRequest) -> GetResponse:
+        return GetResponse(value=self._replica.store.get(request.key))
+
+    monkeypatch.setattr(StoreService, "get", get)
+    assert "no order explains" in found_with("slow")
+
+
+def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def get(self: StoreService, request: GetRequest) -> GetResponse:
+        if not self._quorum.is_leader(self._quorum.epoch):
+            return GetResponse(error_code=ErrorCode.NOT_CONTROLLER, leader=self._leader())
+        return GetResponse(value=self._replica.store.get(request.key))
+
+    monkeypatch.setattr(StoreService, "get", get)
+    assert "no order explains" in found_with("cut")
+
+
+def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def apply_always(self: Store, record: Record) -> None:
+        assert record.key is not None
+        assert record.value is not None
+        self._values[record.key] = record.value
+
+    monkeypatch.setattr(Store, "_set", apply_always)
+    assert "no order explains" in found_with("break", "slow")

@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+from examples.raft_kv import store as store_module
+from examples.raft_kv.store import Store, open_record, read_record, set_record
+
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record
+
+
+def applied(*records: Record) -> Store:
+    store = Store()
+    for offset, record in enumerate(records):
+        store.apply(replace(record, offset=offset))
+    return store
+
+
+def put(session: int, sequence: int, key: str, value: str) -> Record:
+    return set_record(session, sequence, key.encode(), value.encode(), 5)
+
+
+def test_a_key_has_the_value_that_was_set_last() -> None:
+    store = applied(open_record(5), put(0, 1, "a", "1"), put(0, 2, "b", "2"), put(0, 3, "a", "3"), read_record(5))
+    assert [store.get(key) for key in (b"a", b"b", b"c")] == [b"3", b"2", None]
+    assert len(store) == 2
+
+
+def test_a_set_that_is_tried_again_is_applied_once() -> None:
+    first = put(0, 1, "a", "mine")
+    store = applied(open_record(5), open_record(5), first, put(1, 1, "a", "theirs"), first)
+    assert store.get(b"a") == b"theirs"
+
+
+def test_a_late_copy_of_an_earlier_set_is_not_applied() -> None:
+    store = applied(open_record(5), put(0, 2, "a", "new"), put(0, 1, "a", "old"))
+    assert store.get(b"a") == b"new"
+
+
+def test_sequences_belong_to_their_session() -> None:
+    store = applied(open_record(5), open_record(5), put(0, 1, "a", "1"), put(1, 1, "a", "2"))
+    assert store.get(b"a") == b"2"
+
+
+def test_nobody_sets_without_a_session() -> None:
+    store = applied(open_record(5), put(7, 1, "a", "1"))
+    assert store.get(b"a") is None
+    assert store.knows(0)
+    assert not store.knows(7)
+
+
+def test_the_session_that_was_silent_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "MAX_SESSIONS", 2)
+    store = applied(open_record(5), open_record(5), put(0, 1, "a", "1"), open_record(5), put(1, 1, "a", "2"))
+    assert [store.knows(session) for session in (0, 1, 3)] == [True, False, True]
+    assert store.get(b"a") == b"1", "a session that is forgotten sets nothing"
+
+
+def test_a_snapshot_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "MAX_SESSIONS", 2)
+    store = applied(open_record(5), open_record(5), put(1, 4, "a", "1"), put(0, 9, "b", "2"))
+    copy = Store()
+    for record in store.records(6):
+        copy.restore(record)
+    assert list(copy.records(6)) == list(store.records(6))
+    for both in (store, copy):
+        both.apply(replace(put(0, 9, "b", "again"), offset=4))
+        both.apply(replace(open_record(6), offset=5))
+        assert both.get(b"b") == b"2"
+        assert [both.knows(session) for session in (0, 1, 5)] == [True, False, True]
+
+
+def test_an_empty_value_is_a_value() -> None:
+    store = applied(open_record(5), put(0, 1, "", ""))
+    assert store.get(b"") == b""
+    copy = Store()
+    for record in store.records(6):
+        copy.restore(record)
+    assert copy.get(b"") == b""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(key=b"a", value=b"1"),
+        Record(key=b"a", value=b"1", headers=[("session", b"0")]),
+        Record(key=b"a", value=b"1", headers=[("session", b"0"), ("sequence", b"x")]),
+        Record(key=b"a", headers=[("session", b"0"), ("sequence", b"1")]),
+        Record(headers=[("what", None)]),
+    ],
+)
+def test_a_record_of_something_else(record: Record) -> None:
+    with pytest.raises(DecodeError):
+        Store().apply(record)
+
+
+def test_a_snapshot_of_something_else() -> None:
+    with pytest.raises(DecodeError):
+        Store().restore(Record(key=b"a"))
