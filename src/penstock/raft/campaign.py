@@ -101,6 +101,10 @@ class Campaign(Role):
         return self.replica.epoch
 
     @property
+    def _votes_lost(self) -> int:
+        return len(self.refused)
+
+    @property
     def _has_majority(self) -> bool:
         return len(self.granted) >= self.replica.quorum.majority
 
@@ -108,7 +112,7 @@ class Campaign(Role):
         quorum = self.replica.quorum
         if self._has_majority:
             self.won(now_ms)
-        elif len(self.refused) > len(quorum.voters) - quorum.majority:
+        elif self._votes_lost > len(quorum.voters) - quorum.majority:
             self.lost(now_ms)
 
     def _ask(self, now_ms: int) -> None:
@@ -151,9 +155,13 @@ class Prospective(Campaign):
 
 
 class Candidate(Campaign):
-    """Has voted for itself, and asks the others to."""
+    """Has voted for itself, and asks the others to.
 
-    __slots__ = ("_backoff_until_ms", "_began_ms")
+    When somebody refuses, the vote is split, and those who cannot be reached will not decide it: waiting for them, a
+    leader that has died among them, would take the whole election time-out.
+    """
+
+    __slots__ = ("_backoff_until_ms", "_began_ms", "_unreachable")
     name: ClassVar[str] = "Candidate"
     pre_vote: ClassVar[bool] = False
 
@@ -161,6 +169,7 @@ class Candidate(Campaign):
         super().__init__(replica, now_ms)
         self._backoff_until_ms = NEVER
         self._began_ms = now_ms
+        self._unreachable: dict[int, None] = {}
 
     def enter(self, now_ms: int) -> None:
         """Ask everybody. If one's own vote is enough, it must be on the disk before it counts: see `tick`."""
@@ -174,6 +183,19 @@ class Candidate(Campaign):
         if self._backoff_until_ms != NEVER:
             return min(self._election_deadline_ms, self._backoff_until_ms)
         return super().deadline_ms
+
+    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
+        """Ask again soon, and do not count on it."""
+        super().request_failed(to, request, now_ms)
+        if isinstance(request, Vote) and request.epoch == self._asked_epoch and not request.pre_vote:
+            self._unreachable[to] = None
+            self._count(now_ms)
+
+    @property
+    def _votes_lost(self) -> int:
+        if not self.refused:
+            return 0
+        return len(self.refused) + sum(to not in self.refused and to not in self.granted for to in self._unreachable)
 
     def won(self, now_ms: int) -> None:
         """Lead."""

@@ -26,12 +26,22 @@ if TYPE_CHECKING:
 class Fetching:
     """One fetch after the other, each only when all that was fetched is on the disk: a fetch says "I have"."""
 
-    __slots__ = ("_next_ms", "_replica", "deadline_ms", "download", "in_flight", "leader_heard", "position")
+    __slots__ = (
+        "_next_ms",
+        "_patience_ms",
+        "_replica",
+        "deadline_ms",
+        "download",
+        "in_flight",
+        "leader_heard",
+        "position",
+    )
 
     def __init__(self, replica: "Replica", now_ms: int) -> None:
         self._replica = replica
         self._next_ms = now_ms
-        self.deadline_ms = now_ms + replica.settings.fetch_timeout_ms
+        self._patience_ms = replica.patience_ms()
+        self.deadline_ms = now_ms + self._patience_ms
         self.leader_heard = False
         self.in_flight: Fetch | FetchSnapshot | None = None
         self.download: SnapshotId | None = None
@@ -75,7 +85,7 @@ class Fetching:
         self.in_flight = None
         self._next_ms = now_ms
         self.leader_heard = True
-        self.deadline_ms = now_ms + self._replica.settings.fetch_timeout_ms
+        self.deadline_ms = now_ms + self._patience_ms
 
     def failed(self, now_ms: int) -> None:
         """No answer, or none that helps: a moment's pause."""

@@ -48,6 +48,10 @@ READ_BYTES: Final = 1024 * 1024
 """So much is read at a time to find voters. In a snapshot they stand at its beginning, so once is enough."""
 
 
+STAGGER: Final = 20
+"""The voters' patience with a silent leader differs by this part of the fetch time-out."""
+
+
 class InconsistentLogError(Exception):
     """A leader wants this replica to forget what is committed: someone lost data, and this node must stop."""
 
@@ -133,6 +137,15 @@ class Replica:
         """Drawn anew each time from [t, 2t), so that two candidates seldom meet twice."""
         timeout_ms = self.settings.election_timeout_ms
         return self.random.randrange(timeout_ms, 2 * timeout_ms)
+
+    def patience_ms(self) -> int:
+        """So long a follower waits for its leader: each voter a little longer than the one before.
+
+        They hear of the leader at the same moments. Those who lose it at the same moment split the vote.
+        """
+        fetch_timeout_ms = self.settings.fetch_timeout_ms
+        place = self.quorum.ids.index(self.me.id) if self.is_voter else 0
+        return fetch_timeout_ms + min(place * fetch_timeout_ms // STAGGER, fetch_timeout_ms // 4)
 
     # The beginning.
 

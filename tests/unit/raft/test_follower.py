@@ -55,6 +55,17 @@ def test_who_leads_is_announced_as_the_disk_remembers_it() -> None:
     assert Announce(None, EPOCH) in raft.start(0), "it leads no longer"
 
 
+def test_voters_do_not_lose_patience_at_the_same_moment() -> None:
+    deadlines = []
+    for node_id in range(2, 8):
+        raft = raft_of(node_id, quorum(*range(1, 8)))
+        raft.start(0)
+        raft.begin_epoch_received(BeginEpoch(EPOCH, 1, voter(node_id).key), "token", 0)
+        assert isinstance(raft.role, Follower)
+        deadlines.append(raft.role.fetching.deadline_ms)
+    assert deadlines == [2100, 2200, 2300, 2400, 2500, 2500], "all long before a leader gives up"
+
+
 def test_it_fetches_on_only_when_its_disk_has_what_it_fetched() -> None:
     raft, first = follower(1)
     effects = raft.fetch_answered(2, first, good(1, records(log_of(1, 2, 4), 1)), 10)

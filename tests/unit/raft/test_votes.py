@@ -1,14 +1,14 @@
 from dataclasses import replace
 from uuid import UUID
 
-from tests.unit.raft.replicas import add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
+from tests.unit.raft.replicas import YES, add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
 
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.campaign import Candidate, Prospective, Unattached, Voted
 from penstock.raft.effects import ElectionState, Persist, Reply
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
-from penstock.raft.requests import BeginEpoch, Vote, VoteAnswer
+from penstock.raft.requests import BeginEpoch, PeerRequest, Vote, VoteAnswer
 from penstock.raft.resigned import Resigned
 from penstock.raft.voters import ReplicaKey
 
@@ -123,6 +123,43 @@ def test_a_candidate_that_is_refused_stands_back_before_it_asks_again() -> None:
     assert raft.tick(raft.deadline_ms - 1) == []
     raft.tick(raft.deadline_ms)
     assert isinstance(raft.role, Prospective)
+
+
+def test_a_split_vote_is_not_decided_by_who_cannot_be_reached() -> None:
+    """Two are left of three, and each voted for itself: the next try must not wait for the one that is dead."""
+    raft = started(1)
+    asked = sent(raft.tick(raft.deadline_ms))
+    now_ms = 5_000
+    candidacy = sent(raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
+    raft.request_failed(3, real_vote_of(candidacy, 3), now_ms)
+    assert isinstance(raft.role, Candidate)
+    raft.vote_answered(2, real_vote_of(candidacy, 2), VoteAnswer(YES, None, 2, False), now_ms)
+    assert now_ms < raft.deadline_ms <= now_ms + raft.replica.settings.election_backoff_max_ms
+    raft.tick(raft.deadline_ms)
+    assert isinstance(raft.role, Prospective)
+
+
+def test_a_candidate_that_reaches_nobody_goes_on_asking() -> None:
+    raft = started(1)
+    asked = sent(raft.tick(raft.deadline_ms))
+    now_ms = 5_000
+    candidacy = sent(raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
+    for to in (2, 3):
+        raft.request_failed(to, real_vote_of(candidacy, to), now_ms)
+    again = sent(raft.tick(raft.deadline_ms))
+    assert [to for to, _ in again] == [2, 3]
+    raft.vote_answered(3, real_vote_of(again, 3), VoteAnswer(YES, None, 2, True), now_ms)
+    assert isinstance(raft.role, Leader)
+
+
+def pre_vote_of(requests: list[tuple[int, PeerRequest]], to: int) -> Vote:
+    (found,) = [r for node_id, r in requests if node_id == to and isinstance(r, Vote) and r.pre_vote]
+    return found
+
+
+def real_vote_of(requests: list[tuple[int, PeerRequest]], to: int) -> Vote:
+    (found,) = [r for node_id, r in requests if node_id == to and isinstance(r, Vote) and not r.pre_vote]
+    return found
 
 
 def test_who_voted_for_itself_before_a_restart_does_not_go_on_as_a_candidate() -> None:
