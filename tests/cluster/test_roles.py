@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
 from tests.wire.raw_client import Closed, RawClient
 
 from penstock.node.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
@@ -89,6 +92,21 @@ def test_every_broker_describes_the_quorum_and_of_the_controllers_its_leader(clu
     for node_id in at.keys() - {active}:
         response = ask(at[node_id], quorum_request(), describe_quorum.DescribeQuorumResponse)
         assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_clients_of_others_describe_the_quorum_and_elect(cluster: Cluster) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    described = admin.describe_metadata_quorum()
+    partition = described["topics"][0]["partitions"][0]
+    assert partition["leader_id"] == cluster.wait_for_controller()
+    assert sorted(voter["replica_id"] for voter in partition["current_voters"]) == sorted(controllers(cluster))
+    assert sorted(observer["replica_id"] for observer in partition["observers"]) == [1, 2]
+    assert admin.list_partition_reassignments() == {}
+    admin.close()
+    ask(brokers(cluster)[0], creation("elected"), CreateTopicsResponse)
+    confluent = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    results = confluent.elect_leaders(ElectionType.PREFERRED, [TopicPartition("elected", 0)]).result(timeout=30)
+    assert [error.code() for error in results.values()] == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
 def test_every_controller_describes_the_controllers(cluster: Cluster) -> None:

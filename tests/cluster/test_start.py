@@ -132,7 +132,7 @@ def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
         (["--set", "num.partitions=none"], "num.partitions: 'none' is not allowed; expected an int of at least 1"),
         (["--set", "num.partitions"], "--set num.partitions: expected key=value"),
         (["nothing.properties"], "nothing.properties: cannot be read: No such file or directory"),
-        (["--set", "process.roles="], "process.roles: '' is not allowed; expected broker,controller"),
+        (["--set", "process.roles="], "process.roles: '' is not allowed; expected broker, controller or both"),
         (["--set", "listeners=SSL://127.0.0.1:0"], "SSL listeners are not there yet"),
     ],
 )

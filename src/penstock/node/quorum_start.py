@@ -143,6 +143,10 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
         delete_topic_enable=config.delete_topic_enable,
         node_id=config.node_id,
         broker_session_timeout_ms=config.broker_session_timeout_ms,
+        leader_balance_interval_ms=config.leader_imbalance_check_interval_seconds * 1000
+        if config.auto_leader_rebalance_enable
+        else None,
+        unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
     )
 
 

@@ -116,5 +116,5 @@ def test_an_override_is_key_and_value(override: str) -> None:
 
 
 def test_a_file_without_roles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="ZooKeeper mode does not exist here"):
+    with pytest.raises(ConfigError, match="ZooKeeper mode, which does not exist here"):
         load_config(write(tmp_path / "server.properties", "broker.id=1\nzookeeper.connect=localhost:2181\n"))

@@ -47,6 +47,9 @@ _NOT_YET_PREFIXES = {
     "log.cleaner.": "compaction is not there yet, so compacted topics keep everything",
     "max.connection.creation.rate": "the rate of new connections is not limited yet",
     "metadata.log.dir": "the metadata log lies in the first of log.dirs",
+    "controller.quorum.auto.join.enable": "an administrator makes a controller a voter",
+    "controller.quorum.append.linger.ms": "what is decided in one turn is written together, without a pause",
+    "metadata.max.idle.interval.ms": "an idle quorum writes nothing, and learns what is committed all the same",
     "config.providers": "configuration providers are not there yet: values are taken as they stand",
 }
 

@@ -98,7 +98,7 @@ def _roles(static: Mapping[str, str], value: Value) -> tuple[str, ...]:
         raise ConfigError(
             "process.roles",
             static.get("process.roles"),
-            "broker,controller (without it Kafka ran in ZooKeeper mode, and ZooKeeper mode does not exist here)",
+            "broker, controller or both (without it Kafka ran in ZooKeeper mode, which does not exist here)",
         )
     if len(set(roles)) != len(roles):
         raise ConfigError("process.roles", ",".join(roles), "each role once")

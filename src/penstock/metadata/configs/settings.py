@@ -24,8 +24,6 @@ class BrokerSettings:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     controlled_shutdown_enable: bool
-    controller_quorum_append_linger_ms: int
-    controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int
     controller_quorum_fetch_max_bytes: int
@@ -34,17 +32,19 @@ class BrokerSettings:
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     initial_broker_registration_timeout_ms: int
-    metadata_max_idle_interval_ms: int
 
     # metadata and replication
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
+    leader_imbalance_check_interval_seconds: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     num_partitions: int
     replica_high_watermark_checkpoint_interval_ms: int
+    unclean_leader_election_interval_ms: int
 
     # log
     log_flush_offset_checkpoint_interval_ms: int

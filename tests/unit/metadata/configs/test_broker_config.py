@@ -235,7 +235,7 @@ def test_roles_listeners_and_the_quorum_go_together(settings: dict[str, str], ke
 @pytest.mark.parametrize(
     ("changes", "key", "says"),
     [
-        ({"process.roles": ""}, "process.roles", "ZooKeeper mode does not exist here"),
+        ({"process.roles": ""}, "process.roles", "ZooKeeper mode, which does not exist here"),
         ({"process.roles": "broker,broker"}, "process.roles", "each role once"),
         ({"process.roles": "broker,leader"}, "process.roles", "a list of broker, controller"),
         ({"node.id": "-1"}, "node.id", "at least 0"),
