@@ -5,7 +5,14 @@ from pathlib import Path
 import click
 
 from penstock.cli.output import print_json, print_table
-from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.session import (
+    Reach,
+    bootstrap_option,
+    command_config_option,
+    json_option,
+    reach_options,
+    run_with_admin,
+)
 
 
 @click.group(short_help="describe the cluster")
@@ -70,3 +77,16 @@ def describe(bootstrap_server: str, command_config: Path | None, include_fenced_
             for broker in description.brokers
         ],
     )
+
+
+@command.command("unregister")
+@reach_options
+@command_config_option
+@click.option("-i", "--id", "node_id", type=click.IntRange(min=0), required=True, help="The broker's node id.")
+def unregister(
+    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, node_id: int
+) -> None:
+    """Forget a broker that does not come back. One that still runs is refused by its next heartbeat."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    run_with_admin(reach, command_config, lambda admin: admin.unregister_broker(node_id))
+    click.echo(f"Broker {node_id} is no longer registered.")

@@ -2,13 +2,16 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
+from penstock.cli.metadata_shell_cluster import ClusterSource
 from penstock.cli.metadata_shell_source import read_view
 from penstock.cli.metadata_shell_tree import Node, build_tree
+from penstock.cli.session import Reach, command_config_option, reach_options
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.protocol.errors import DecodeError
 
@@ -22,6 +25,7 @@ MANUAL: Final = {
     "ls": "ls [PATH]...     list what is below a node",
     "man": "man COMMAND      explain a command",
     "pwd": "pwd              print where you are",
+    "rm": "rm /controller   let the active controller of a running cluster go: another one is elected",
     "tree": "tree [PATH]...   print all that is below a node, with content",
 }
 
@@ -33,8 +37,9 @@ class ShellError(Exception):
 class Shell:
     """Where one is in a tree, and what commands print. `done` is set by `exit`."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, *, resign: Callable[[], None] | None = None) -> None:
         self.root = root
+        self._resign = resign
         self.place: tuple[str, ...] = ()
         self.history: list[str] = []
         self.done = False
@@ -108,6 +113,14 @@ class Shell:
     def _pwd(self, _: Sequence[str]) -> Iterator[str]:
         yield "/" + "/".join(self.place)
 
+    def _rm(self, paths: Sequence[str]) -> Iterator[str]:
+        if [self._resolve(path) for path in paths] != [("controller",)]:
+            raise ShellError("rm: only /controller can be removed")
+        if self._resign is None:
+            raise ShellError("rm: these are files; give --bootstrap-server or --bootstrap-controller")
+        self._resign()
+        return iter(())
+
     def _find(self, paths: Sequence[str]) -> Iterator[str]:
         for path in paths or ["."]:
             yield from _paths(path.rstrip("/") or "/", self._node(path))
@@ -154,30 +167,58 @@ def _branches(node: Node, indent: str) -> Iterator[str]:
 @click.command(short_help="look into the cluster's metadata", context_settings={"ignore_unknown_options": True})
 @click.option("-s", "--snapshot", type=click.Path(path_type=Path), help="A .checkpoint or .log of the metadata log.")
 @click.option("-d", "--directory", type=click.Path(path_type=Path), help="A node's data directory.")
+@reach_options
+@command_config_option
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
-def command(snapshot: Path | None, directory: Path | None, words: tuple[str, ...]) -> None:
+def command(
+    snapshot: Path | None,
+    directory: Path | None,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    words: tuple[str, ...],
+) -> None:
     """Look into the cluster's metadata: run COMMAND, or without one show a prompt; its command help lists all others.
 
-    The metadata comes from files. The node that writes them may run, ours or Apache Kafka's.
+    The metadata comes from files, whose node may run, ours or Apache Kafka's; or from the active controller of a
+    running cluster, as it is at each command.
     """
-    if (snapshot is None) == (directory is None):
-        raise click.UsageError("give either --snapshot FILE or --directory DIRECTORY")
-    try:
-        shell = Shell(build_tree(read_view(snapshot or directory or Path())))
-    except (OSError, DecodeError, LogDirectoryError) as error:
-        raise click.ClickException(str(error)) from None
-    if words:
+    if sum(given is not None for given in (snapshot, directory, bootstrap_server or bootstrap_controller)) != 1:
+        raise click.UsageError("give one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller")
+    if snapshot is None and directory is None:
+        source = ClusterSource(Reach.of(bootstrap_server, bootstrap_controller), command_config)
+        shell = Shell(Node(), resign=source.resign)
+        look: Callable[[], None] = partial(_look, shell, source)
+    else:
+        shell, look = Shell(Node()), _nothing
         try:
-            for line in shell.run(words):
-                click.echo(line)
-        except ShellError as error:
+            shell.root = build_tree(read_view(snapshot or directory or Path()))
+        except (OSError, DecodeError, LogDirectoryError) as error:
             raise click.ClickException(str(error)) from None
+    if not words:
+        _converse(shell, look)
         return
-    _converse(shell)
+    look()
+    try:
+        for line in shell.run(words):
+            click.echo(line)
+    except ShellError as error:
+        raise click.ClickException(str(error)) from None
 
 
-def _converse(shell: Shell) -> None:
+def _look(shell: Shell, source: ClusterSource) -> None:
+    """Let the shell show what is so now."""
+    if source.has_news():
+        shell.root = build_tree(source.view)
+
+
+def _nothing() -> None:
+    """Files are read once."""
+
+
+def _converse(shell: Shell, look: Callable[[], None]) -> None:
     """Read commands until `exit` or the end of the input."""
+    look()
     _prepare_completion(shell)
     while not shell.done:
         try:
@@ -188,10 +229,13 @@ def _converse(shell: Shell) -> None:
             click.echo()
             continue
         try:
+            look()
             for printed in shell.run(shlex.split(line)):
                 click.echo(printed)
         except (ShellError, ValueError) as error:
             click.echo(str(error), err=True)
+        except click.ClickException as error:  # the cluster may be back at the next command
+            click.echo(error.format_message(), err=True)
 
 
 def _prepare_completion(shell: Shell) -> None:

@@ -3,20 +3,23 @@
 Nothing is written, and no lock is taken: the files may be those of a node that runs, ours or Apache Kafka's.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.log.disk import Disk
-from penstock.log.dump import BrokenTail, DumpedBatch, dump_segment
+from penstock.log.dump import BrokenTail, dump_segment
 from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import ProducerIdsRecord
 from penstock.metadata.snapshot import parse_snapshot_name
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.codec import decode
 from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
+from penstock.protocol.records import Record
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 
@@ -61,16 +64,17 @@ def _read_file(view: MetadataView, file: Path) -> None:
             return  # a node may be writing it right now
         if not batch.is_valid:
             raise DecodeError(f"{file}: the batch at position {batch.position} is damaged")
-        _read_batch(view, batch, is_snapshot=end is not None)
+        read_batch(view, batch.header, batch.records(), is_snapshot=end is not None)
     if end is not None:
         view.image.applied_to(end[0] - 1)
 
 
-def _read_batch(view: MetadataView, batch: DumpedBatch, *, is_snapshot: bool) -> None:
-    header, image = batch.header, view.image
+def read_batch(view: MetadataView, header: BatchHeader, records: Iterable[Record], *, is_snapshot: bool) -> None:
+    """Apply one batch; the records of a log that the image has already are passed over. Raises DecodeError."""
+    image = view.image
     view.last_timestamp_ms = max(view.last_timestamp_ms, header.max_timestamp)
     image.elected(image.controller_id, max(image.controller_epoch, header.partition_leader_epoch))
-    for record in batch.records():
+    for record in records:
         if header.is_control:  # also those before a snapshot: it does not say who leads
             if control_type(record) == ControlType.LEADER_CHANGE and record.value is not None:
                 change, _ = decode(LeaderChangeMessage, _version(record.value), record.value, 0)

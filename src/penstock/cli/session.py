@@ -7,6 +7,7 @@ way to it) failed, 2 wrong usage, 130 interrupted.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,35 @@ def bootstrap_option(function: Decorated) -> Decorated:
     )(function)
 
 
+def reach_options(function: Decorated) -> Decorated:
+    """--bootstrap-server or --bootstrap-controller, before or behind the name of a subcommand; see `Reach.of`."""
+    for name, text in (
+        ("--bootstrap-controller", "Where to reach the cluster's controllers, instead of its brokers."),
+        ("--bootstrap-server", f"Where to reach the cluster. [default: {DEFAULT_BOOTSTRAP_SERVER}]"),
+    ):
+        function = click.option(name, metavar="HOST:PORT,...", callback=_check_servers, help=text)(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where to reach a cluster, and whether its controllers listen there."""
+
+    addresses: str = DEFAULT_BOOTSTRAP_SERVER
+    of_controllers: bool = False
+
+    @classmethod
+    def of(
+        cls, bootstrap_server: str | None, bootstrap_controller: str | None, outer: "Reach | None" = None
+    ) -> "Reach":
+        """What `reach_options` gave; where they gave nothing, what was given before the subcommand."""
+        if bootstrap_server is not None and bootstrap_controller is not None:
+            raise click.UsageError("give one of --bootstrap-server and --bootstrap-controller")
+        if bootstrap_controller is not None:
+            return cls(bootstrap_controller, of_controllers=True)
+        return cls(bootstrap_server) if bootstrap_server is not None else outer or cls()
+
+
 def json_option(function: Decorated) -> Decorated:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
@@ -53,9 +83,10 @@ def command_config_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def _check_servers(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _check_servers(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     try:
-        parse_bootstrap_servers(value)
+        if value is not None:
+            parse_bootstrap_servers(value)
     except ValueError as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return value
@@ -117,15 +148,16 @@ def explain(error: Exception) -> str:
 
 
 def run_with_admin(
-    bootstrap_server: str,
+    reach: str | Reach,
     command_config: Path | None,
     work: Callable[[Admin], Coroutine[Any, Any, Result]],
 ) -> Result:
-    """Connect, work, disconnect."""
+    """Connect to brokers (or to what `Reach` says), work, disconnect."""
+    where = Reach(reach) if isinstance(reach, str) else reach
     settings = settings_from(ClientSettings(client_id="penstock-cli"), read_properties(command_config))
 
     async def connected() -> Result:
-        async with Admin(bootstrap_server, settings) as admin:
+        async with Admin(where.addresses, settings, of_controllers=where.of_controllers) as admin:
             return await work(admin)
 
     return run(connected())

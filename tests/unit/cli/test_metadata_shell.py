@@ -130,7 +130,9 @@ def test_places_and_history() -> None:
     assert list(walker.run(["history", "2"])) == ["3  cat ../b", "4  history 2"]
 
 
-@pytest.mark.parametrize("line", ["rm a", "cat", "cat a", "cd a/b", "ls nothing", "man rm", "history x"])
+@pytest.mark.parametrize(
+    "line", ["rm a", "cat", "cat a", "cd a/b", "ls nothing", "man mv", "history x", "rm /controller"]
+)
 def test_what_cannot_be_done_is_said(line: str) -> None:
     with pytest.raises(ShellError):
         list(shell().run(line.split()))

@@ -1,0 +1,69 @@
+"""`penstock controller`: which controller is active, and how to make another one so."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.output import print_json
+from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.client.admin import Admin
+from penstock.client.quorum_admin import NO_SUCCESSOR, QuorumInfo
+
+
+@click.command(short_help="show the active controller, or make another one active")
+@reach_options
+@command_config_option
+@click.option("--resign", is_flag=True, help="Let the active controller go: the voters elect another one.")
+@click.option("--transfer", is_flag=True, help="The same, and let the controller --to stand first.")
+@click.option("--to", "successor_id", type=click.IntRange(min=0), metavar="ID", help="With --transfer: who shall lead.")
+@json_option
+def command(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    resign: bool,
+    transfer: bool,
+    successor_id: int | None,
+    as_json: bool,
+) -> None:
+    """Show which controller is active; with --resign or --transfer make another one so.
+
+    A transfer is a wish: the voters elect whose log is good enough. If another one wins, the exit code is 1. A cluster
+    with a single voter elects the same one again, in a new epoch.
+    """
+    if resign and transfer:
+        raise click.UsageError("give one of --resign and --transfer")
+    if transfer != (successor_id is not None):
+        raise click.UsageError("--transfer and --to ID go together")
+
+    async def work(admin: Admin) -> tuple[QuorumInfo, QuorumInfo]:
+        before = await admin.quorum.describe()
+        if successor_id is not None:
+            _check_voter(before, successor_id)
+        if not (resign or transfer) or successor_id == before.leader_id:
+            return before, before
+        return before, await admin.quorum.resign(before, NO_SUCCESSOR if successor_id is None else successor_id)
+
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    before, after = run_with_admin(reach, command_config, work)
+    _print(before, after, as_json=as_json)
+    if successor_id is not None and after.leader_id != successor_id:
+        raise click.ClickException(f"the voters elected {after.leader_id}, not {successor_id}: try again")
+
+
+def _check_voter(info: QuorumInfo, node_id: int) -> None:
+    voters = sorted(voter.node_id for voter in info.voters)
+    if node_id not in voters:
+        raise click.ClickException(f"--to {node_id}: the voters are {', '.join(map(str, voters))}")
+
+
+def _print(before: QuorumInfo, after: QuorumInfo, *, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, object] = {"controller_id": after.leader_id, "epoch": after.leader_epoch}
+        if after is not before:
+            document["before"] = {"controller_id": before.leader_id, "epoch": before.leader_epoch}
+        print_json(document)
+        return
+    if after is not before:
+        click.echo(f"controller {before.leader_id} resigned from epoch {before.leader_epoch}")
+    click.echo(f"controller {after.leader_id} is active in epoch {after.leader_epoch}")

@@ -1,0 +1,138 @@
+"""`penstock features`: the levels of the cluster's features, with the subcommands of kafka-features.sh."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from penstock.cli.output import print_json
+from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.client.feature_admin import UpgradeType
+from penstock.metadata.features import METADATA_VERSION
+from penstock.protocol.errors import KafkaError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+UNKNOWN: Final = -1
+
+
+@click.group(short_help="show and change the levels of features")
+@reach_options
+@click.pass_context
+def command(context: click.Context, bootstrap_server: str | None, bootstrap_controller: str | None) -> None:
+    """Show which features the cluster has, at which levels they hold, and change them.
+
+    Where to reach the cluster may be said before the subcommand or behind it. Levels are numbers: metadata.version 25
+    is Kafka's 4.0-IV3.
+    """
+    context.obj = Reach.of(bootstrap_server, bootstrap_controller)
+
+
+@command.command("describe")
+@reach_options
+@command_config_option
+@json_option
+@click.pass_obj
+def describe(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    as_json: bool,
+) -> None:
+    """Show each feature: the levels that the node which answers can run at, and the level that holds."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
+    features, epoch = run_with_admin(reach, command_config, lambda admin: admin.features.describe())
+    if as_json:
+        rows = [
+            {"feature": row.name, "min_version": row.lowest, "max_version": row.newest, "finalized_level": row.level}
+            for row in features
+        ]
+        print_json({"epoch": epoch, "features": rows})
+        return
+    for row in features:
+        click.echo(
+            f"Feature: {row.name}\tSupportedMinVersion: {row.lowest}\tSupportedMaxVersion: {row.newest}\t"
+            f"FinalizedVersionLevel: {row.level}\tEpoch: {'-' if epoch == UNKNOWN else epoch}"
+        )
+
+
+def _level_options(function: Decorated) -> Decorated:
+    """--feature, --metadata, --dry-run."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Ask whether it could be done."),
+        click.option("--metadata", type=click.IntRange(min=1), help="The level of metadata.version."),
+        click.option("--feature", "features", multiple=True, metavar="NAME=LEVEL", help="May be given several times."),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("upgrade")
+@reach_options
+@command_config_option
+@_level_options
+@click.pass_obj
+def upgrade(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    features: tuple[str, ...],
+    metadata: int | None,
+    dry_run: bool,
+) -> None:
+    """Raise levels, all that are named or none."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
+    _update("upgrade", reach, command_config, _levels(features, metadata), UpgradeType.UPGRADE, dry_run)
+
+
+@command.command("downgrade")
+@reach_options
+@command_config_option
+@_level_options
+@click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
+@click.pass_obj
+def downgrade(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    features: tuple[str, ...],
+    metadata: int | None,
+    dry_run: bool,
+    unsafe: bool,
+) -> None:
+    """Lower levels, all that are named or none."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
+    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    _update("downgrade", reach, command_config, _levels(features, metadata), kind, dry_run)
+
+
+def _levels(features: tuple[str, ...], metadata: int | None) -> dict[str, int]:
+    levels = {} if metadata is None else {METADATA_VERSION: metadata}
+    for text in features:
+        name, separator, level = text.partition("=")
+        if not separator or not name.strip() or not level.strip().isdecimal():
+            raise click.UsageError(f"--feature {text}: expected NAME=LEVEL, such as metadata.version=25")
+        if name.strip() in levels:
+            raise click.UsageError(f"feature {name.strip()} is given more than once")
+        levels[name.strip()] = int(level)
+    if not levels:
+        raise click.UsageError("give at least one --feature NAME=LEVEL")
+    return levels
+
+
+def _update(
+    operation: str, reach: Reach, command_config: Path | None, levels: dict[str, int], kind: UpgradeType, dry_run: bool
+) -> None:
+    try:
+        run_with_admin(reach, command_config, lambda admin: admin.features.update(levels, kind, validate_only=dry_run))
+    except click.ClickException as error:
+        if not isinstance(error.__cause__ or error.__context__, KafkaError):
+            raise
+        for name, level in sorted(levels.items()):
+            click.echo(f"{'Can' if dry_run else 'Could'} not {operation} {name} to {level}. {error.format_message()}")
+        raise click.ClickException(f"{len(levels)} out of {len(levels)} operation(s) failed.") from None
+    for name, level in sorted(levels.items()):
+        click.echo(f"{name} {'can be' if dry_run else 'was'} {operation}d to {level}.")

@@ -1,0 +1,151 @@
+"""`penstock reassign-partitions`: move replicas to other brokers, with the options of kafka-reassign-partitions.sh."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock.cli.partition_files import assignment_text, replicas_in
+from penstock.cli.session import bootstrap_option, command_config_option, one_of, run_with_admin
+from penstock.client.admin import Admin
+from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode
+
+EXISTING: Final = (
+    "partitions are being reassigned already; --additional begins these moves beside them, and takes the place of one "
+    "of the same partition"
+)
+
+
+@click.command(short_help="move replicas of partitions to other brokers")
+@bootstrap_option
+@command_config_option
+@click.option("--execute", is_flag=True, help="Begin to move replicas to where the file says.")
+@click.option("--verify", is_flag=True, help="Tell how far the moves of the file are.")
+@click.option("--cancel", is_flag=True, help="Go back to where the partitions of the file were, if they still move.")
+@click.option("--list", "list_all", is_flag=True, help="Show all partitions that are on the move.")
+@click.option(
+    "--reassignment-json-file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='A file with {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}.',
+)
+@click.option("--additional", is_flag=True, help="With --execute: even if other partitions are on the move.")
+@click.option("--disallow-replication-factor-change", is_flag=True, help="With --execute: refuse another number.")
+def command(
+    bootstrap_server: str,
+    command_config: Path | None,
+    execute: bool,
+    verify: bool,
+    cancel: bool,
+    list_all: bool,
+    file: Path | None,
+    additional: bool,
+    disallow_replication_factor_change: bool,
+) -> None:
+    """Move replicas of partitions to other brokers, and follow the moves."""
+    action = one_of({"execute": execute, "verify": verify, "cancel": cancel, "list": list_all})
+    if (file is None) != list_all:
+        verb = "does not go with" if list_all else "is needed for"
+        raise click.UsageError(f"--reassignment-json-file {verb} --{action}")
+    targets = {} if file is None else replicas_in(file)
+
+    async def work(admin: Admin) -> None:
+        if list_all:
+            _print_list(await admin.partitions.reassignments())
+        elif execute:
+            await _execute(admin, targets, additional, not disallow_replication_factor_change)
+        elif verify:
+            await _verify(admin, targets)
+        else:
+            await _cancel(admin, targets)
+
+    run_with_admin(bootstrap_server, command_config, work)
+
+
+def _print_list(moving: Mapping[TopicPartition, Reassignment]) -> None:
+    if not moving:
+        click.echo("No partition reassignments found.")
+        return
+    click.echo("Current partition reassignments:")
+    for partition, row in sorted(moving.items()):
+        adding = f" adding: {_nodes(row.adding)}." if row.adding else ""
+        removing = f" removing: {_nodes(row.removing)}." if row.removing else ""
+        click.echo(f"{partition}: replicas: {_nodes(row.replicas)}.{adding}{removing}")
+
+
+async def _execute(
+    admin: Admin, targets: Mapping[TopicPartition, Sequence[int]], additional: bool, change_factor: bool
+) -> None:
+    if not additional and await admin.partitions.reassignments():
+        raise click.ClickException(EXISTING)
+    unknown = sorted({node for nodes in targets.values() for node in nodes} - set(admin.cluster.metadata.brokers))
+    if unknown:
+        raise click.ClickException(f"there is no broker {unknown[0]} in service")
+    current = await _replicas(admin, targets)
+    click.echo(
+        f"Current partition replica assignment\n\n{assignment_text(current)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+    outcomes = await admin.partitions.reassign(targets, change_replication_factor=change_factor)
+    _raise_for("reassigning", outcomes)
+    plural = "" if len(targets) == 1 else "s"
+    click.echo(f"Successfully started partition reassignment{plural} for {_names(targets)}")
+
+
+async def _verify(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    moving = await admin.partitions.reassignments()
+    current = await _replicas(admin, [partition for partition in targets if partition not in moving])
+    click.echo("Status of partition reassignment:")
+    for partition, nodes in sorted(targets.items()):
+        if partition in moving:
+            click.echo(f"Reassignment of partition {partition} is still in progress.")
+        elif list(current[partition]) == list(nodes):
+            click.echo(f"Reassignment of partition {partition} is completed.")
+        else:
+            click.echo(
+                f"There is no active reassignment of partition {partition}, but replica set is "
+                f"{_nodes(current[partition])} rather than {_nodes(nodes)}."
+            )
+
+
+async def _cancel(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    moving = await admin.partitions.reassignments()
+    cancelled = sorted(partition for partition in targets if partition in moving)
+    if not cancelled:
+        click.echo("None of the specified partition reassignments are active.")
+        return
+    outcomes = await admin.partitions.reassign(dict.fromkeys(cancelled))
+    missed = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS  # it has come to its end in between
+    _raise_for("cancelling", {row: outcome for row, outcome in outcomes.items() if outcome.error != missed})
+    click.echo(f"Successfully cancelled partition reassignments for: {_names(cancelled)}")
+
+
+async def _replicas(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
+    wanted = sorted(set(partitions))
+    topics = await admin.topics.describe(sorted({partition.topic for partition in wanted})) if wanted else []
+    found = {row.topic_partition: row.replicas for topic in topics for row in topic.partitions.values()}
+    for partition in wanted:
+        if partition not in found:
+            raise click.ClickException(f"there is no partition {partition}")
+    return {partition: found[partition] for partition in wanted}
+
+
+def _raise_for(doing: str, outcomes: Mapping[TopicPartition, Outcome]) -> None:
+    lines = [
+        f"{partition}: {outcome.message or outcome.error.name}"
+        for partition, outcome in sorted(outcomes.items())
+        if outcome.error
+    ]
+    if lines:
+        raise click.ClickException("\n".join([f"{doing} partition(s) failed:", *lines]))
+
+
+def _nodes(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(str, sorted(partitions)))

@@ -1,0 +1,231 @@
+"""The commands about the quorum, features and replicas, against three nodes in threads of this process."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock.cli.main import main
+from penstock.testing import Cluster
+
+
+def penstock(*arguments: str, exit_code: int = 0, typed: str | None = None) -> Result:
+    result = CliRunner().invoke(main, list(arguments), prog_name="penstock", input=typed)
+    assert result.exit_code == exit_code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    """Three nodes; who leads them changes from test to test."""
+    with Cluster(nodes=3) as cluster:
+        cluster.wait_for_controller()
+        yield cluster
+
+
+@pytest.fixture(params=["server", "controller"])
+def reach(three: Cluster, request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Both ways to reach a cluster."""
+    if request.param == "server":
+        return "--bootstrap-server", three.bootstrap_servers
+    return "--bootstrap-controller", three.bootstrap_controllers
+
+
+def active(reach: tuple[str, str]) -> tuple[int, int]:
+    document = json.loads(penstock("controller", *reach, "--json").stdout)
+    return document["controller_id"], document["epoch"]
+
+
+def test_the_status_of_the_quorum(three: Cluster, reach: tuple[str, str]) -> None:
+    lines = penstock("metadata-quorum", *reach, "describe", "--status").stdout.splitlines()
+    told = {label: value.strip() for label, _, value in (line.partition(":") for line in lines)}
+    assert int(told["LeaderId"]) == three.active_controller
+    assert int(told["HighWatermark"]) > 0
+    assert [voter["id"] for voter in json.loads(told["CurrentVoters"])] == [1, 2, 3]
+    endpoints = [voter["endpoints"] for voter in json.loads(told["CurrentVoters"])]
+    assert endpoints == [[f"CONTROLLER://{node.controller_address}"] for node in three.nodes]
+    behind = penstock("metadata-quorum", "describe", "--status", *reach).stdout.splitlines()
+    assert behind[0] == lines[0], "the addresses may stand behind the subcommand too"
+
+
+def test_the_replicas_of_the_metadata_log(reach: tuple[str, str]) -> None:
+    header, *rows = penstock(
+        "metadata-quorum", *reach, "describe", "--replication", "--human-readable"
+    ).stdout.splitlines()
+    assert header.split() == [
+        "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
+    ]  # fmt: skip
+    assert [row.split("\t")[-2].strip() for row in rows] == ["Leader", "Follower", "Follower"]
+    assert all(re.fullmatch(r"\d{1,5} ms ago", row.split("\t")[4].strip()) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["describe"], "one of --status and --replication"),
+        (["describe", "--status", "--replication"], "one of --status and --replication"),
+        (["describe", "--status", "--human-readable"], "goes with --replication"),
+        (["describe", "--status", "--bootstrap-server", "a:1", "--bootstrap-controller", "a:1"], "give one of"),
+        (["add-controller"], "give the configuration file"),
+        (["remove-controller", "-i", "1", "-d", "short"], "22 characters"),
+    ],
+)
+def test_wrong_usage_is_said(arguments: list[str], says: str) -> None:
+    assert says in penstock("metadata-quorum", *arguments, exit_code=2).stderr
+
+
+def test_the_active_controller_resigns(reach: tuple[str, str]) -> None:
+    node, epoch = active(reach)
+    document = json.loads(penstock("controller", *reach, "--resign", "--json").stdout)
+    assert document["before"] == {"controller_id": node, "epoch": epoch}
+    assert document["epoch"] > epoch
+    assert active(reach) == (document["controller_id"], document["epoch"])
+
+
+def test_the_office_goes_to_who_is_named(reach: tuple[str, str]) -> None:
+    node, epoch = active(reach)
+    to = node % 3 + 1
+    said = penstock("controller", *reach, "--transfer", "--to", str(to)).stdout.splitlines()
+    assert said[0] == f"controller {node} resigned from epoch {epoch}"
+    now, newer = active(reach)
+    assert (now, said[1]) == (to, f"controller {to} is active in epoch {newer}")
+    again = penstock("controller", *reach, "--transfer", "--to", str(to)).stdout
+    assert again == f"controller {to} is active in epoch {newer}\n", "nothing was to be done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--resign", "--transfer", "--to", "1"], 2, "one of --resign and --transfer"),
+        (["--transfer"], 2, "go together"),
+        (["--to", "1"], 2, "go together"),
+        (["--transfer", "--to", "9"], 1, "the voters are 1, 2, 3"),
+    ],
+)
+def test_an_office_that_cannot_be_had(three: Cluster, arguments: list[str], code: int, says: str) -> None:
+    reach = ["--bootstrap-server", three.bootstrap_servers]
+    assert says in penstock("controller", *reach, *arguments, exit_code=code).stderr
+
+
+def test_all_nodes_make_the_same_of_the_metadata(three: Cluster, reach: tuple[str, str]) -> None:
+    penstock("topics", "--create", "--if-not-exists", "--topic", "sums", "--bootstrap-server", three.bootstrap_servers)
+    rows = json.loads(penstock("metadata", "checksum", *reach, "--json").stdout)
+    assert [row["node"] for row in rows] == [1, 2, 3]
+    assert len({(row["offset"], row["checksum"]) for row in rows}) == 1
+
+
+def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) -> None:
+    node, epoch = active(reach)
+    (content, shown_epoch) = penstock(
+        "metadata-shell", *reach, "cat", "/controller", "/controller_epoch"
+    ).stdout.split()
+    assert list(json.loads(content)) == ["version", "brokerid", "timestamp"]
+    assert (json.loads(content)["brokerid"], int(shown_epoch)) == (node, epoch)
+    typed = "rm /controller\ncat /controller_epoch\ncat /controller\nrm /brokers\nexit\n"
+    result = penstock("metadata-shell", *reach, typed=typed)
+    epochs, contents = re.findall(r"^(?:>> )*(\d+)$", result.output, re.M), re.findall(r"\{.*\}", result.output)
+    assert int(epochs[0]) > epoch
+    assert json.loads(contents[0])["brokerid"] == active(reach)[0]
+    assert int(json.loads(contents[0])["timestamp"]) >= int(json.loads(content)["timestamp"])
+    assert "only /controller can be removed" in result.output
+
+
+def test_the_shell_sees_what_is_so_now(three: Cluster, reach: tuple[str, str]) -> None:
+    servers = ["--bootstrap-server", three.bootstrap_servers]
+    penstock("topics", "--create", "--if-not-exists", "--topic", "seen", "--partitions", "2", *servers)
+    assert penstock("metadata-shell", *reach, "ls", "/brokers/ids").stdout.split() == ["1", "2", "3"]
+    assert "seen" in penstock("metadata-shell", *reach, "ls", "/brokers/topics").stdout.split()
+    state = json.loads(penstock("metadata-shell", *reach, "cat", "/brokers/topics/seen/partitions/1/state").stdout)
+    assert state["leader"] in (1, 2, 3)
+
+
+def test_the_features(reach: tuple[str, str]) -> None:
+    lines = penstock("features", *reach, "describe").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["Feature: kraft.version", "Feature: metadata.version"]
+    assert lines[1].split("\t")[1:4] == [
+        "SupportedMinVersion: 7", "SupportedMaxVersion: 25", "FinalizedVersionLevel: 25",
+    ]  # fmt: skip
+    document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
+    assert document["features"][1]["finalized_level"] == 25
+    done = penstock("features", *reach, "downgrade", "--metadata", "24", "--dry-run").stdout
+    assert done == "metadata.version can be downgraded to 24.\n"
+    refused = penstock("features", *reach, "upgrade", "--feature", "metadata.version=99", exit_code=1)
+    assert refused.stdout.startswith("Could not upgrade metadata.version to 99. ")
+    assert refused.stderr == "Error: 1 out of 1 operation(s) failed.\n"
+
+
+@pytest.mark.parametrize("arguments", [["--feature", "x"], ["--feature", "a=1", "--feature", "a=2"], []])
+def test_features_that_are_none(arguments: list[str]) -> None:
+    penstock("features", "upgrade", *arguments, exit_code=2)
+
+
+def test_a_broker_is_unregistered_only_if_it_is_known(reach: tuple[str, str]) -> None:
+    assert "BROKER_ID_NOT_REGISTERED" in penstock("cluster", "unregister", *reach, "--id", "77", exit_code=1).stderr
+
+
+def described(three: Cluster, topic: str) -> Any:
+    arguments = ["--topic", topic, "--bootstrap-server", three.bootstrap_servers, "--json"]
+    return json.loads(penstock("topics", "--describe", *arguments).stdout)[0]["partitions"]
+
+
+def test_leaders_are_elected(three: Cluster, reach: tuple[str, str], tmp_path: Path) -> None:
+    servers = ["--bootstrap-server", three.bootstrap_servers]
+    penstock("topics", "--create", "--if-not-exists", "--topic", "elected", "--partitions", "2", *servers)
+    said = penstock("leader-election", *reach, "--election-type", "preferred", "--topic", "elected", "--partition", "1")
+    assert said.stdout == "Valid replica already elected for partitions elected-1\n"
+    file = tmp_path / "partitions.json"
+    file.write_text('{"partitions": [{"topic": "elected", "partition": 0}, {"topic": "elected", "partition": 7}]}')
+    failed = penstock(
+        "leader-election", *reach, "--election-type", "preferred", "--path-to-json-file", str(file), exit_code=1
+    )
+    assert "Valid replica already elected for partitions elected-0" in failed.stdout
+    assert "partition: elected-7: UNKNOWN_TOPIC_OR_PARTITION" in failed.stdout
+    assert failed.stderr == "Error: 1 replica(s) could not be elected\n"
+    penstock("leader-election", *reach, "--election-type", "preferred", "--all-topic-partitions")
+
+
+def test_where_a_replica_is_and_where_it_should_be(three: Cluster, tmp_path: Path) -> None:
+    servers = ["--bootstrap-server", three.bootstrap_servers]
+    penstock("topics", "--create", "--topic", "moved", "--partitions", "1", *servers)
+    (home,) = described(three, "moved")[0]["replicas"]
+    away = home % 3 + 1
+    file = tmp_path / "moves.json"
+    file.write_text(json.dumps({"partitions": [{"topic": "moved", "partition": 0, "replicas": [away]}]}))
+    with_file = [*servers, "--reassignment-json-file", str(file)]
+    before = penstock("reassign-partitions", *with_file, "--verify").stdout.splitlines()
+    assert before[1] == (
+        f"There is no active reassignment of partition moved-0, but replica set is {home} rather than {away}."
+    )
+    refused = penstock("reassign-partitions", *with_file, "--execute", exit_code=1)
+    assert json.loads(refused.stdout.splitlines()[2])["partitions"][0]["replicas"] == [home]
+    assert "reassigning partition(s) failed:\nmoved-0: " in refused.stderr
+    assert described(three, "moved")[0]["replicas"] == [home]
+    assert penstock("reassign-partitions", *servers, "--list").stdout == "No partition reassignments found.\n"
+    assert "None of the specified" in penstock("reassign-partitions", *with_file, "--cancel").stdout
+    file.write_text(json.dumps({"partitions": [{"topic": "moved", "partition": 0, "replicas": [home]}]}))
+    assert "moved-0 is completed" in penstock("reassign-partitions", *with_file, "--verify").stdout
+
+
+@pytest.mark.parametrize(("replicas", "says"), [([9], "there is no broker 9 in service"), ([1, 1], "a node twice")])
+def test_moves_that_cannot_be(three: Cluster, tmp_path: Path, replicas: list[int], says: str) -> None:
+    file = tmp_path / "moves.json"
+    file.write_text(json.dumps({"partitions": [{"topic": "t", "partition": 0, "replicas": replicas}]}))
+    arguments = ["--bootstrap-server", three.bootstrap_servers, "--reassignment-json-file", str(file), "--execute"]
+    assert says in penstock("reassign-partitions", *arguments, exit_code=1).stderr
+
+
+def test_a_node_that_is_alone() -> None:
+    with Cluster() as cluster:
+        assert cluster.active_controller == 1
+        reach = ["--bootstrap-server", cluster.bootstrap_servers]
+        assert penstock("controller", *reach).stdout == "controller 1 is active in epoch 1\n"
+        status = penstock("metadata-quorum", *reach, "describe", "--status").stdout
+        assert 'CurrentVoters:          [{"id": 1}]' in status
+        assert "--directory" in penstock("metadata-shell", *reach, "ls", exit_code=1).stderr
+        wrong = penstock("controller", "--bootstrap-controller", cluster.bootstrap_servers, exit_code=1)
+        assert "--bootstrap-server" in wrong.stderr
