@@ -142,6 +142,6 @@ def test_a_bad_setting_is_one_line(tmp_path: Path, arguments: list[str], says: s
 
 
 def test_an_unknown_option_is_a_wrong_use(tmp_path: Path) -> None:
-    done = refused(tmp_path, "--port", "9092")
+    done = refused(tmp_path, "--bind", "9092")
     assert done.returncode == 2
-    assert "No such option '--port'" in done.stderr
+    assert "No such option '--bind'" in done.stderr

@@ -1,4 +1,4 @@
-"""`penstock start`: run a node until it is told to stop."""
+"""`penstock start`: run a node, or a local cluster of several, until it is told to stop."""
 
 import asyncio
 import logging
@@ -15,11 +15,17 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import identities
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.properties import PropertiesError, load_config
+from penstock.node.properties import PropertiesError, load_config, parse_override
 
 if TYPE_CHECKING:
+    from penstock.node.quorum_start import QuorumParts
     from penstock.node.start import RunningNode
 
+MAX_NODES = 99
+MAX_PORT = 55_000
+NODES_DIRECTORY = "penstock-data"
+WAITING_S = 3
+"""So long a start may take before the node says what it waits for."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -28,13 +34,32 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key; may be given several times.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True, help="What to log.")
-def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+@click.option("--nodes", type=click.IntRange(1, MAX_NODES), metavar="N", help="Start a local cluster of N processes.")
+@click.option("--directory", type=click.Path(path_type=Path), help="With --nodes: where their files are.")
+@click.option("--port", type=click.IntRange(0, MAX_PORT), help="With --nodes: the first broker's port; 0 is any.")
+def command(
+    file: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str,
+    nodes: int | None,
+    directory: Path | None,
+    port: int | None,
+) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
 
     FILE is a Kafka server.properties. Without it an embedded single node listens on 127.0.0.1:9092 and keeps its data
     in ./penstock-data. Variables such as PENSTOCK_NUM_PARTITIONS go before the file, and --set goes before both. New
     directories are formatted; `penstock storage format` does so beforehand, with a cluster id of your choice.
+
+    --nodes 3 starts three nodes instead, each broker and controller, a process each: brokers on 9092, 9093 and 9094,
+    controllers 10000 above. Each has a file node-N.properties and a directory in ./penstock-data, with which it starts
+    again, together with the others or alone.
     """
+    if nodes is not None:
+        _start_nodes(file, overrides, log_level, nodes, directory, port)
+        return
+    if directory is not None or port is not None:
+        raise click.UsageError("--directory and --port go with --nodes; for one node set log.dirs and listeners")
     try:
         loaded = load_config(file, environment=os.environ, overrides=overrides)
     except (ConfigError, PropertiesError) as error:
@@ -45,6 +70,30 @@ def command(file: Path | None, overrides: tuple[str, ...], log_level: str) -> No
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_run(loaded.config))
+
+
+def _start_nodes(
+    file: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str,
+    nodes: int,
+    directory: Path | None,
+    port: int | None,
+) -> None:
+    from penstock.cli.local_nodes import local_cluster
+    from penstock.cli.start_nodes import run_nodes
+    from penstock.testing.layout import OWN_KEYS
+
+    if file is not None:
+        raise click.UsageError("give either FILE, for one node, or --nodes")
+    try:
+        given = dict(map(parse_override, overrides))
+    except PropertiesError as error:
+        raise click.ClickException(str(error)) from None
+    for key in OWN_KEYS:
+        if key in given:
+            raise click.UsageError(f"--set {key}: it differs from node to node; edit node-N.properties instead")
+    run_nodes(local_cluster(directory or Path(NODES_DIRECTORY), nodes, port), overrides, log_level)
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -73,8 +122,11 @@ async def _run(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    starting = asyncio.create_task(start_node(config))
+    parts: list[QuorumParts] = []
+    starting = asyncio.create_task(start_node(config, on_parts=parts.append))
+    telling = asyncio.create_task(_tell_of_waiting(config, parts))
     await _first_of(starting, stop)
+    telling.cancel()
     if not starting.done():  # it may wait for a controller
         starting.cancel()
         await asyncio.wait([starting])
@@ -93,6 +145,19 @@ async def _run(config: BrokerConfig) -> None:
     if node.failed.done():
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     click.echo("stopped")
+
+
+async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> None:
+    """A node of several may have to wait for the others: say what for, from time to time."""
+    while True:
+        await asyncio.sleep(WAITING_S)
+        quorum = parts[0].quorum if parts else None
+        if quorum is not None and quorum.is_running:
+            voters = ", ".join(map(str, quorum.quorum.ids)) or "them"
+            click.echo(
+                f"node {config.node_id} does not serve yet: it waits for the active controller, and controllers need a "
+                f"majority of {voters} to run"
+            )
 
 
 async def _first_of(future: "asyncio.Future[Any]", stop: asyncio.Event) -> None:

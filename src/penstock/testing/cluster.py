@@ -138,7 +138,10 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop all nodes cleanly. What they have stored stays until the `with` statement ends."""
-        _together([node for node in self.nodes if node.is_running], ClusterNode.stop)
+        running = [node for node in self.nodes if node.is_running]
+        brokers = [node for node in running if node.address is not None]
+        _together(brokers, ClusterNode.stop)  # first: they tell a controller that they go
+        _together([node for node in running if node not in brokers], ClusterNode.stop)
 
     def kill(self) -> None:
         """End all nodes at once, without any chance to clean up. Only with `process=True`."""

@@ -1,0 +1,140 @@
+"""The nodes of a local cluster on the disk: a `.properties` file and a data directory for each, made once and kept.
+
+penstock-data/node-1.properties     what `penstock start` reads, also for one node alone
+penstock-data/node-1/               its data
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from penstock import __version__
+from penstock.log.directory_errors import LogDirectoryError
+from penstock.metadata.configs.voters import VOTERS_KEY
+from penstock.node.properties import PropertiesError, read_properties
+from penstock.testing.layout import format_as_one_cluster
+from penstock.testing.ports import LOOPBACK, ReservedPort
+
+DEFAULT_PORT: Final = 9092
+CONTROLLERS_ABOVE: Final = 10_000
+"""The controller of the broker on port 9092 listens on port 19092."""
+
+SINGLE_REPLICAS: Final[dict[str, str]] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""Partitions have one replica each for now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """A node of a local cluster: its id, its file, and where it listens."""
+
+    node_id: int
+    file: Path
+    listeners: tuple[str, ...]
+
+    @property
+    def bootstrap_server(self) -> str:
+        """The address for clients."""
+        return self.listeners[0].rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """All nodes of one data directory."""
+
+    cluster_id: str
+    directory: Path
+    nodes: tuple[LocalNode, ...]
+
+
+def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster:
+    """The cluster that lies in a directory, or a new one with its first broker on `port` (0: any free ports).
+
+    Raises click.ClickException for a directory that holds something else, and for ports that are taken.
+    """
+    directory = directory.absolute()
+    if (directory / "meta.properties").exists():
+        raise click.ClickException(f"{directory} has the data of a single node: give another place with --directory")
+    try:
+        known = [_read(file) for file in sorted(directory.glob("node-*.properties"), key=_number)]
+        if not known:
+            known = _make(directory, count, DEFAULT_PORT if port is None else port)
+        elif len(known) != count:
+            raise click.ClickException(
+                f"{directory} has a cluster of {len(known)} nodes: start it with --nodes {len(known)}, or give another "
+                "place with --directory"
+            )
+        elif port not in (None, 0, int(known[0].bootstrap_server.rpartition(":")[2])):
+            raise click.ClickException(f"the nodes in {directory} have their ports: {known[0].bootstrap_server} and on")
+        cluster_id = format_as_one_cluster({node.node_id: directory / f"node-{node.node_id}" for node in known})
+    except (LogDirectoryError, PropertiesError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from None
+    return LocalCluster(cluster_id, directory, tuple(known))
+
+
+def _number(file: Path) -> int:
+    text = file.stem.removeprefix("node-")
+    return int(text) if text.isdecimal() else -1
+
+
+def _read(file: Path) -> LocalNode:
+    settings = read_properties(file)
+    if not settings.get("node.id", "").isdecimal() or not settings.get("listeners"):
+        raise PropertiesError(f"{file}: node.id or listeners is missing")
+    return LocalNode(int(settings["node.id"]), file, tuple(settings["listeners"].split(",")))
+
+
+def _make(directory: Path, count: int, port: int) -> list[LocalNode]:
+    ports = _free_ports(count, port)
+    voters = ",".join(f"{node_id}@{LOOPBACK}:{controller}" for node_id, (_, controller) in ports.items())
+    directory.mkdir(parents=True, exist_ok=True)
+    nodes = []
+    for node_id, (broker, controller) in ports.items():
+        file = directory / f"node-{node_id}.properties"
+        listeners = (f"PLAINTEXT://{LOOPBACK}:{broker}", f"CONTROLLER://{LOOPBACK}:{controller}")
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(node_id),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            VOTERS_KEY: voters,
+            "log.dirs": str(directory / f"node-{node_id}"),
+        }
+        file.write_text(_text(f"Node {node_id} of a local cluster of {count}", settings | SINGLE_REPLICAS))
+        nodes.append(LocalNode(node_id, file, listeners))
+    return nodes
+
+
+def _text(title: str, settings: Mapping[str, str]) -> str:
+    lines = [f"# {title}, made by penstock {__version__}.", "# To start it alone: penstock start THIS-FILE"]
+    return "\n".join([*lines, *(f"{key}={value}" for key, value in settings.items())]) + "\n"
+
+
+def _free_ports(count: int, port: int) -> dict[int, tuple[int, int]]:
+    """For each node the ports of its broker and its controller, which are free now."""
+    held: list[ReservedPort] = []
+    try:
+        for number in range(count):
+            for wanted in (port + number, port + number + CONTROLLERS_ABOVE):
+                try:
+                    held.append(ReservedPort(wanted if port else 0))
+                except OSError as error:
+                    raise click.ClickException(
+                        f"port {wanted} cannot be had ({error.strerror}): give another first port with --port, or 0 "
+                        "for any that are free"
+                    ) from None
+        numbers = [reserved.port for reserved in held]
+    finally:
+        for reserved in held:
+            reserved.release()
+    return {number + 1: (numbers[2 * number], numbers[2 * number + 1]) for number in range(count)}

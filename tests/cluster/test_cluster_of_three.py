@@ -1,0 +1,122 @@
+"""Several nodes for tests: they find each other, outlive the loss of one, and keep what they stored."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.testing import Cluster
+from penstock.testing.quorum_view import known_brokers
+
+pytest_plugins = ["pytester"]
+
+
+def topics(address: str) -> list[str]:
+    return sorted(AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).topics)
+
+
+def create(address: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Cluster]:
+    """Three processes; each test leaves all of them running."""
+    with Cluster(nodes=3, process=True) as cluster:
+        yield cluster
+
+
+def test_three_threads_are_one_cluster_and_come_back_on_the_same_ports(tmp_path: Path) -> None:
+    with Cluster(nodes=3, directory=tmp_path) as cluster:
+        addresses = cluster.bootstrap_servers
+        assert len(addresses.split(",")) == 3
+        assert cluster.active_controller in (1, 2, 3)
+        assert cluster.pid is None
+        for number, node in enumerate(cluster.nodes):
+            assert node.address is not None
+            assert known_brokers(node.address) == {1, 2, 3}
+            create(node.address, f"by-{number}")
+        cluster.restart()
+        assert cluster.bootstrap_servers == addresses
+        assert topics(addresses) == ["by-0", "by-1", "by-2"]
+
+
+def test_when_the_active_controller_stops_another_one_takes_over() -> None:
+    with Cluster(nodes=3) as cluster:
+        first = cluster.wait_for_controller()
+        cluster.node(first).stop()
+        assert not cluster.node(first).is_running
+        second = cluster.wait_for_controller(other_than=first)
+        address = cluster.node(second).address
+        assert address is not None
+        create(address, "after")
+        cluster.node(first).start()
+        assert "after" in topics(str(cluster.node(first).address))
+
+
+def test_what_was_created_outlives_the_controller_that_is_killed(processes: Cluster) -> None:
+    first = processes.wait_for_controller()
+    create(processes.bootstrap_servers, "before-the-kill")
+    assert processes.node(first).pid is not None
+    processes.node(first).kill()
+    assert processes.node(first).pid is None
+    processes.wait_for_controller(other_than=first)
+    others = [node for node in processes.nodes if node.is_running]
+    assert all("before-the-kill" in topics(str(node.address)) for node in others)
+    processes.start()
+    assert "before-the-kill" in topics(str(processes.node(first).address))
+
+
+def test_a_controller_that_hung_is_active_no_longer_when_it_wakes(processes: Cluster) -> None:
+    first = processes.wait_for_controller()
+    processes.node(first).pause()
+    assert processes.node(first).is_paused
+    second = processes.wait_for_controller(other_than=first)
+    create(str(processes.node(second).address), "while-it-hung")
+    processes.node(first).resume()
+    assert processes.wait_for_controller(other_than=first) != first
+    create(str(processes.node(first).address), "by-the-one-that-hung")
+
+
+def test_all_are_killed_and_come_back(processes: Cluster) -> None:
+    create(processes.bootstrap_servers, "before-all-were-killed")
+    processes.kill()
+    assert not any(node.is_running for node in processes.nodes)
+    assert processes.active_controller is None
+    processes.start()
+    assert "before-all-were-killed" in topics(processes.bootstrap_servers)
+
+
+def test_brokers_and_controllers_apart() -> None:
+    with Cluster(brokers=2, controllers=1) as cluster:
+        assert [node.address is None for node in cluster.nodes] == [False, False, True]
+        assert cluster.active_controller == 3
+        assert len(cluster.bootstrap_servers.split(",")) == 2
+        assert cluster.bootstrap_controllers == cluster.node(3).controller_address
+        create(cluster.bootstrap_servers, "orders")
+        assert topics(str(cluster.node(2).address)) == ["orders"]
+
+
+def test_the_fixtures_give_as_many_nodes_as_are_wished_for(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        pytest_plugins = ["penstock.testing.pytest_plugin"]
+
+        @pytest.fixture(scope="session")
+        def penstock_nodes():
+            return 2
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_two(penstock_cluster, penstock_bootstrap_servers):
+            assert len(penstock_cluster.nodes) == 2
+            assert len(penstock_bootstrap_servers.split(",")) == 2
+        """
+    )
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
