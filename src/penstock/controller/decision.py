@@ -75,7 +75,7 @@ class ControllerSettings:
     node_id: int = NOBODY
     """The node that this controller is on; a broker with the same id is part of the same process."""
     broker_session_timeout_ms: int = 9_000
-    max_moves_per_decision: int = 5_000
+    max_moves_per_decision: int = 2_000
     """How many partitions follow a broker in one decision: they need not hold together, and nobody should wait long."""
     leader_balance_interval_ms: int | None = None
     """How often leadership goes back to preferred replicas by itself; None means never."""
