@@ -81,15 +81,21 @@ class Campaign(Role):
         replica.learn(answer.leader_id, answer.epoch, now_ms)
         if replica.role is not self or request.epoch != self._asked_epoch or request.pre_vote != self.pre_vote:
             return
-        if not replica.quorum.has(request.voter) or sender in self.granted or sender in self.refused:
+        if not replica.quorum.has(request.voter) or sender in self.granted:
             return
-        self._asking.done(sender)
         # A voter that is too old to know pre-votes is no reason not to stand.
         if answer.granted or (self.pre_vote and answer.error is ErrorCode.UNSUPPORTED_VERSION):
+            self._asking.done(sender)
+            self.refused.pop(sender, None)
             self.granted[sender] = request.voter
         else:
-            self.refused[sender] = answer.error
+            self._refused_by(sender, answer.error, now_ms)
         self._count(now_ms)
+
+    def _refused_by(self, sender: int, error: ErrorCode, now_ms: int) -> None:
+        """A vote that was not given will not be: there is one in an epoch."""
+        self._asking.done(sender)
+        self.refused[sender] = error
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         """Ask again soon."""
@@ -132,11 +138,19 @@ class Campaign(Role):
 
 
 class Prospective(Campaign):
-    """Asks whether it would be elected, without disturbing anybody (KIP-996)."""
+    """Asks whether it would be elected, without disturbing anybody (KIP-996).
+
+    It asks those again who refuse: they may hear the leader for a moment longer, and be willing then. Otherwise the
+    voter with the best log may be the one that has asked too early, and nobody is elected for seconds.
+    """
 
     __slots__ = ()
     name: ClassVar[str] = "Prospective"
     pre_vote: ClassVar[bool] = True
+
+    def _refused_by(self, sender: int, error: ErrorCode, now_ms: int) -> None:
+        self._asking.postpone(sender, now_ms + self.replica.stagger_ms)
+        self.refused[sender] = error
 
     def won(self, now_ms: int) -> None:
         """Then let there be an election."""

@@ -49,7 +49,7 @@ READ_BYTES: Final = 1024 * 1024
 
 
 STAGGER: Final = 20
-"""The voters' patience with a silent leader differs by this part of the fetch time-out."""
+"""The voters' patience with a silent leader differs by the fetch time-out divided by this."""
 
 
 class InconsistentLogError(Exception):
@@ -138,14 +138,18 @@ class Replica:
         timeout_ms = self.settings.election_timeout_ms
         return self.random.randrange(timeout_ms, 2 * timeout_ms)
 
-    def patience_ms(self) -> int:
-        """So long a follower waits for its leader: each voter a little longer than the one before.
+    @property
+    def stagger_ms(self) -> int:
+        """By so much each voter is more patient with a silent leader than the one before it."""
+        return max(self.settings.fetch_timeout_ms // STAGGER, 1)
 
-        They hear of the leader at the same moments. Those who lose it at the same moment split the vote.
+    def patience_ms(self) -> int:
+        """So long a follower waits for its leader.
+
+        The voters hear of it at the same moments, and those who give it up at the same moment split the vote.
         """
-        fetch_timeout_ms = self.settings.fetch_timeout_ms
         place = self.quorum.ids.index(self.me.id) if self.is_voter else 0
-        return fetch_timeout_ms + min(place * fetch_timeout_ms // STAGGER, fetch_timeout_ms // 4)
+        return self.settings.fetch_timeout_ms + min(place * self.stagger_ms, self.settings.fetch_timeout_ms // 4)
 
     # The beginning.
 

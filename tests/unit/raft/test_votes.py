@@ -139,6 +139,21 @@ def test_a_split_vote_is_not_decided_by_who_cannot_be_reached() -> None:
     assert isinstance(raft.role, Prospective)
 
 
+def test_who_still_hears_the_leader_is_asked_again() -> None:
+    """Two are left of three. The one with the better log gives the leader up first, and is refused for that."""
+    raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(1, leader_id=3))
+    raft.start(0)
+    raft.flushed(0)
+    now_ms = 2_000
+    asked = sent(raft.tick(now_ms))
+    raft.request_failed(3, pre_vote_of(asked, 3), now_ms)
+    raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, 3, 1), now_ms)
+    assert isinstance(raft.role, Prospective)
+    again = sent(raft.tick(now_ms + raft.replica.stagger_ms))
+    raft.vote_answered(2, pre_vote_of(again, 2), VoteAnswer(YES, 3, 1, True), now_ms)
+    assert isinstance(raft.role, Candidate)
+
+
 def test_a_candidate_that_reaches_nobody_goes_on_asking() -> None:
     raft = started(1)
     asked = sent(raft.tick(raft.deadline_ms))
