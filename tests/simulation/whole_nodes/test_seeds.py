@@ -8,30 +8,33 @@ import pytest
 
 from penstock.testing.simulator import simulate
 
-SEEDS = range(100, 160)
+SEEDS = [
+    *((seed, 1) for seed in range(100, 130)),
+    *((seed, 3) for seed in range(200, 230)),
+    *((seed, 5) for seed in range(300, 310)),
+]
 REGRESSIONS = {
-    3: "a power cut took a partition's first segment, whose name was never synced",
-    65: "the same, in other partitions",
-    72: "the same, with the metadata log: an acknowledged topic was gone",
+    (5267, 1): "a batch that was written and not synced was acknowledged when it came again, and a power cut took it",
 }
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *REGRESSIONS])
-def test_the_rules_hold(seed: int) -> None:
-    outcome = simulate(seed)
-    assert outcome.violations == [], f"penstock simulate --seed {seed} --trace\n" + "\n".join(outcome.trace[-60:])
+@pytest.mark.parametrize(("seed", "nodes"), [*SEEDS, *REGRESSIONS])
+def test_the_rules_hold(seed: int, nodes: int) -> None:
+    outcome = simulate(seed, nodes)
+    replay = f"penstock simulate --seed {seed} --nodes {nodes} --trace\n"
+    assert outcome.violations == [], replay + "\n".join(outcome.trace[-60:])
     assert outcome.acknowledged > 0
 
 
-def hash_of(seed: int, hash_seed: str) -> str:
-    program = f"from penstock.testing.simulator import simulate; print(simulate({seed}).hash)"
+def hash_of(seed: int, nodes: int, hash_seed: str) -> str:
+    program = f"from penstock.testing.simulator import simulate; print(simulate({seed}, {nodes}).hash)"
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True)
     return ran.stdout
 
 
-@pytest.mark.parametrize("seed", [100, 101, 102])
-def test_a_seed_decides_everything(seed: int) -> None:
-    first = hash_of(seed, "1")
-    assert first == hash_of(seed, "2")
-    assert first != hash_of(seed + 1000, "1")
+@pytest.mark.parametrize(("seed", "nodes"), [(100, 1), (101, 3), (102, 3), (103, 5)])
+def test_a_seed_decides_everything(seed: int, nodes: int) -> None:
+    first = hash_of(seed, nodes, "1")
+    assert first == hash_of(seed, nodes, "2")
+    assert first != hash_of(seed + 1000, nodes, "1")

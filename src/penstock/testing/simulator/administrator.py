@@ -17,6 +17,8 @@ from penstock.testing.simulator.promised_topics import CONFIG_KEY, TopicPromises
 
 MAX_PARTITIONS = 6
 SMALLEST_VALUE = 100_000
+SHORTEST_BACKOFF_S = 0.08
+"""A client waits at least so long before it tries again."""
 EXISTS = (ErrorCode.TOPIC_ALREADY_EXISTS,)
 """The names are its own: an earlier attempt of its own made the topic."""
 HAS_SO_MANY = (ErrorCode.INVALID_PARTITIONS,)
@@ -75,12 +77,12 @@ class AdministratingClient:
         name, count = f"t{self._tried}", self._random.randrange(1, 4)
         self._tried += 1
         self._promises.creating(name, count)
-        await self._do(
+        at_once = await self._do(
             f"create {name} with {count} partitions",
             admin.topics.create(NewTopic(name=name, partitions=count, replication_factor=1)),
             EXISTS,
         )
-        self._promises.created(name)
+        self._promises.created(name, at_once=at_once)
 
     async def _enlarge(self, admin: Admin, name: str) -> None:
         count = self._promises.counts[name] + 1
@@ -95,17 +97,18 @@ class AdministratingClient:
         value = str(SMALLEST_VALUE + self._values)
         self._promises.configuring(name, value)
         change = ConfigChange(CONFIG_KEY, ConfigOperation.SET, value)
-        await self._do(f"configure {name}: {value}", admin.configs.alter(ResourceType.TOPIC, name, [change]))
-        self._promises.configured(name, value)
+        at_once = await self._do(f"configure {name}: {value}", admin.configs.alter(ResourceType.TOPIC, name, [change]))
+        self._promises.configured(name, value, at_once=at_once)
 
     async def _delete(self, admin: Admin, name: str) -> None:
         self._promises.deleting(name)
         await self._do(f"delete {name}", admin.topics.delete(name), IS_GONE)
         self._promises.deleted(name)
 
-    async def _do(self, what: str, work: Awaitable[None], as_good: Sequence[ErrorCode] = ()) -> None:
-        """Errors in `as_good` tell that it was done before."""
+    async def _do(self, what: str, work: Awaitable[None], as_good: Sequence[ErrorCode] = ()) -> bool:
+        """Errors in `as_good` tell that it was done before. Whether one try was enough."""
         self._world.trace.note(self.name, what)
+        before = self._world.loop.time()
         try:
             await work
         except KafkaError as error:
@@ -115,6 +118,7 @@ class AdministratingClient:
                 raise
         self.acknowledged += 1
         self._world.trace.note(self.name, f"{what}: acknowledged")
+        return self._world.loop.time() - before < SHORTEST_BACKOFF_S
 
     async def _take_producer_id(self, admin: Admin) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
+from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.trace import Trace
 
 MEAN_PAUSE_S = 3.0
+MEAN_DOWN_S = 2.0
 MAX_CALLS_TO_A_CRASH = 60
 
 Link = tuple[str, str]
@@ -21,8 +23,15 @@ class Faults:
     """Acts on the machines and the network."""
 
     def __init__(
-        self, machines: Sequence[Machine], clients: Sequence[str], network: Network, random: Random, trace: Trace
+        self,
+        machines: Sequence[Machine],
+        clients: Sequence[str],
+        network: Network,
+        random: Random,
+        ledger: Ledger,
+        trace: Trace,
     ) -> None:
+        self._ledger = ledger
         self._machines = machines
         self._clients = clients
         self._network = network
@@ -33,11 +42,15 @@ class Faults:
             "power": self._kill_with_power,
             "kill in a call": self._kill_in_a_call,
             "power in a call": self._power_in_a_call,
+            "kill all": self._kill_all,
+            "power all": self._power_all,
             "stop": lambda machine: machine.stop(),
             "break": self._break,
             "pause": self._pause,
             "cut": self._cut,
             "one way": self._cut_one_way,
+            "isolate": self._isolate,
+            "isolate one way": self._isolate_one_way,
             "slow": self._slow,
             "slow sync": self._slow_sync,
             "sync errors": self._sync_errors,
@@ -52,7 +65,7 @@ class Faults:
     async def _run(self, kinds: Sequence[str], seconds: float) -> None:
         loop = self._network.loop
         end = loop.time() + seconds
-        while loop.time() < end:
+        while loop.time() < end and not self._ledger.violations:
             await asyncio.sleep(min(self._random.expovariate(1 / MEAN_PAUSE_S), max(end - loop.time(), 0.01)))
             down = [machine for machine in self._machines if not machine.is_up]
             if down and self._random.random() < 0.7:
@@ -77,6 +90,9 @@ class Faults:
 
     async def _happen(self, kind: str) -> None:
         up = [machine for machine in self._machines if machine.is_up and not machine.is_paused]
+        if kind.endswith("the leader"):
+            up = [machine for machine in up if machine.observer.leads]
+            kind = kind.removesuffix("the leader").removesuffix(" of ").rstrip()
         if up:
             await self._kinds[kind](self._random.choice(up))
 
@@ -87,6 +103,21 @@ class Faults:
 
     async def _kill_with_power(self, machine: Machine) -> None:
         machine.crash(power_lost=True)
+
+    async def _kill_all(self, _: Machine) -> None:
+        await self._crash_all(power_lost=False)
+
+    async def _power_all(self, _: Machine) -> None:
+        await self._crash_all(power_lost=True)
+
+    async def _crash_all(self, *, power_lost: bool) -> None:
+        """All at once; they come back one by one, in any order."""
+        for machine in self._machines:
+            machine.crash(power_lost=power_lost)
+        for machine in self._random.sample(list(self._machines), len(self._machines)):
+            await asyncio.sleep(self._random.choice((0, self._random.expovariate(1 / MEAN_DOWN_S))))
+            if not machine.is_up:
+                machine.launch()
 
     async def _kill_in_a_call(self, machine: Machine) -> None:
         machine.power_fails_with_it = False
@@ -113,6 +144,20 @@ class Faults:
     async def _cut_one_way(self, machine: Machine) -> None:
         other = self._other(machine)
         await self._cut_links("cut one way", [self._random.choice(((machine.name, other), (other, machine.name)))])
+
+    async def _isolate(self, machine: Machine) -> None:
+        to, back = self._links_of(machine)
+        await self._cut_links("isolated", to + back)
+
+    async def _isolate_one_way(self, machine: Machine) -> None:
+        await self._cut_links("isolated one way", self._random.choice(self._links_of(machine)))
+
+    def _links_of(self, machine: Machine) -> tuple[list[Link], list[Link]]:
+        """From it to the other nodes, and back; now and then to the clients as well."""
+        others = [other.name for other in self._machines if other is not machine]
+        if self._random.random() < 0.3:
+            others += self._clients
+        return [(machine.name, other) for other in others], [(other, machine.name) for other in others]
 
     def _other(self, machine: Machine) -> str:
         """A client or another node."""

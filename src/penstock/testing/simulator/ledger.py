@@ -105,8 +105,9 @@ class Ledger:
 
     def started(self, name: str, node: RunningNode, versions: dict[str, int]) -> None:
         """Look at what a node has found after its start; `versions` are the promises of before it."""
-        for broken in self.promises.broken(image_of(node), versions):
-            self.violated(f"{name}: {broken}")
+        if node.is_broker:  # a controller need not know what is committed to do its work
+            for broken in self.promises.broken(image_of(node), versions):
+                self.violated(f"{name}: {broken}")
         self._nodes[name] = node
         self._note_homes()
         for partition, known in self.acknowledged.items():

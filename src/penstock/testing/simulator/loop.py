@@ -17,6 +17,7 @@ from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, NoReturn, cast
 
+MAX_TURNS_AT_A_MOMENT = 100_000
 EPOCH_MS = 1_700_000_000_000
 """The wall clock at the beginning of each simulation."""
 
@@ -122,6 +123,7 @@ class _VirtualSelector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.loop: VirtualLoop | None = None
+        self._turns = 0
 
     def register(self, fileobj: object, events: int, data: object = None) -> NoReturn:
         raise AssertionError("a simulation has no real files to wait for")
@@ -136,6 +138,9 @@ class _VirtualSelector(selectors.BaseSelector):
         if timeout is None:
             raise RuntimeError("everybody waits and no timer is set")
         assert self.loop is not None
+        self._turns = 0 if timeout > 0 else self._turns + 1
+        if self._turns > MAX_TURNS_AT_A_MOMENT:
+            raise RuntimeError("somebody keeps the loop busy and lets no time pass")
         self.loop.advance(max(timeout, 0))
         return []
 

@@ -6,6 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
+from penstock.log.formatting import format_directories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.surroundings import Surroundings
@@ -13,6 +14,7 @@ from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedD
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.observer import Observer
 from penstock.testing.simulator.plan import BROKER_PORT, NodePlan, Plan
 from penstock.testing.simulator.trace import Trace
 
@@ -36,7 +38,9 @@ class Machine:
         self.power_fails_with_it = False
         self.may_fail_to_start = False
         """Whether the world is such that it must not be blamed for that."""
-        self.down_since: float | None = 0.0
+        self.away_since: float | None = 0.0
+        """Since when it is down or paused."""
+        self.observer = Observer(node, ledger, trace)
         self._settings = plan.settings_of(node)
         self._network = network
         self._random = random
@@ -44,6 +48,7 @@ class Machine:
         self._trace = trace
         self._starting: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._processes: list[Process] = []  # kept, so that no memory is freed at a time by chance
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
         self.disk.root.link(DATA.strip("/"), type(self.disk.root)())
         self.disk.root.sync()
@@ -63,6 +68,15 @@ class Machine:
         """Whether its process lives and does nothing."""
         return self.is_up and self.process is not None and self.process.is_paused
 
+    def format(self, cluster_id: str) -> None:
+        """Give its disk its identity, as `penstock storage format` does."""
+        disk = SimulatedDisk(self.disk, Process(self.name))
+        for _ in format_directories(
+            disk, [DATA], cluster_id=cluster_id, node_id=self.plan.node_id, random=self._random
+        ):
+            pass
+        disk.sync_everything()
+
     async def start(self) -> None:
         """Start the node and wait until it serves, or was killed before that."""
         self.launch()
@@ -77,9 +91,10 @@ class Machine:
         """Start the node; it serves when `node` is there."""
         assert not self.is_up
         process = self.process = Process(self.name)
+        self._processes.append(process)
         self._network.host_is_back(self.name)
         self._trace.note(self.name, "starts")
-        self.down_since = None
+        self.away_since = None
         self._starting = asyncio.ensure_future(self._follow_start(process))
 
     async def _follow_start(self, process: Process) -> None:
@@ -103,7 +118,8 @@ class Machine:
             self._end(process, power_lost=False)
             return
         self.node = starting.result()
-        self._trace.note(self.name, f"serves, broker epoch {self.node.broker.broker_epoch}")
+        self.node.failed.add_done_callback(lambda failed: self._on_failure(process, failed.result()))
+        self._trace.note(self.name, "serves")
         self._ledger.started(self.name, self.node, versions)
 
     async def _start(self, loop: VirtualLoop, process: Process) -> RunningNode:
@@ -114,7 +130,14 @@ class Machine:
             now_ms=loop.now_ms,
             bind=self._network.bind,
         )
-        return await start_node(config, surroundings)
+        return await start_node(config, surroundings, on_parts=lambda parts: self.observer.begun(process, parts))
+
+    def _on_failure(self, process: Process, error: Exception) -> None:
+        """The node cannot go on: its process ends, as `penstock start` does."""
+        self._trace.note(self.name, f"gives up: {error!r}")
+        if not self.may_fail_to_start:
+            self._ledger.violated(f"{self.name} gives up: {error!r}")
+        self._end(process, power_lost=False)
 
     async def stop(self) -> None:
         """Stop the node cleanly; it may be killed meanwhile."""
@@ -140,12 +163,15 @@ class Machine:
         """Stop its processor: the process does not notice."""
         if self.process is not None and self.is_up:
             self._trace.note(self.name, "is paused")
+            self.away_since = self._network.loop.time()
             self.process.pause()
 
     def go_on(self) -> None:
         """The process goes on with what it believes."""
         if self.process is not None and self.is_paused:
             self._trace.note(self.name, "goes on")
+            self.away_since = None
+            self.observer.went_on()
             self.process.go_on(self._network.loop)
 
     def crash(self, *, power_lost: bool) -> None:
@@ -167,8 +193,9 @@ class Machine:
         process.kill()
         self.node = None
         self._is_stopping = False
-        self.down_since = self._network.loop.time()
+        self.away_since = self._network.loop.time()
         self.disk.crash_in = None
+        self.observer.ended()
         self._network.process_died(process, power_lost=power_lost)
 
 

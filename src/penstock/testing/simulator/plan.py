@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "stop", "pause", "break", "cut", "one way", "slow",
-    "slow sync", "full", "sync errors", "read errors",
+    "slow sync", "full",
+)  # fmt: skip
+FAULTS_OF_CLUSTERS = (
+    "kill all", "power all", "kill the leader", "power of the leader", "pause the leader", "isolate",
+    "isolate the leader", "isolate one way", "sync errors", "read errors",
 )  # fmt: skip
 BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,16 @@ class NodePlan:
     def name(self) -> str:
         """Its host."""
         return f"node{self.node_id}"
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether clients can talk to it."""
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether it votes."""
+        return "controller" in self.roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +66,55 @@ class Plan:
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether there is more than one node."""
+        return len(self.nodes) > 1
+
+    @property
+    def session_s(self) -> float:
+        """How long a broker may be silent."""
+        return int(self.settings.get("broker.session.timeout.ms", "9000")) / 1000
+
     def settings_of(self, node: NodePlan) -> dict[str, str]:
         """The configuration of one node."""
-        return self.settings | _alone(node)
+        return self.settings | (dict(self._addresses(node)) if self.is_cluster else _alone(node))
+
+    def _addresses(self, node: NodePlan) -> Iterator[tuple[str, str]]:
+        listeners = []
+        if node.is_broker:
+            listeners.append(f"PLAINTEXT://{node.name}:{BROKER_PORT}")
+        if node.is_controller:
+            listeners.append(f"CONTROLLER://{node.name}:{CONTROLLER_PORT}")
+        yield "process.roles", node.roles
+        yield "node.id", str(node.node_id)
+        yield "listeners", ",".join(listeners)
+        yield "controller.listener.names", "CONTROLLER"
+        voters = (f"{one.node_id}@{one.name}:{CONTROLLER_PORT}" for one in self.nodes if one.is_controller)
+        yield "controller.quorum.voters", ",".join(voters)
 
 
 def _alone(node: NodePlan) -> dict[str, str]:
     return {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
 
 
-def draw(random: Random) -> Plan:
-    """A plan by chance."""
+def draw(random: Random, nodes: int | None = None) -> Plan:
+    """A plan by chance; with so many nodes, if that is given."""
+    return _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
+
+
+def _draw_nodes(random: Random, count: int) -> tuple[NodePlan, ...]:
+    if count == 1:
+        return (NodePlan(1),)
+    ids = random.sample(range(100), count)
+    controllers = random.choice([number for number in (1, 3, 5) if number <= count])
+    if controllers == count or random.random() < 0.5:  # every node is a broker, and the first few control as well
+        return tuple(NodePlan(i, "broker,controller" if n < controllers else "broker") for n, i in enumerate(ids))
+    return tuple(NodePlan(i, "controller" if n < controllers else "broker") for n, i in enumerate(ids))
+
+
+def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
+    is_cluster = len(nodes) > 1
     flushes_each = random.random() < 0.5
     settings = {
         "metadata.log.max.record.bytes.between.snapshots": str(random.choice((512, 4096, 1 << 20))),
@@ -72,15 +126,54 @@ def draw(random: Random) -> Plan:
     }
     if flushes_each:
         settings["log.flush.interval.messages"] = "1"
+    if is_cluster:
+        settings |= _draw_quorum(random)
+    kinds = FAULTS + FAULTS_OF_CLUSTERS if is_cluster else FAULTS
     return Plan(
+        nodes=nodes,
         settings=settings,
         flushes_each=flushes_each,
         producers=random.randrange(1, 4),
         consumers=random.randrange(1, 5),
         groups=random.randrange(1, 3),
         topics=random.randrange(1, 6),
-        faults=tuple(fault for fault in FAULTS if random.random() < 0.4),
+        faults=tuple(fault for fault in kinds if random.random() < (0.25 if is_cluster else 0.4)),
+        troubles=random.choice((1, 1, 2)) if is_cluster else 1,
         seconds=random.uniform(10, 40),
         delay_s=random.choice((0.000_2, 0.002, 0.02)),
         socket_bytes=random.choice((2_000, 65_536)),
     )
+
+
+def _draw_quorum(random: Random) -> dict[str, str]:
+    return quorum_settings(
+        election_ms=random.choice((300, 1000)),
+        patience_ms=random.choice((500, 1000, 2000)),
+        heartbeat_ms=random.choice((200, 500)),
+        session_ms=random.choice((2000, 5000)),
+    )
+
+
+def quorum_settings(
+    *, election_ms: int = 500, patience_ms: int = 1000, heartbeat_ms: int = 200, session_ms: int = 2000
+) -> dict[str, str]:
+    """What the nodes of a cluster share: time-outs that fit the length of a simulation, and internal topics."""
+    return {
+        "controller.quorum.election.timeout.ms": str(election_ms),
+        "controller.quorum.election.backoff.max.ms": str(election_ms),
+        "controller.quorum.fetch.timeout.ms": str(patience_ms),
+        "controller.quorum.request.timeout.ms": str(patience_ms),
+        "broker.heartbeat.interval.ms": str(heartbeat_ms),
+        "broker.session.timeout.ms": str(session_ms),
+        "default.replication.factor": "1",
+        **dict.fromkeys(_INTERNAL_FACTORS, "1"),
+    }
+
+
+_INTERNAL_FACTORS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+)

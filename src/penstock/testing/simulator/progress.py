@@ -23,14 +23,14 @@ async def look_for_progress(
     ledger: Ledger,
     trace: Trace,
 ) -> None:
-    """Producers get acknowledgements, and groups catch up with a moment from now."""
+    """One controller, all brokers serve, producers get acknowledgements, and groups catch up with a moment from now."""
     loop = asyncio.get_running_loop()
     before = [producer.acknowledged for producer in producers]
-    versions = ledger.promises.versions()
+    versions, committed = ledger.promises.versions(), ledger.agreement.committed
     ends = _ends(machines, ledger)
     deadline = loop.time() + PROGRESS_LIMIT_S
     while loop.time() < deadline:
-        late = [*_late_clients(producers, before, groups, ends, ledger)]
+        late = [*_late_nodes(machines, committed), *_late_clients(producers, before, groups, ends, ledger)]
         if not late:
             trace.note("progress", "everybody gets on")
             _check_metadata(machines, ledger, versions)
@@ -56,6 +56,22 @@ def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, i
                 if where in ends:
                     ends[where] = partition.log.log_end_offset
     return ends
+
+
+def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:
+    active = [machine.name for machine in machines if machine.observer.controls_since is not None]
+    if len(active) != 1:
+        yield f"active controllers: {active}"
+    for machine in machines:
+        if machine.node is None:
+            yield f"{machine.name} does not serve"
+        elif image_of(machine.node).offset < committed:
+            yield f"{machine.name} knows the metadata up to {image_of(machine.node).offset} of {committed}"
+        else:
+            for other in machines:
+                broker = image_of(machine.node).brokers.get(other.plan.node_id)
+                if other.plan.is_broker and (broker is None or broker.fenced):
+                    yield f"{machine.name} sees {other.name} fenced"
 
 
 def _late_clients(

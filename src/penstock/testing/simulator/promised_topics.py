@@ -1,7 +1,8 @@
 """What an administrator was promised about topics, and what an image of the cluster says about them.
 
 Each operation is begun, and perhaps acknowledged. One that was begun only may have happened or not, now or later, but
-never by half: what stands in the image is one of the states that are possible.
+never by half: what stands in the image is one of the states that are possible. So may an operation that was tried more
+than once: the first try may have waited in some broker, and come last.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class _Topic:
     counts: set[int]
     may_exist: bool = True
     may_miss: bool = True
+    may_come_again: bool = False
     values: set[str | None] = field(default_factory=lambda: {None})
     doubtful: set[str | None] = field(default_factory=set)
     version: int = 0
@@ -39,10 +41,11 @@ class TopicPromises:
         """Somebody asks for a new topic."""
         self._topics[name] = _Topic(counts={count})
 
-    def created(self, name: str) -> None:
+    def created(self, name: str, *, at_once: bool) -> None:
         """It is there."""
         topic = self._changed(name)
         topic.may_miss = False
+        topic.may_come_again = not at_once
         self.counts[name] = min(topic.counts)
 
     def enlarging(self, name: str, count: int) -> None:
@@ -62,10 +65,11 @@ class TopicPromises:
         topic.values.add(value)
         topic.doubtful.add(value)
 
-    def configured(self, name: str, value: str) -> None:
+    def configured(self, name: str, value: str, *, at_once: bool) -> None:
         """It holds; those that were never acknowledged may still come."""
         topic = self._changed(name)
-        topic.doubtful.discard(value)
+        if at_once:
+            topic.doubtful.discard(value)
         topic.values = {value, *topic.doubtful}
 
     def deleting(self, name: str) -> None:
@@ -75,7 +79,8 @@ class TopicPromises:
 
     def deleted(self, name: str) -> None:
         """It is gone."""
-        self._changed(name).may_exist = False
+        topic = self._changed(name)
+        topic.may_exist = topic.may_come_again
 
     def _changed(self, name: str) -> _Topic:
         topic = self._topics[name]

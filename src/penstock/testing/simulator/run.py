@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from random import Random
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.testing.simulator.administrator import AdministratingClient
 from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
 from penstock.testing.simulator.faults import Faults
@@ -22,9 +26,12 @@ from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.plan import Plan, draw
 from penstock.testing.simulator.progress import look_for_progress
 from penstock.testing.simulator.trace import Trace
+from penstock.testing.simulator.watchman import watch
 
 END_LIMIT_S = 90.0
 READ_LIMIT_S = 60.0
+ROUNDS_OF_CLEARING = 3
+"""Coroutines that end leave others behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +47,16 @@ class Outcome:
     acknowledged: int
 
 
-def simulate(seed: int, plan: Plan | None = None) -> Outcome:
-    """Run the simulation that this seed decides, with this plan if one is given."""
+def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> Outcome:
+    """Run the simulation that this seed decides, with so many nodes or with this plan if that is given."""
     random = Random(seed)
-    plan = plan or draw(random)
+    left: list[object] = []
+    outcome = _simulate(seed, random, plan or draw(random, nodes), left)
+    _clear_away(left)
+    return outcome
+
+
+def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outcome:
     loop = VirtualLoop(Random(random.getrandbits(64)))
     trace = Trace(loop.time)
     ledger = Ledger(trace, flushes_each=plan.flushes_each)
@@ -56,6 +69,7 @@ def simulate(seed: int, plan: Plan | None = None) -> Outcome:
         finally:
             simulation.freeze()
             loop.close()
+            left += [simulation, loop]
     return Outcome(
         seed=seed,
         plan=plan,
@@ -65,6 +79,22 @@ def simulate(seed: int, plan: Plan | None = None) -> Outcome:
         virtual_s=loop.time(),
         acknowledged=ledger.acks,
     )
+
+
+def _clear_away(left: list[object]) -> None:
+    """Free what processes left that were killed: their coroutines end in the middle, which nobody need hear of."""
+    before = sys.unraisablehook, logging.root.manager.disable
+    sys.unraisablehook = lambda _: None
+    logging.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            left.clear()
+            for _ in range(ROUNDS_OF_CLEARING):
+                gc.collect()
+    finally:
+        sys.unraisablehook = before[0]
+        logging.disable(before[1])
 
 
 class _Simulation:
@@ -79,12 +109,14 @@ class _Simulation:
         self._machines = [
             Machine(node, plan, network, Random(random.getrandbits(64)), ledger, trace) for node in plan.nodes
         ]
-        addresses = [machine.address for machine in self._machines]
+        addresses = [machine.address for machine in self._machines if machine.plan.is_broker]
         self._world = World(loop, addresses, ledger, trace)
         self._groups = [f"g{number}" for number in range(plan.groups)]
         self._draw_clients(random)
         self._processes = {client.name: Process(client.name) for client in self._clients}
-        self._faults = Faults(self._machines, list(self._processes), network, Random(random.getrandbits(64)), trace)
+        self._faults = Faults(
+            self._machines, list(self._processes), network, Random(random.getrandbits(64)), ledger, trace
+        )
         self._random = random
 
     def _draw_clients(self, random: Random) -> None:
@@ -106,8 +138,15 @@ class _Simulation:
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))
+        if self._plan.is_cluster:
+            cluster_id = uuid_to_text(random_uuid(self._random))
+            for machine in self._machines:
+                machine.format(cluster_id)
         await self._start_all()
+        for machine in self._machines:
+            machine.may_fail_to_start = self._plan.is_cluster  # while others are down
         tasks = [self._processes[client.name].spawn(self._loop, client.run()) for client in self._clients]
+        watchman = asyncio.ensure_future(watch(self._machines, self._ledger, self._plan.session_s))
         try:
             await self._faults.run(self._plan.faults, self._plan.seconds, self._plan.troubles)
             if not self._ledger.violations:
@@ -115,6 +154,7 @@ class _Simulation:
             if not self._ledger.violations:
                 await look_for_progress(self._machines, self._producers, self._groups, self._ledger, self._trace)
         finally:
+            watchman.cancel()
             await self._end_clients(tasks)
         if not self._ledger.violations:
             await self._look_at_everything()

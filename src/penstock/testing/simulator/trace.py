@@ -14,6 +14,10 @@ class Trace:
         self._clock = clock
         self._hash = hashlib.sha256()
 
+    def now(self) -> float:
+        """The virtual time, in seconds."""
+        return self._clock()
+
     def note(self, who: str, what: str) -> None:
         """Add a line."""
         line = f"{self._clock():11.6f} {who:<10} {what}"

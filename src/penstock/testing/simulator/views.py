@@ -9,9 +9,9 @@ from penstock.node.start import RunningNode
 
 def image_of(node: RunningNode) -> ClusterImage:
     """The metadata that the node has applied."""
-    return node.broker.image
+    return node.parts.image
 
 
 def partitions_of(node: RunningNode) -> PartitionTable:
     """The replicas that it holds."""
-    return node.broker.partitions
+    return node.broker.partitions if node.is_broker else PartitionTable()

@@ -1,0 +1,116 @@
+"""Looks at a node after each of its events, and tells the ledger what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.metadata.image import ClusterImage
+from penstock.node.quorum_start import QuorumParts
+from penstock.protocol.batch import read_header
+from penstock.raft.ports import Log
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.loop import Process
+from penstock.testing.simulator.plan import NodePlan
+from penstock.testing.simulator.trace import Trace
+
+READ_BYTES = 1 << 20
+
+
+class Observer:
+    """Of one node, through all its lives."""
+
+    def __init__(self, node: NodePlan, ledger: Ledger, trace: Trace) -> None:
+        self._name = node.name
+        self._agreement = ledger.agreement
+        self._violated = ledger.violated
+        self._trace = trace
+        self._parts: QuorumParts | None = None
+        self._epoch = -1
+        self._leader: int | None = None
+        self.controls_since: float | None = None
+        """Since when it is the active controller without a pause, as far as it knows."""
+        self._high_watermark = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads the quorum now, as far as it knows."""
+        return self._parts is not None and self._parts.quorum.is_leader(self._epoch)
+
+    @property
+    def image(self) -> ClusterImage:
+        """What it has applied."""
+        assert self._parts is not None
+        return self._parts.image
+
+    def begun(self, process: Process, parts: QuorumParts) -> None:
+        """The node has its parts, and waits for nothing yet."""
+        self._parts = parts
+        self._epoch = -1
+        self._high_watermark = 0
+        self._watch_image(parts.image)
+        process.watch = self._look
+
+    def ended(self) -> None:
+        """The process is no more."""
+        self._parts = None
+        self.controls_since = None
+
+    def went_on(self) -> None:
+        """It was paused."""
+        if self.controls_since is not None:
+            self.controls_since = self._trace.now()
+
+    def check_log(self) -> None:
+        """Compare the metadata log with those of the others."""
+        if self._parts is not None:
+            self._agreement.log(self._name, _batches(self._parts.quorum._log))
+
+    def _look(self) -> None:
+        assert self._parts is not None
+        quorum = self._parts.quorum
+        epoch, leader = quorum.epoch, quorum.leader_id
+        if epoch != self._epoch or leader != self._leader:
+            self._epoch, self._leader = epoch, leader
+            if quorum.is_running:  # what could not be written down was not told to anybody
+                self._agreement.in_epoch(self._name, epoch)
+            if quorum.is_leader(epoch):
+                self._agreement.leads(self._name, epoch)
+            self._trace.note(self._name, f"epoch {epoch}, leader {leader}, {quorum.role_name}")
+        high_watermark = quorum.high_watermark
+        if high_watermark < self._high_watermark:
+            self._violated(f"{self._name}: its high watermark was {self._high_watermark} and is {high_watermark}")
+        self._high_watermark = high_watermark
+        controller = self._parts.controller
+        controls = controller is not None and controller.is_active
+        if controls != (self.controls_since is not None):
+            self.controls_since = self._trace.now() if controls else None
+            if controller is not None and controls:
+                self._agreement.controls(self._name, controller.epoch)
+            self._trace.note(self._name, "controls the cluster" if controls else "controls the cluster no longer")
+
+    def _watch_image(self, image: ClusterImage) -> None:
+        """Look at it whenever the records of a batch or a snapshot were applied."""
+        applied_to, become = image.applied_to, image.become
+
+        def applied(offset: int) -> None:
+            applied_to(offset)
+            self._agreement.applied(self._name, image)
+
+        def became(other: ClusterImage) -> None:
+            become(other)
+            self._agreement.applied(self._name, image)
+
+        image.applied_to = applied  # type: ignore[method-assign]  # a look at each batch, not at each event only
+        image.become = became  # type: ignore[method-assign]  # the same
+
+
+def _batches(log: Log) -> Iterator[tuple[int, int, int]]:
+    offset = log.start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, READ_BYTES)
+        position = 0
+        while position < len(data):
+            header = read_header(data, position)
+            yield header.base_offset, header.partition_leader_epoch, header.crc
+            position += header.size_in_bytes
+            offset = header.last_offset + 1

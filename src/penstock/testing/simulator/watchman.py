@@ -1,0 +1,44 @@
+"""Looks at a whole cluster now and then, while faults happen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.machine import Machine
+
+LOOK_S = 0.5
+PATIENCE_S = 5.0
+"""What a controller may take to fence a broker whose session is over: it has to commit that."""
+
+
+async def watch(machines: Sequence[Machine], ledger: Ledger, session_s: float) -> None:
+    """For ever: metadata logs match, and brokers that are away for long are fenced."""
+    while True:
+        await asyncio.sleep(LOOK_S)
+        check_logs(machines)
+        for overlooked in _overlooked(machines, session_s + PATIENCE_S):
+            ledger.violated(overlooked)
+            return
+
+
+def check_logs(machines: Sequence[Machine]) -> None:
+    """Compare the metadata logs of those that run."""
+    for machine in machines:
+        if machine.is_up and not machine.is_paused:
+            machine.observer.check_log()
+
+
+def _overlooked(machines: Sequence[Machine], limit_s: float) -> Iterator[str]:
+    now = asyncio.get_running_loop().time()
+    for controller in machines:
+        since = controller.observer.controls_since
+        if since is None or controller.is_paused or controller.node is None:
+            continue
+        for machine in machines:
+            if machine.away_since is None or now - max(machine.away_since, since) < limit_s:
+                continue
+            broker = controller.observer.image.brokers.get(machine.plan.node_id)
+            if broker is not None and not broker.fenced:
+                yield f"{machine.name} is away for {now - machine.away_since:.1f} s, {controller.name} did not fence it"
