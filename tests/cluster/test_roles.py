@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -30,7 +32,9 @@ from penstock.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from penstock.protocol.schema import Message
-from penstock.testing.cluster import Cluster
+from penstock.testing.cluster import TEST_DEFAULTS, Cluster
+from penstock.testing.cluster_node import ClusterNode
+from penstock.testing.layout import Layout
 
 AnswerT = TypeVar("AnswerT", bound=Message)
 
@@ -67,6 +71,25 @@ def test_each_listener_has_the_table_of_its_role(cluster: Cluster) -> None:
             told = ask(address, request, ApiVersionsResponse, 4)
             assert {api.api_key: (api.min_version, api.max_version) for api in told.api_keys} == served
             assert {f.name: (f.min_version, f.max_version) for f in told.supported_features}["kraft.version"] == (0, 1)
+
+
+def test_ids_need_not_start_at_one(tmp_path: Path) -> None:
+    both = ("broker", "controller")
+    nodes = Layout({7: both, 42: both, 100: ("controller",)}).prepare(tmp_path, TEST_DEFAULTS, {}, process=False)
+    with ThreadPoolExecutor() as starting:
+        list(starting.map(ClusterNode.start, nodes))
+    try:
+        for node in nodes[:2]:
+            assert node.address is not None
+            response = ask(node.address, quorum_request(), describe_quorum.DescribeQuorumResponse)
+            (partition,) = response.topics[0].partitions
+            assert partition.leader_id in (7, 42, 100)
+            assert [voter.replica_id for voter in partition.current_voters] == [7, 42, 100]
+            (topic,) = ask(node.address, creation(f"of-{node.id}"), CreateTopicsResponse).topics
+            assert topic.error_code == 0
+    finally:
+        with ThreadPoolExecutor() as stopping:
+            list(stopping.map(ClusterNode.stop, nodes))
 
 
 def test_a_controller_does_not_serve_clients(cluster: Cluster) -> None:

@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 from tests.cluster.started import ANY_PORT, refused, started
 
+CONTROLLER = (
+    *("--set", "process.roles=controller"),
+    *("--set", "listeners=CONTROLLER://127.0.0.1:0"),
+    *("--set", "controller.listener.names=CONTROLLER"),
+    *("--set", "controller.quorum.voters=7@h:9093,42@i:9093,100@j:9093"),
+)
+
 
 def connects(port: int) -> bool:
     with socket.create_connection(("127.0.0.1", port), timeout=10):
@@ -134,6 +141,16 @@ def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
         (["nothing.properties"], "nothing.properties: cannot be read: No such file or directory"),
         (["--set", "process.roles="], "process.roles: '' is not allowed; expected broker, controller or both"),
         (["--set", "listeners=SSL://127.0.0.1:0"], "SSL listeners are not there yet"),
+        (
+            [*CONTROLLER, "--set", "node.id=8"],
+            "node.id: '8' is not allowed; expected one of the ids in controller.quorum.voters (7, 42, 100), because"
+            " this is a controller",
+        ),
+        (
+            [*CONTROLLER, "--set", "node.id=42", "--set", "process.roles=broker"],
+            "node.id: '42' is not allowed; expected none of the ids in controller.quorum.voters (7, 42, 100), because"
+            " process.roles is broker",
+        ),
     ],
 )
 def test_a_bad_setting_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
