@@ -13,34 +13,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from functools import partial
-from typing import Any
 
-from penstock.controller.controller import DECISIONS
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.advertise import advertised_endpoints
 from penstock.node.broker import Broker
 from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.connections import Connections
-from penstock.node.controller_channel import ControllerChannel, LocalController, version_for
-from penstock.node.controller_node import ControllerNode
 from penstock.node.dispatch import Dispatcher
 from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.group_driver import GroupDriver
-from penstock.node.handler import RequestContext, load_handlers
+from penstock.node.handler import load_handlers
 from penstock.node.log_configs import TopicSettingsTable
 from penstock.node.partitions import PartitionTable
-from penstock.node.quorum_start import QuorumParts, connection_limits, peer_settings
+from penstock.node.quorum_start import QuorumParts, connection_limits
 from penstock.node.replicas import LocalReplicas
 from penstock.node.server import BoundListener, Server
 from penstock.node.upkeep import Upkeep, UpkeepIntervals
-from penstock.protocol.framing import api_of_request
-from penstock.protocol.schema import Message
 from penstock.protocol.uuids import random_uuid
-
-LOCAL_HOST = "127.0.0.1"
 
 
 class BrokerParts:
@@ -56,7 +46,7 @@ class BrokerParts:
         self._parts = parts
         self._listeners = listeners
         self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self.channel = _channel(parts)
+        channel = parts.channel
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
         table = PartitionTable()
         self.replicas = LocalReplicas(
@@ -75,7 +65,7 @@ class BrokerParts:
             image=parts.image,
             partitions=table,
             replicas=self.replicas,
-            controller=self.channel,
+            controller=channel,
             handlers=load_handlers(),
             random=surroundings.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
@@ -96,7 +86,7 @@ class BrokerParts:
                 rack=config.broker_rack,
                 previous_epoch=directories.clean_broker_epoch if was_clean else -1,
             ),
-            self.channel,
+            channel,
             parts.log,
             LifecycleTimes(
                 heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
@@ -135,11 +125,12 @@ class BrokerParts:
 
     async def stop(self) -> None:
         """Hand over what this broker leads, and serve nobody any more."""
-        await self._stop(hand_over=self._parts.config.controlled_shutdown_enable)
+        parts = self._parts
+        await self._stop(hand_over=parts.config.controlled_shutdown_enable and parts.quorum.failure is None)
 
     async def _stop(self, *, hand_over: bool = False) -> None:
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
-            parts.push_async_callback(self.channel.stop)
+            parts.push_async_callback(self._parts.channel.stop)
             parts.push_async_callback(self.upkeep.stop)
             parts.push_async_callback(self._server.stop)
             if self.broker.groups is not None:
@@ -155,29 +146,6 @@ class BrokerParts:
         log.add_listener(self.dynamic_configs.on_metadata, self.dynamic_configs.reload)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(groups.on_metadata, groups.on_new_image)
-
-
-def _channel(parts: QuorumParts) -> ControllerChannel:
-    node = parts.controller_node
-    return ControllerChannel(
-        parts.quorum,
-        parts.log,
-        None if node is None else LocalController(node.node_id, partial(_answer_locally, node)),
-        peer_settings(parts.config, parts.surroundings, request_timeout_ms=parts.config.request_timeout_ms),
-    )
-
-
-async def _answer_locally(node: ControllerNode, command: Message, context: RequestContext | None) -> Any:
-    """What this process's own controller says: to a command, or as a handler of its listeners does."""
-    if type(command) in DECISIONS:
-        return await node.controller.submit(command)
-    key = api_of_request(command).key
-    version = version_for(command)
-    asked = RequestContext(key, version, 0, None, LOCAL_HOST, "", -1)
-    reply = node.handlers[key].function(
-        node, asked if context is None else replace(context, api_version=version), command
-    )
-    return await reply if hasattr(reply, "__await__") else reply
 
 
 def _intervals(config: BrokerConfig) -> UpkeepIntervals:

@@ -2,7 +2,7 @@
 
 | what is asked                                             | how it travels to another node                         |
 | --------------------------------------------------------- | ------------------------------------------------------ |
-| what brokers say to controllers: registration, heartbeats | as it is                                               |
+| what nodes say themselves: registration, heartbeats       | as it is                                               |
 | what clients ask                                          | in an Envelope, with who asked (KIP-590)               |
 
 A request that meets no active controller, or loses its connection, is asked again: at once when another leader of the
@@ -13,8 +13,7 @@ request to a node that leads no longer is given up as soon as that is known, for
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from penstock.client.address import Address
@@ -23,6 +22,7 @@ from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.controller.controller import DECISIONS
 from penstock.controller.refusals import refusal
+from penstock.node.controller_node import ControllerNode
 from penstock.node.envelope import has_error, unwrap, wrap
 from penstock.node.handler import RequestContext
 from penstock.node.metadata_log import MetadataLog
@@ -33,13 +33,22 @@ from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIds
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest
 from penstock.protocol.messages.envelope import EnvelopeResponse
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
-DIRECT: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest, AllocateProducerIdsRequest, AlterPartitionRequest)
-"""What brokers themselves say to the controller."""
+DIRECT: Final = (
+    BrokerRegistrationRequest,
+    BrokerHeartbeatRequest,
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    ControllerRegistrationRequest,
+)
+"""What nodes themselves say to the active controller."""
+
+LOCAL_HOST: Final = "127.0.0.1"
 
 ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 """Answers of a node that is not the active controller; the second one is that of the quorum."""
@@ -56,12 +65,23 @@ class LeaderLookup(Protocol):
         """Where a node listens for its peers, if that is known: something with `host` and `port`."""
 
 
-@dataclass(frozen=True, slots=True)
 class LocalController:
     """The controller in this process."""
 
-    node_id: int
-    answer: Callable[[Message, RequestContext | None], Awaitable[Any]]
+    def __init__(self, node: ControllerNode) -> None:
+        self.node_id = node.node_id
+        self._node = node
+
+    async def answer(self, command: Message, context: RequestContext | None) -> Any:
+        """What it says: to a command, or as a handler of its listeners does."""
+        node = self._node
+        if type(command) in DECISIONS:
+            return await node.controller.submit(command)
+        key, version = api_of_request(command).key, version_for(command)
+        if context is None:
+            context = RequestContext(key, version, 0, None, LOCAL_HOST, "", -1)
+        reply = node.handlers[key].function(node, replace(context, api_version=version), command)
+        return await reply if hasattr(reply, "__await__") else reply
 
 
 class ControllerChannel:
@@ -81,27 +101,24 @@ class ControllerChannel:
         self._forwarding = _Link(settings)
         self._changed = asyncio.Event()
         self._under_way: dict[asyncio.Future[Any], None] = {}
-        self._is_stopped = False
         log.add_leader_listener(self._on_leader)
 
-    def submit(
-        self, command: Message, context: RequestContext | None = None, *, timeout_ms: int | None = None
-    ) -> asyncio.Future[Any]:
+    def submit(self, command: Message, context: RequestContext | None = None) -> asyncio.Future[Any]:
         """Asks the active controller; the future's result is the response message of the command's API.
 
         It never fails: what goes wrong stands in the response as an error code. `context` says who asked this node.
         """
         loop = asyncio.get_running_loop()
-        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        asking = loop.create_task(self._ask_until(command, context, loop.time() + limit_ms / 1000))
+        deadline_s = loop.time() + self._settings.request_timeout_ms / 1000
+        asking = loop.create_task(self._ask_until(command, context, deadline_s))
         self._under_way[asking] = None
         asking.add_done_callback(self._under_way.pop)
         return asking
 
     async def stop(self) -> None:
-        """Asks nobody any more; who still waits is told NOT_CONTROLLER."""
-        self._is_stopped = True
-        self._wake()
+        """Asks nobody any more; what is still asked is cancelled."""
+        for asking in list(self._under_way):
+            asking.cancel()
         if self._under_way:
             await asyncio.wait(list(self._under_way))
         for link in (self._own, self._forwarding):
@@ -112,7 +129,7 @@ class ControllerChannel:
     async def _ask_until(self, command: Message, context: RequestContext | None, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()
         attempt = 0
-        while not self._is_stopped:
+        while True:
             changed = self._changed
             try:
                 async with asyncio.timeout_at(deadline_s):
@@ -129,8 +146,7 @@ class ControllerChannel:
                 return refused(command, late)
             pause_s = self._settings.backoff_ms(attempt) / 1000
             await _wait(changed, min(pause_s, deadline_s - loop.time()))
-            attempt += 1
-        return refused(command, KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
+            attempt = 0 if changed.is_set() else attempt + 1
 
     async def _ask(self, command: Message, context: RequestContext | None) -> Any:
         """The answer of whoever leads now; None if that is nobody, or if it cannot be reached."""
@@ -146,7 +162,7 @@ class ControllerChannel:
         try:
             return await self._over(address, command, context)
         except (ClientError, DecodeError) as error:
-            logger.info("the controller on node %d (%s) could not be asked: %s", leader_id, address, error)
+            logger.debug("the controller on node %d (%s) could not be asked: %s", leader_id, address, error)
             return None
 
     async def _over(self, address: Address, command: Message, context: RequestContext | None) -> Any:

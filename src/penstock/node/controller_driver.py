@@ -135,8 +135,8 @@ class ControllerDriver:
             loop.call_soon(self._work)
         return reply
 
-    async def stop(self) -> None:
-        """Decides nothing any more; what was decided is answered when the quorum has it, or is stopped."""
+    def resign(self) -> None:
+        """Decides nothing any more; what was decided is answered when the quorum has it, or has ended."""
         self._deactivate()
 
     # -- who is active ------------------------------------------------------------------------------------------------

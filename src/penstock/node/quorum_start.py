@@ -22,10 +22,13 @@ from penstock.log.directory import LogDirectories
 from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import Endpoint as AdvertisedEndpoint
 from penstock.node.advertise import advertised_endpoints
 from penstock.node.connections import ConnectionLimits, Connections
+from penstock.node.controller_channel import ControllerChannel, LocalController
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.controller_node import ControllerNode
+from penstock.node.controller_registration import ControllerRegistration
 from penstock.node.dispatch import Dispatcher
 from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
@@ -36,7 +39,7 @@ from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.server import BoundListener, Server
 from penstock.node.surroundings import Surroundings, steady_clock
-from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
@@ -70,6 +73,9 @@ class QuorumParts:
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self._listeners = listeners
+        self._advertised = advertised_endpoints(
+            config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
+        )
         self._server: Server | None = None
         if config.is_controller:
             self.controller = ControllerDriver(
@@ -79,7 +85,7 @@ class QuorumParts:
                 node_id=config.node_id,
                 now_ms=self.steady_ms,
             )
-        self.quorum = _driver(config, surroundings, directories, listeners, self.log)
+        self.quorum = _driver(config, surroundings, directories, self._advertised, self.log)
         self.quorum.on_failure = self._on_failure
         self.log.quorum = self.quorum
         if self.controller is not None:
@@ -93,6 +99,17 @@ class QuorumParts:
                 handlers=load_handlers(CONTROLLER_HANDLERS),
                 now_ms=surroundings.now_ms,
             )
+        self.channel = ControllerChannel(
+            self.quorum,
+            self.log,
+            None if self.controller_node is None else LocalController(self.controller_node),
+            peer_settings(config, surroundings, request_timeout_ms=config.request_timeout_ms),
+        )
+        self._registration: ControllerRegistration | None = None
+        if self._listeners:
+            self._registration = ControllerRegistration(
+                config.node_id, random_uuid(surroundings.random), self._advertised, self.channel, self.log
+            )
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
@@ -102,6 +119,8 @@ class QuorumParts:
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
             self._server = Server(connections)
             await self._server.listen(self._listeners)
+        if self._registration is not None:
+            self._registration.start()
 
     async def stop(self) -> None:
         """Hand the lead to another, and take part no longer."""
@@ -110,10 +129,15 @@ class QuorumParts:
             if self._server is not None:
                 parts.push_async_callback(self._server.stop)
             parts.push_async_callback(self.quorum.stop)
+            parts.push_async_callback(self.channel.stop)
+            if self._registration is not None:
+                await self._registration.stop()
             if self.controller is not None:
-                await self.controller.stop()
+                self.controller.resign()
 
     def _on_failure(self, error: Exception) -> None:
+        if self.controller is not None:
+            self.controller.resign()
         if not self.failed.done():
             self.failed.set_result(error)
 
@@ -161,7 +185,7 @@ def _driver(
     config: BrokerConfig,
     surroundings: Surroundings,
     directories: LogDirectories,
-    listeners: Sequence[BoundListener],
+    advertised: Sequence[AdvertisedEndpoint],
     application: MetadataLog,
 ) -> QuorumDriver:
     log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, metadata_log_config(config))
@@ -169,9 +193,6 @@ def _driver(
     snapshots = StoredSnapshots(disk, log.directory)
     identity = read_meta_properties(disk, log.parent)
     directory_id = identity.directory_id if identity is not None else None
-    advertised = advertised_endpoints(
-        config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
-    )
     local = Voter(
         ReplicaKey(config.node_id, directory_id or ZERO_UUID),
         tuple(Endpoint(endpoint.listener, endpoint.host, endpoint.port) for endpoint in advertised),

@@ -183,8 +183,11 @@ def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundLis
 def _check_identity(config: BrokerConfig, surroundings: Surroundings) -> None:
     """A node that is alone may draw the id of its cluster; nodes of several have to be told the same one first."""
     is_alone = config.is_broker and config.is_controller and not config.bootstrap_servers and len(config.voters) < 2
-    if is_alone or any(read_meta_properties(surroundings.disk, path) is not None for path in config.log_dirs):
-        return
+    try:
+        if is_alone or any(read_meta_properties(surroundings.disk, path) is not None for path in config.log_dirs):
+            return
+    except OSError as error:
+        raise StartError(f"the log directories cannot be read: {error}") from error
     raise StartError(
         f"{config.log_dirs[0]} is not formatted, and this node is one of several: run `penstock storage format` with"
         " the same cluster id on all of them"

@@ -97,7 +97,7 @@ class OneNode:
         return lifecycle.epoch
 
     async def stop(self) -> None:
-        await self.controller.stop()
+        self.controller.resign()
         await self.quorum.stop()
         await self.log.close()
 

@@ -1,0 +1,297 @@
+"""Nodes that form a cluster: they elect a controller, each serves clients, and each may go and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic as ConfluentTopic
+from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
+
+from penstock.client.topic_admin import NewTopic
+from penstock.metadata.image import NOBODY
+from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from penstock.node.start import StartError, start_node
+from penstock.node.surroundings import Surroundings
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+SPLIT = {1: "broker", 2: "broker", 3: "controller", 4: "controller", 5: "controller"}
+
+
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[Nodes]:
+    async with nodes(tmp_path) as cluster:
+        yield cluster
+
+
+def topic(name: str, partitions: int = 3) -> NewTopic:
+    return NewTopic(name=name, partitions=partitions, replication_factor=1)
+
+
+async def create(cluster: Nodes, name: str, *via: int) -> None:
+    async with cluster.admin(*via) as admin:
+        await admin.topics.create(topic(name))
+
+
+def produced_and_consumed(bootstrap: str, name: str) -> list[bytes]:
+    """What a group reads of what a producer wrote, by a client that others wrote. It blocks."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(30):
+        producer.produce(name, str(number), partition=number % 3, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == [None] * 30
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
+    values: list[bytes] = []
+    while len(values) < 30:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None
+        values.append(message.value() or b"")
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return sorted(values, key=int)
+
+
+async def test_each_node_takes_every_request_and_serves_every_client(three: Nodes) -> None:
+    for node_id in three.running:
+        await create(three, f"topic-{node_id}", node_id)
+    await three.until_everywhere(lambda image: len(image.topics) == 3)
+    expected = [str(number).encode() for number in range(30)]
+    for node_id in three.running:
+        values = await asyncio.to_thread(produced_and_consumed, three.address(node_id), f"topic-{node_id}")
+        assert values == expected
+    leaders = {p.leader for known in three.image(1).topics.values() for p in known.partitions.values()}
+    assert leaders == {1, 2, 3}, "work is spread over the brokers"
+    assert {len(p.replicas) for p in three.image(1).topics[CONSUMER_OFFSETS].partitions.values()} == {1}
+
+
+async def test_all_nodes_know_the_same_controller_brokers_and_controllers(three: Nodes) -> None:
+    await three.until_everywhere(lambda image: sorted(image.controllers) == [1, 2, 3])
+    assert {three.image(n).controller_id for n in three.running} == {three.active.node_id}
+    assert {three.image(n).controller_epoch for n in three.running} == {three.active.parts.quorum.epoch}
+    for node_id in three.running:
+        async with three.admin(node_id) as admin:
+            described = await admin.describe_cluster()
+        assert described.cluster_id == three.cluster_id
+        assert [broker.node_id for broker in described.brokers] == [1, 2, 3]
+        assert described.controller_id == three.active.node_id
+
+
+async def test_several_replicas_are_refused_in_words_and_the_other_topics_created(three: Nodes) -> None:
+    client = AdminClient({"bootstrap.servers": three.address()})
+    asked = client.create_topics(
+        [
+            ConfluentTopic("copied", 1, 3),
+            ConfluentTopic("single", 1, 1),
+            ConfluentTopic("placed", 1, replica_assignment=[[1, 2]]),
+        ]
+    )
+    await asyncio.to_thread(asked["single"].result)
+    for name, count in (("copied", 3), ("placed", 2)):
+        with pytest.raises(KafkaException, match=f"{count} are asked for: partitions are not replicated yet"):
+            await asyncio.to_thread(asked[name].result)
+    assert list(three.image(three.active.node_id).topics) == ["single"]
+
+
+async def test_a_controller_that_stops_hands_over_at_once_and_comes_back(three: Nodes) -> None:
+    await create(three, "before")
+    gone = three.active.node_id
+    epoch = three.active.parts.quorum.epoch
+    others = [node_id for node_id in three.running if node_id != gone]
+    await three.stop(gone)
+    await create(three, "after", others[0])
+    assert three.active.node_id in others
+    assert three.active.parts.quorum.epoch > epoch
+    await three.start(gone)
+    assert list(three.image(gone).topics) == ["before", "after"]
+    await three.until_everywhere(lambda image: all(broker.active for broker in image.brokers.values()))
+
+
+async def test_a_restart_of_all_finds_everything(three: Nodes) -> None:
+    await create(three, "flights")
+    await asyncio.to_thread(produced_and_consumed, three.address(), "flights")
+    before = {node_id: node.broker.broker_epoch for node_id, node in three.running.items()}
+    await three.stop()
+    await three.start()
+    assert all(node.broker.broker_epoch > before[node_id] for node_id, node in three.running.items())
+    assert all(len(three.image(node_id).topics["flights"].partitions) == 3 for node_id in three.running)
+    consumer = Consumer({"bootstrap.servers": three.address(), "group.id": "again", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["flights"])
+    messages = await asyncio.to_thread(consumer.consume, 30, PATIENCE_S)
+    await asyncio.to_thread(consumer.close)
+    assert len(messages) == 30
+
+
+async def test_brokers_and_controllers_apart(tmp_path: Path) -> None:
+    async with nodes(tmp_path, SPLIT) as cluster:
+        assert cluster.active.node_id in (3, 4, 5)
+        for node_id in (1, 2):
+            await create(cluster, f"topic-{node_id}", node_id)
+            async with cluster.admin(node_id) as admin:
+                described = await admin.describe_cluster()
+            assert described.controller_id == node_id, "a broker that hands on what clients ask"
+            assert [broker.node_id for broker in described.brokers] == [1, 2]
+        await asyncio.to_thread(produced_and_consumed, cluster.address(2), "topic-1")
+        await cluster.stop(cluster.active.node_id)
+        await create(cluster, "after", 1)
+        await cluster.stop(2)
+        await cluster.start(2)
+        assert "after" in cluster.image(2).topics
+
+
+async def test_a_broker_goes_on_serving_while_there_is_no_controller(tmp_path: Path) -> None:
+    async with nodes(tmp_path, SPLIT, request_timeout_ms="300") as cluster:
+        await create(cluster, "flights", 1)
+        await cluster.until_everywhere(lambda image: "flights" in image.topics)
+        await cluster.stop(3, 4, 5)
+        await asyncio.to_thread(produce_to, cluster.address(1), "flights")
+        with pytest.raises(KafkaError) as caught:
+            await submit_creation(cluster, 1, "delays")
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+        await cluster.start(3, 4, 5)
+        await create(cluster, "prices", 1)
+
+
+async def submit_creation(cluster: Nodes, node_id: int, name: str) -> None:
+    """One attempt, without the patience of a client."""
+    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    reply = await cluster.running[node_id].broker.controller.submit(CreateTopicsRequest(topics=[wanted]))
+    if reply.topics[0].error_code:
+        raise KafkaError(ErrorCode(reply.topics[0].error_code))
+
+
+def produce_to(bootstrap: str, name: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(name, b"value", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+async def test_a_broker_that_falls_silent_is_fenced_and_comes_back_with_a_heartbeat(
+    three: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(three, "flights")
+    await three.until_everywhere(lambda image: "flights" in image.topics)
+    silent = next(node_id for node_id in three.running if node_id != three.active.node_id)
+    other = three.active.node_id
+    channel = three.running[silent].parts.channel
+    submit = channel.submit
+    say_nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def submit_later(command: object, *rest: object) -> object:
+        async def late() -> object:
+            await asyncio.shield(say_nothing)
+            return await submit(command)  # type: ignore[arg-type]
+
+        return asyncio.ensure_future(late())
+
+    monkeypatch.setattr(channel, "submit", submit_later)
+    await three.until(other, lambda image: image.brokers[silent].fenced)
+    async with three.admin(other) as admin:
+        assert silent not in [broker.node_id for broker in (await admin.describe_cluster()).brokers]
+        (described,) = await admin.topics.describe(["flights"])
+    assert NOBODY in [p.leader for p in described.partitions.values()], "each broker has one of the three partitions"
+    monkeypatch.undo()
+    say_nothing.set_result(None)
+    await three.until_everywhere(lambda image: not image.brokers[silent].fenced)
+    await three.until(other, lambda image: all(p.leader != NOBODY for p in image.topics["flights"].partitions.values()))
+
+
+async def test_a_stale_broker_epoch_is_refused(three: Nodes) -> None:
+    node = three.running[1]
+    beat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=node.broker.broker_epoch - 1)
+    reply = await node.broker.controller.submit(beat)
+    assert reply.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_a_broker_whose_id_was_taken_ends(three: Nodes) -> None:
+    """Two processes with one node.id, as a copied configuration makes them: the later one has it."""
+    node = three.running[1]
+    known = three.image(1).brokers[1]
+    stopping = BrokerHeartbeatRequest(broker_id=1, broker_epoch=known.epoch, want_shut_down=True)
+    await node.parts.channel.submit(stopping)  # so that the other one is let in before the session is over
+    other = BrokerLifecycle(
+        BrokerIdentity(node_id=1, incarnation_id=UUID(int=1), endpoints=list(known.endpoints.values())),
+        node.parts.channel,
+        node.parts.log,
+        on_registered=lambda epoch: None,
+        on_replaced=lambda error: None,
+    )
+    await other.register()
+    error = await asyncio.wait_for(node.failed, PATIENCE_S)
+    assert "another process has registered as broker 1" in str(error)
+
+
+class Failing:
+    """A log that cannot be synced any more."""
+
+    def __init__(self, log: object) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._log, name)
+
+    def flush(self) -> None:
+        raise OSError(5, "Input/output error")
+
+
+async def test_a_node_whose_disk_fails_ends_and_another_takes_over(
+    three: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = three.active
+    other = next(node_id for node_id in three.running if node_id != node.node_id)
+    monkeypatch.setattr(node.parts.quorum, "_log", Failing(node.parts.quorum._log))
+    with pytest.raises(KafkaError):
+        await submit_creation(three, node.node_id, "flights")
+    error = await asyncio.wait_for(node.failed, PATIENCE_S)
+    assert "could not be synced" in str(error)
+    await three.until(other, lambda image: image.controller_id not in (NOBODY, node.node_id))
+    await submit_creation(three, other, "delays")
+    assert not node.parts.controller or not node.parts.controller.is_active
+
+
+async def test_a_follower_that_was_left_behind_begins_with_a_snapshot(tmp_path: Path) -> None:
+    async with nodes(tmp_path, metadata_log_max_record_bytes_between_snapshots="2000") as cluster:
+        await create(cluster, "early")
+        behind = next(node_id for node_id in cluster.running if node_id != cluster.active.node_id)
+        await cluster.until(behind, lambda image: "early" in image.topics)
+        await cluster.stop(behind)
+        for number in range(30):
+            await create(cluster, f"topic-{number}")
+        async with cluster.admin() as admin:
+            await admin.topics.delete("early")
+        end = cluster.running[behind % 3 + 1].parts.quorum.log_start_offset
+        await cluster.start(behind)
+        assert cluster.running[behind].parts.quorum.log_start_offset >= end > 0
+        await cluster.until(behind, lambda image: "topic-29" in image.topics and "early" not in image.topics)
+        leaders = {p.leader for t in cluster.image(behind).topics.values() for p in t.partitions.values()}
+        assert behind not in leaders or list(cluster.running[behind].broker.partitions)
+
+
+async def test_nodes_that_were_not_formatted_as_one_cluster_do_not_start(tmp_path: Path) -> None:
+    cluster = Nodes(tmp_path, dict.fromkeys((1, 2, 3), BOTH))
+    try:
+        with pytest.raises(StartError, match=r"is not formatted.*penstock storage format"):
+            await start_node(cluster.config(1, log_dirs=str(tmp_path / "new")))
+        with pytest.raises(StartError, match=r"belongs to node[.]id 2, this node has node[.]id 1"):
+            await start_node(cluster.config(1, log_dirs=str(tmp_path / "node-2")), Surroundings())
+    finally:
+        cluster.give_back()
+
+
+async def test_a_broker_without_controllers_says_so_in_the_end(tmp_path: Path) -> None:
+    cluster = Nodes(tmp_path, SPLIT)
+    try:
+        with pytest.raises(StartError, match="no active controller was found"):
+            await start_node(cluster.config(1, initial_broker_registration_timeout_ms="200", request_timeout_ms="100"))
+    finally:
+        cluster.give_back()
