@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from penstock.cli.main import main
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 
 def penstock(*arguments: str, exit_code: int = 0, typed: str | None = None) -> Result:
@@ -34,6 +35,17 @@ def reach(three: Cluster, request: pytest.FixtureRequest) -> tuple[str, str]:
     if request.param == "server":
         return "--bootstrap-server", three.bootstrap_servers
     return "--bootstrap-controller", three.bootstrap_controllers
+
+
+def create(three: Cluster, topic: str, *options: str) -> None:
+    """Create a topic, and wait until the broker knows it that all commands ask first."""
+    servers = ["--bootstrap-server", three.bootstrap_servers]
+    penstock("topics", "--create", "--if-not-exists", "--topic", topic, *options, *servers)
+
+    def look() -> bool | None:
+        return topic in json.loads(penstock("topics", "--list", "--json", *servers).stdout) or None
+
+    wait_until(look, 30, f"topic {topic}")
 
 
 def active(reach: tuple[str, str]) -> tuple[int, int]:
@@ -113,7 +125,7 @@ def test_an_office_that_cannot_be_had(three: Cluster, arguments: list[str], code
 
 
 def test_all_nodes_make_the_same_of_the_metadata(three: Cluster, reach: tuple[str, str]) -> None:
-    penstock("topics", "--create", "--if-not-exists", "--topic", "sums", "--bootstrap-server", three.bootstrap_servers)
+    create(three, "sums")
     rows = json.loads(penstock("metadata", "checksum", *reach, "--json").stdout)
     assert [row["node"] for row in rows] == [1, 2, 3]
     assert len({(row["offset"], row["checksum"]) for row in rows}) == 1
@@ -136,8 +148,7 @@ def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) ->
 
 
 def test_the_shell_sees_what_is_so_now(three: Cluster, reach: tuple[str, str]) -> None:
-    servers = ["--bootstrap-server", three.bootstrap_servers]
-    penstock("topics", "--create", "--if-not-exists", "--topic", "seen", "--partitions", "2", *servers)
+    create(three, "seen", "--partitions", "2")
     assert penstock("metadata-shell", *reach, "ls", "/brokers/ids").stdout.split() == ["1", "2", "3"]
     assert "seen" in penstock("metadata-shell", *reach, "ls", "/brokers/topics").stdout.split()
     state = json.loads(penstock("metadata-shell", *reach, "cat", "/brokers/topics/seen/partitions/1/state").stdout)
@@ -174,8 +185,7 @@ def described(three: Cluster, topic: str) -> Any:
 
 
 def test_leaders_are_elected(three: Cluster, reach: tuple[str, str], tmp_path: Path) -> None:
-    servers = ["--bootstrap-server", three.bootstrap_servers]
-    penstock("topics", "--create", "--if-not-exists", "--topic", "elected", "--partitions", "2", *servers)
+    create(three, "elected", "--partitions", "2")
     said = penstock("leader-election", *reach, "--election-type", "preferred", "--topic", "elected", "--partition", "1")
     assert said.stdout == "Valid replica already elected for partitions elected-1\n"
     file = tmp_path / "partitions.json"
@@ -191,7 +201,7 @@ def test_leaders_are_elected(three: Cluster, reach: tuple[str, str], tmp_path: P
 
 def test_where_a_replica_is_and_where_it_should_be(three: Cluster, tmp_path: Path) -> None:
     servers = ["--bootstrap-server", three.bootstrap_servers]
-    penstock("topics", "--create", "--topic", "moved", "--partitions", "1", *servers)
+    create(three, "moved", "--partitions", "1")
     (home,) = described(three, "moved")[0]["replicas"]
     away = home % 3 + 1
     file = tmp_path / "moves.json"
