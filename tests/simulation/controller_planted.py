@@ -1,13 +1,19 @@
 """Bugs to plant into the controller, so that its simulation can show that it would find them."""
 
+from typing import Any
+
 import pytest
 
-from penstock.controller import moves, partition_change, registrations
+from penstock.controller import controller, moves, partition_change, registrations
+from penstock.controller.controller import DECISIONS
+from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Heartbeats
 from penstock.controller.partition_change import Electorate
+from penstock.controller.producer_ids import decide_allocate_producer_ids
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER_CHANGE
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,13 +32,16 @@ def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def producer_ids_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The block is a thousand ids long, the record says five hundred."""
-    init = ProducerIdsRecord.__init__
 
-    def init_short(record: ProducerIdsRecord, **fields: int) -> None:
-        init(record, **fields)
-        record.next_producer_id = max(0, record.next_producer_id - 500)
+    def decide_short(state: ControllerState, request: AllocateProducerIdsRequest, now_ms: int) -> Decision[Any]:
+        decision = decide_allocate_producer_ids(state, request, now_ms)
+        for record in decision.records:
+            assert isinstance(record, ProducerIdsRecord)
+            record.next_producer_id -= 500
+        return decision
 
-    monkeypatch.setattr(ProducerIdsRecord, "__init__", init_short)
+    decisions: dict[type, Any] = {**DECISIONS, AllocateProducerIdsRequest: decide_short}
+    monkeypatch.setattr(controller, "DECISIONS", decisions)
 
 
 def moves_forgotten_at_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +50,7 @@ def moves_forgotten_at_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def begin_carefree(heartbeats: Heartbeats, image: ClusterImage, now_ms: int) -> None:
         begin(heartbeats, image, now_ms)
-        heartbeats.unfinished.clear()
+        heartbeats._kept.unfinished.clear()
 
     monkeypatch.setattr(Heartbeats, "begin", begin_carefree)
 
@@ -50,7 +59,7 @@ def sessions_forgotten_at_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new controller waits for brokers that went with the old one."""
 
     def begin_deaf(heartbeats: Heartbeats, image: ClusterImage, now_ms: int) -> None:
-        heartbeats.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
+        heartbeats._kept.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
 
     monkeypatch.setattr(Heartbeats, "begin", begin_deaf)
 

@@ -66,6 +66,8 @@ class ControllerWorld:
         self.trace: list[str] = []
         self.heard_ms: dict[int, int] = {}
         self.decisions = self.takeovers = self.fenced = 0
+        self.append_fails = self.random.choice((0.0, 0.0, 0.1))
+        self.was_appended = True
         ids = [n * self.random.choice((1, 7)) for n in range(1, self.random.randrange(2, 6))]
         ids = list(dict.fromkeys(ids))
         racks = self.random.choice(((None,), ("a", "b"), ("a", "b", "c")))
@@ -123,10 +125,11 @@ class ControllerWorld:
         if self.random.random() < 0.8:
             broker.applied = self.image.offset
         command, incarnation = broker.beat(CLUSTER), broker.incarnation
+        is_registration = isinstance(command, BrokerRegistrationRequest)
         is_taken = isinstance(command, BrokerRegistrationRequest) and self._is_taken(command)
         reply = self.submit(command, lambda reply: broker.answered(incarnation, reply))
         must(not is_taken or reply.error_code != ErrorCode.NONE, f"broker {broker.id} is registered twice")
-        if reply.error_code == ErrorCode.NONE:
+        if reply.error_code == ErrorCode.NONE and (self.was_appended or not is_registration):
             self.heard_ms[broker.id] = self.now_ms
             if getattr(reply, "should_shut_down", False) and self.controller.image.brokers[broker.id].fenced:
                 del self.heard_ms[broker.id]
@@ -203,6 +206,7 @@ class ControllerWorld:
     def heal(self) -> None:
         """All brokers are there, and nothing fails: then every partition is led, by who was there before."""
         self.note("all is well from now on")
+        self.append_fails = 0.0
         for _ in range(40):
             self.now_ms += BEAT_MS
             for broker in self.brokers:
@@ -233,12 +237,16 @@ class ControllerWorld:
 
     def _append(self, name: str, decision: Decision[Any], careless: bool, answer: Callable[[], None]) -> None:
         must(self.controller.state.next_offset == self.end_offset, "the controller's offset is not the log's")
+        self.was_appended = not decision.records or self.random.random() >= self.append_fails
+        if not self.was_appended:
+            return self.note(f"{name}: {len(decision.records)} records could not be appended")
         if decision.records:
             self.note(f"{name}: {', '.join(map(short, decision.records))}")
         self.log.append(Batch([encode_record(record) for record in decision.records], answer))
         self.controller.apply(decision.records)
         self.invariants.decided(self.controller.image, careless)
         self.decisions += 1
+        return None
 
     def _tick(self) -> bool:
         deadline = self.controller.next_deadline_ms

@@ -20,7 +20,7 @@ from penstock.controller.assign_directories import decide_assign_replicas_to_dir
 from penstock.controller.brokers import decide_broker_heartbeat
 from penstock.controller.create_partitions import decide_create_partitions
 from penstock.controller.create_topics import decide_create_topics
-from penstock.controller.decision import Chance, ControllerSettings, ControllerState, Decision
+from penstock.controller.decision import Chance, ControllerSettings, ControllerState, Decision, ReplyT
 from penstock.controller.delete_topics import decide_delete_topics
 from penstock.controller.elect_leaders import decide_elect_leaders
 from penstock.controller.producer_ids import decide_allocate_producer_ids
@@ -91,8 +91,8 @@ class Controller:
 
         `now_ms` comes from a clock that never goes back, here and in `tick`.
         """
-        self._upkeep.begin(now_ms)
-        return DECISIONS[type(command)](self.state, command, now_ms)
+        self._open(now_ms)
+        return self._closed(DECISIONS[type(command)](self.state, command, now_ms))
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -101,12 +101,22 @@ class Controller:
 
     def tick(self, now_ms: int) -> Decision[None] | None:
         """Decides one thing that is due; None if nothing is. There may be more: `next_deadline_ms` tells."""
-        self._upkeep.begin(now_ms)
-        records = self._upkeep.due(now_ms)
-        return Decision(records, None) if records else None
+        self._open(now_ms)
+        decision = self._closed(Decision(self._upkeep.due(now_ms), None))
+        return decision if decision.records else None
 
     def apply(self, records: Iterable[MetadataRecord]) -> None:
-        """Takes records that were appended into the state."""
+        """Takes the records of the last decision, which were appended, into the state."""
         for record in records:
             self.state.image.apply(record)
             self.state.next_offset += 1
+        self.state.heartbeats.close_decision()
+
+    def _open(self, now_ms: int) -> None:
+        self._upkeep.begin(now_ms)
+        self.state.heartbeats.open_decision()
+
+    def _closed(self, decision: Decision[ReplyT]) -> Decision[ReplyT]:
+        if not decision.records:
+            self.state.heartbeats.close_decision()
+        return decision

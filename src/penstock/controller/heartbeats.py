@@ -8,9 +8,12 @@ A session belongs to one registration, that is to one epoch of a broker: who reg
 
 Beside the sessions stands what is left to do. A broker may be in so many partitions that its going takes several
 decisions; the first of them fences it, and the brokers in `unfinished` have partitions that do not follow yet.
+
+A decision whose records could not be appended has not been made, so what it noted here does not count. But a broker
+that was heard was heard.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.metadata.image import ClusterImage
 
@@ -32,16 +35,23 @@ class Session:
     """The offset of the last record that took leadership from a broker on its way out."""
 
 
+@dataclass(slots=True)
+class _Notes:
+    sessions: dict[int, Session] = field(default_factory=dict)
+    unfinished: dict[int, bool] = field(default_factory=dict)
+
+    def copy(self) -> "_Notes":
+        return _Notes(dict(self.sessions), dict(self.unfinished))
+
+
 class Heartbeats:
     """The sessions of all brokers. `now_ms` comes from a clock that never goes back."""
 
     def __init__(self, session_timeout_ms: int, local_broker_id: int) -> None:
         self.session_timeout_ms = session_timeout_ms
         self._local_broker_id = local_broker_id
-        self._sessions: dict[int, Session] = {}  # the longest silent first
-        self.unfinished: dict[int, bool] = {}
-        """Brokers whose partitions do not follow yet from what they are. True where an active broker may have lost
-        directories; else what nobody leads is all that there is to look at for an active one."""
+        self._kept = _Notes()
+        self._draft = _Notes()
 
     def begin(self, image: ClusterImage, now_ms: int) -> None:
         """A controller takes over: every broker that is not fenced has a whole session to report itself.
@@ -50,23 +60,49 @@ class Heartbeats:
         """
         for broker in image.brokers.values():
             if not broker.fenced:
-                self._sessions[broker.node_id] = Session(broker.epoch, now_ms)
-        self.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
+                self._kept.sessions[broker.node_id] = Session(broker.epoch, now_ms)
+        self._kept.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
+
+    def open_decision(self) -> None:
+        """A decision begins. What it notes counts from `close_decision` on, and not at all if that does not come."""
+        self._draft = self._kept.copy()
+
+    def close_decision(self) -> None:
+        """The records of the decision were appended, or it had none."""
+        self._kept = self._draft
+
+    @property
+    def unfinished(self) -> dict[int, bool]:
+        """Brokers whose partitions do not follow yet from what they are.
+
+        True where an active broker may have lost directories; else what nobody leads is all that there is to look at
+        for an active one.
+        """
+        return self._draft.unfinished
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all partitions follow from what their brokers are."""
+        return not self._kept.unfinished
+
+    def registered(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """A broker registers: it has a new session if the decision holds."""
+        self._draft.sessions[broker_id] = Session(epoch, now_ms, was_heard=True)
 
     def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> Session:
-        """A broker reports itself: its session begins anew."""
-        session = self._sessions.pop(broker_id, None)
+        """A broker reports itself: its session begins anew, whatever becomes of the decision."""
+        session = self._draft.sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = Session(epoch, now_ms)
+            self._draft.sessions[broker_id] = self._kept.sessions[broker_id] = session
         session.last_contact_ms = now_ms
         session.metadata_offset = metadata_offset
         session.was_heard = True
-        self._sessions[broker_id] = session
         return session
 
     def forget(self, broker_id: int) -> None:
         """The broker may go, or is gone."""
-        self._sessions.pop(broker_id, None)
+        self._draft.sessions.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         """Whether that registration of a broker is held by a living process, as far as one can know.
@@ -74,7 +110,7 @@ class Heartbeats:
         The broker in the controller's own process is told by its own heartbeats alone: whoever had its registration
         before was an earlier process on this node's directories, and is gone.
         """
-        session = self._sessions.get(broker_id)
+        session = self._draft.sessions.get(broker_id)
         if session is None or session.epoch != epoch or not self._holds(session, now_ms):
             return False
         return session.was_heard or broker_id != self._local_broker_id
@@ -82,7 +118,7 @@ class Heartbeats:
     def seen_by_all(self, image: ClusterImage, offset: int) -> bool:
         """Whether every active broker has applied the metadata log up to `offset`."""
         return all(
-            (session := self._sessions.get(broker.node_id)) is not None and session.metadata_offset >= offset
+            (session := self._draft.sessions.get(broker.node_id)) is not None and session.metadata_offset >= offset
             for broker in image.brokers.values()
             if broker.active
         )
@@ -96,10 +132,10 @@ class Heartbeats:
         deadline_ms = self.deadline_ms
         if deadline_ms is not None and now_ms - deadline_ms > self.session_timeout_ms // 2:
             self._renew(now_ms)
-        for broker_id, session in list(self._sessions.items()):
+        for broker_id, session in list(self._draft.sessions.items()):
             if self._holds(session, now_ms):
-                return None
-            del self._sessions[broker_id]
+                continue
+            del self._draft.sessions[broker_id]
             broker = image.brokers.get(broker_id)
             if broker is not None and broker.epoch == session.epoch and not broker.fenced:
                 return broker_id
@@ -108,16 +144,13 @@ class Heartbeats:
     @property
     def deadline_ms(self) -> int | None:
         """When the next session ends; None if there is none."""
-        for session in self._sessions.values():
-            return session.last_contact_ms + self.session_timeout_ms
-        return None
+        contacts_ms = [session.last_contact_ms for session in self._kept.sessions.values()]
+        return min(contacts_ms) + self.session_timeout_ms if contacts_ms else None
 
     def _holds(self, session: Session, now_ms: int) -> bool:
         return now_ms < session.last_contact_ms + self.session_timeout_ms
 
     def _renew(self, now_ms: int) -> None:
-        silent = {i: session for i, session in self._sessions.items() if not self._holds(session, now_ms)}
-        for broker_id, session in silent.items():
-            del self._sessions[broker_id]
-            session.last_contact_ms = now_ms
-            self._sessions[broker_id] = session
+        for session in self._draft.sessions.values():
+            if not self._holds(session, now_ms):
+                session.last_contact_ms = now_ms

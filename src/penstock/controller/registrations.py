@@ -49,7 +49,7 @@ def decide_broker_registration(
     if before is not None:
         going = Going.BACK if request.previous_broker_epoch == before.epoch else Going.BACK_AFTER_CRASH
         records += left_by(state, request.broker_id, going)
-    state.heartbeats.heard(request.broker_id, epoch, -1, now_ms)
+    state.heartbeats.registered(request.broker_id, epoch, now_ms)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -108,7 +108,7 @@ def _amended(
 ) -> Decision[BrokerRegistrationResponse]:
     record = _registration(request, before.epoch)
     record.fenced, record.in_controlled_shutdown = before.fenced, before.in_controlled_shutdown
-    state.heartbeats.heard(before.node_id, before.epoch, -1, now_ms)
+    state.heartbeats.registered(before.node_id, before.epoch, now_ms)
     is_known = record == broker_record(before)  # it asked twice
     return Decision([] if is_known else [record], BrokerRegistrationResponse(broker_epoch=before.epoch))
 

@@ -42,7 +42,7 @@ class Upkeep:
     @property
     def next_deadline_ms(self) -> int | None:
         """When something is due; 0 is at once, None is never."""
-        if not self._has_begun or self._state.heartbeats.unfinished:
+        if not self._has_begun or not self._state.heartbeats.is_finished:
             return 0
         deadlines = (self._state.heartbeats.deadline_ms, self._next_unclean_ms, self._next_balance_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -314,3 +314,23 @@ def test_what_a_broker_costs_depends_on_its_own_partitions() -> None:
     tick(controller, SESSION_MS)
     assert controller.image.brokers[2].fenced
     assert tick(later, 0) == []
+
+
+def test_a_decision_that_could_not_be_appended_was_not_made() -> None:
+    controller = active_controller(1, 2, max_moves_per_decision=2)
+    carry_out(controller, assigned("pair", *[[1, 2]] * 3))
+    carry_out(controller, heartbeat(controller, 2), 8000)
+    first = controller.tick(SESSION_MS)
+    again = controller.tick(SESSION_MS)
+    assert first is not None
+    assert again is not None
+    assert again.records == first.records, "the broker is silent still"
+    controller.apply(again.records)
+    last = controller.tick(SESSION_MS)
+    assert last is not None
+    assert controller.tick(SESSION_MS) == last, "the third partition is left"
+    controller.decide(registration(1, 99), SESSION_MS)
+    controller.decide(heartbeat(controller, 2, want_shut_down=True), SESSION_MS)
+    assert tick(controller, SESSION_MS) == last.records
+    tick(controller, 2 * SESSION_MS)
+    assert controller.image.brokers[2].fenced, "its session was not forgotten"
