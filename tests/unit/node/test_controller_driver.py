@@ -16,6 +16,8 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 
+SESSION_MS = 9_000
+
 
 @pytest.fixture
 def memory(tmp_path: Path) -> GatedLog:
@@ -93,6 +95,29 @@ async def test_a_fault_in_one_decision_leaves_the_queue_alive(
     assert good.topics[0].error_code == ErrorCode.NONE
     assert len(caplog.records) == 1
     assert driver.statistics.failures == 1
+
+
+async def test_a_broker_is_fenced_though_that_could_not_be_written_down_at_first(
+    memory: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(memory)
+    now_ms = [1_000]
+    monkeypatch.setattr(node.controller, "_now_ms", lambda: now_ms[0])
+
+    def full(records: Sequence[MetadataRecord], epoch: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    def pass_a_session() -> None:
+        now_ms[0] += SESSION_MS
+        node.controller._wake()
+
+    with monkeypatch.context() as disk:
+        disk.setattr(node.log, "append", full)
+        pass_a_session()
+    for _ in range(2):  # a whole session is granted anew, and runs out
+        pass_a_session()
+    await node.submit(create("flights"))
+    assert node.image.brokers[NODE].fenced
 
 
 async def test_a_fault_in_a_listener_leaves_the_others_alone(

@@ -40,6 +40,7 @@ class Machine:
         """Whether the world is such that it must not be blamed for that."""
         self.away_since: float | None = 0.0
         """Since when it is down or paused."""
+        self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
         self._settings = plan.settings_of(node)
         self._network = network
@@ -67,6 +68,11 @@ class Machine:
     def is_paused(self) -> bool:
         """Whether its process lives and does nothing."""
         return self.is_up and self.process is not None and self.process.is_paused
+
+    @property
+    def has_bad_disk(self) -> bool:
+        """Whether its disk is full, slow or broken."""
+        return self.disk.conditions != DiskConditions()
 
     def format(self, cluster_id: str) -> None:
         """Give its disk its identity, as `penstock storage format` does."""
@@ -188,6 +194,7 @@ class Machine:
     def heal_disk(self) -> None:
         """It has room and works."""
         self.disk.conditions = DiskConditions()
+        self.disk_healed_at = self._network.loop.time()
 
     def _end(self, process: Process, *, power_lost: bool) -> None:
         process.kill()

@@ -34,8 +34,9 @@ def _overlooked(machines: Sequence[Machine], limit_s: float) -> Iterator[str]:
     now = asyncio.get_running_loop().time()
     for controller in machines:
         since = controller.observer.controls_since
-        if since is None or controller.is_paused or controller.node is None:
+        if since is None or controller.is_paused or controller.node is None or controller.has_bad_disk:
             continue
+        since = max(since, controller.disk_healed_at)
         for machine in machines:
             if machine.away_since is None or now - max(machine.away_since, since) < limit_s:
                 continue
