@@ -12,20 +12,25 @@ from penstock.metadata.records import MetadataRecord
 from penstock.protocol.codec import decode
 from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from penstock.protocol.messages.voters_record import VotersRecord
 from penstock.protocol.records import Record
 from penstock.protocol.schema import Field, Message
 from penstock.protocol.uuids import uuid_to_text
 
 Decoder = Callable[[Record], dict[str, object]]
 MARKERS = {0: "ABORT", 1: "COMMIT"}
-CONTROL_CLASSES: dict[int, type[Message]] = {
-    ControlType.LEADER_CHANGE: LeaderChangeMessage,
-    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
-    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
+    ControlType.LEADER_CHANGE: ("LeaderChange", LeaderChangeMessage),
+    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),
+    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", SnapshotFooterRecord),
+    ControlType.KRAFT_VERSION: ("KRaftVersion", KRaftVersionRecord),
+    ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
+"""What Kafka's tools call them, and their layouts."""
 
 
 def decode_text(record: Record) -> dict[str, object]:
@@ -80,12 +85,12 @@ def decode_control(record: Record) -> dict[str, object]:
     kind = control_type(record)
     if kind in MARKERS:
         return {"endTxnMarker": MARKERS[kind]}
-    cls = CONTROL_CLASSES.get(kind)
-    if cls is None or record.value is None:
+    if kind not in CONTROL_RECORDS or record.value is None:
         return {"controlType": kind} | decode_text(record)
+    name, cls = CONTROL_RECORDS[kind]
     version = int.from_bytes(record.value[:2], "big")
     message, _ = decode(cls, version, record.value, 0)
-    return {cls.__name__.removesuffix("Record").removesuffix("Message"): as_dictionary(message, version)}
+    return {name: as_dictionary(message, version)}
 
 
 def as_dictionary(message: Message, version: int | None = None) -> dict[str, object]:

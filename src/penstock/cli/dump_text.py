@@ -9,7 +9,7 @@ from penstock.log.dump import DumpedBatch
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import Record
 
-WITHOUT_COLON = ("SnapshotHeader", "SnapshotFooter")
+WITHOUT_COLON = ("SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
     Kafka refuses to start then. A node that is its whole cluster has nobody to contradict, so it starts, as a new one.
     """
     try:
-        found = identities(Disk(), config.log_dirs)
+        found = identities(Disk(), config.all_dirs)
     except (LogDirectoryError, OSError) as error:
         raise click.ClickException(str(error)) from None
     if not any(found.values()):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, Final, TypeVar
@@ -11,16 +11,20 @@ import click
 
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
-from penstock.log.formatting import format_directories, identities
+from penstock.log.formatting import format_directories, identities, write_first_snapshot
+from penstock.log.meta_properties import MetaProperties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.voters import VOTERS_KEY
+from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
+from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters, standalone
 from penstock.node.properties import PropertiesError, load_config
+from penstock.node.surroundings import Surroundings
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
-LATER: Final = "comes with the metadata quorum of several nodes; a node that is its own quorum needs no such option"
+VOTER_OPTIONS: Final = "--standalone, --initial-controllers or --no-initial-controllers"
 
 
 def config_option(function: Decorated) -> Decorated:
@@ -44,45 +48,123 @@ def random_id() -> None:
 @click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same on all its nodes.")
 @config_option
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave alone what is formatted already.")
-@click.option("-s", "--standalone", is_flag=True, help="The node is the first of its quorum.")
-@click.option("-I", "--initial-controllers", metavar="LIST", help="Not yet: the first controllers of a quorum.")
+@click.option("-s", "--standalone", "is_standalone", is_flag=True, help="The node is the first of its quorum, alone.")
+@click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory,…")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="The node joins a quorum that is there already.")
 @click.option("-S", "--add-scram", multiple=True, metavar="TEXT", help="Not yet: a credential to begin with.")
 def format_command(
     cluster_id: str,
     file: Path,
     ignore_formatted: bool,
-    standalone: bool,
+    is_standalone: bool,
     initial_controllers: str | None,
+    no_initial_controllers: bool,
     add_scram: tuple[str, ...],
 ) -> None:
-    """Write meta.properties into each of log.dirs: the ids of the cluster, the node and the directory.
+    """Write meta.properties into log.dirs and metadata.log.dir: the ids of the cluster, the node and the directory.
 
     A directory that has one is not touched. Nothing is written if any directory belongs to another cluster or node.
+
+    Where controller.quorum.voters is not set, a controller also has to know who votes first: itself alone
+    (--standalone), a list that is the same for all nodes (--initial-controllers), or nobody whom it knows, as it joins
+    later (--no-initial-controllers).
     """
-    for option, is_given in (("--initial-controllers", initial_controllers), ("--add-scram", add_scram)):
-        if is_given:
-            raise click.UsageError(f"{option} {LATER}")
+    if add_scram:
+        raise click.UsageError("--add-scram is not there yet: clients do not log in so far")
+    if is_standalone + (initial_controllers is not None) + no_initial_controllers > 1:
+        raise click.UsageError(f"only one of {VOTER_OPTIONS} can be: they are three answers to one question")
     if not CLUSTER_ID.fullmatch(cluster_id):
         raise click.UsageError(f"--cluster-id {cluster_id!r}: take what penstock storage random-uuid prints")
     config = _load(file)
-    if standalone and config.static.get(VOTERS_KEY):
-        raise click.UsageError(f"--standalone: {file} sets {VOTERS_KEY}, which names the quorum: leave one of them out")
-    formatted = 0
+    if is_standalone or initial_controllers is not None:
+        voters = _first_voters(config, file, initial_controllers)
+    else:
+        voters = {}
+        if not no_initial_controllers:
+            _check_that_voters_are_known(config, file)
     try:
-        for path in format_directories(
-            Disk(),
-            config.log_dirs,
-            cluster_id=cluster_id,
-            node_id=config.node_id,
-            random=SystemRandom(),
-            ignore_formatted=ignore_formatted,
-        ):
-            click.echo(f"Formatting {path}")
-            formatted += 1
+        _format(config, cluster_id, voters, is_standalone=is_standalone, ignore_formatted=ignore_formatted)
     except (LogDirectoryError, OSError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _check_that_voters_are_known(config: BrokerConfig, file: Path) -> None:
+    if config.is_controller and config.controller_listeners and not config.voters:
+        raise click.UsageError(
+            f"{file} does not set {VOTERS_KEY}, so this controller has to be told who votes first: give one of "
+            f"{VOTER_OPTIONS}"
+        )
+
+
+def _first_voters(config: BrokerConfig, file: Path, text: str | None) -> dict[int, InitialController]:
+    """The voters of the list, or without one this node alone."""
+    option = "--standalone" if text is None else "--initial-controllers"
+    if config.voters:
+        raise click.UsageError(
+            f"{option}: {file} sets {VOTERS_KEY}, and voters that are fixed there cannot change: remove it and set "
+            f"{BOOTSTRAP_KEY}, or leave the option out"
+        )
+    if text is None:
+        if not config.is_controller:
+            raise click.UsageError(f"--standalone: {file} has no controller in process.roles; brokers have no vote")
+        if not config.controller_listeners:
+            raise click.UsageError(
+                f"--standalone: {file} has no listener for controllers, so this node is its own quorum anyway: leave "
+                "the option out, or set controller.listener.names and such a listener"
+            )
+        return standalone(config, random_uuid(SystemRandom()))
+    if not config.controller_listener_names:
+        raise click.UsageError(f"--initial-controllers: {file} does not set controller.listener.names; name one there")
+    try:
+        return parse_initial_controllers(text)
+    except ValueError as error:
+        raise click.UsageError(f"--initial-controllers: {error}; give id@host:port:directory,…") from None
+
+
+def _format(
+    config: BrokerConfig,
+    cluster_id: str,
+    voters: Mapping[int, InitialController],
+    *,
+    is_standalone: bool,
+    ignore_formatted: bool,
+) -> None:
+    disk, metadata_dir = Disk(), config.metadata_dir
+    me = voters.get(config.node_id)
+    if me is not None and not is_standalone:
+        _check_directory_id(metadata_dir, identities(disk, [metadata_dir])[metadata_dir], me)
+    formatted = 0
+    for path in format_directories(
+        disk,
+        config.all_dirs,
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        random=SystemRandom(),
+        ignore_formatted=ignore_formatted,
+        directory_ids={} if me is None else {metadata_dir: me.directory_id},
+    ):
+        text = ""
+        if path == metadata_dir and voters:
+            snapshot = first_snapshot(voters, config.controller_listener_names[0], Surroundings().now_ms())
+            write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
+            text = f", first voters: {_listed(voters)}"
+        click.echo(f"Formatting {path}{text}")
+        formatted += 1
     if not formatted:
         click.echo("All of the log directories are already formatted.")
+
+
+def _check_directory_id(path: str, identity: MetaProperties | None, me: InitialController) -> None:
+    if identity is not None and identity.directory_id != me.directory_id:
+        found = uuid_to_text(identity.directory_id) if identity.directory_id else "none"
+        raise click.ClickException(
+            f"--initial-controllers names the directory {uuid_to_text(me.directory_id)} for node {me.node_id}, and "
+            f"{path} is formatted with the id {found}: correct the list on all nodes, or empty the directory"
+        )
+
+
+def _listed(voters: Mapping[int, InitialController]) -> str:
+    return ",".join(str(voters[node_id]) for node_id in sorted(voters))
 
 
 @command.command("info")
@@ -91,8 +173,9 @@ def info(file: Path) -> None:
     """Show the log directories of a node and their ids; the exit code is 1 if anything is wrong with them."""
     config = _load(file)
     try:
-        found = identities(Disk(), config.log_dirs)
-    except (LogDirectoryError, OSError) as error:
+        found = identities(Disk(), config.all_dirs)
+        voters = read_first_voters(Disk(), config.metadata_dir)
+    except (LogDirectoryError, OSError, DecodeError) as error:
         raise click.ClickException(str(error)) from None
     _paragraph("Found log directories:", [path for path in found if Disk().is_directory(path)])
     problems = []
@@ -107,6 +190,8 @@ def info(file: Path) -> None:
         )
         if identity.node_id != config.node_id:
             problems.append(f"{path} belongs to node.id {identity.node_id}, {file} says node.id {config.node_id}")
+    if voters:
+        click.echo(f"Found first voters in {config.metadata_dir}: {_listed(voters)}")
     cluster_ids = sorted({identity.cluster_id for identity in found.values() if identity is not None})
     if len(cluster_ids) > 1:
         problems.append(f"the directories belong to several clusters: {', '.join(cluster_ids)}")

@@ -12,12 +12,18 @@ from uuid import UUID
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import LogConfig
-from penstock.log.directory_errors import DamagedDirectoryError, ForeignDirectoryError, UnwritableDirectoryError
+from penstock.log.directory_errors import (
+    DamagedDirectoryError,
+    ForeignDirectoryError,
+    MisplacedMetadataError,
+    UnwritableDirectoryError,
+)
 from penstock.log.disk import Disk
 from penstock.log.log_directory import UNKNOWN_EPOCH, LogDirectory
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.names import (
     DELETED_DIRECTORY_SUFFIX,
+    METADATA_TOPIC,
     PARTITION_METADATA,
     deleted_partition_directory,
     parse_partition_directory,
@@ -50,7 +56,8 @@ class DirectoryDescription:
 class LogDirectories:
     """The log directories of one node; all of them are locked while this object is open.
 
-    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. Raises
+    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. The metadata log lies in
+    `metadata_path`, by default the first of `paths`; if that is none of them, it has nothing else. Raises
     LogDirectoryError.
     """
 
@@ -60,6 +67,7 @@ class LogDirectories:
         *,
         node_id: int,
         random: Random,
+        metadata_path: str | None = None,
         cluster_id: str | None = None,
         disk: Disk | None = None,
         max_open_segments: int | None = None,
@@ -71,8 +79,11 @@ class LogDirectories:
         self.open_files = OpenFiles(self._disk, max_open_segments)
         self.logs: PartitionLogs = {}
         self.node_id = node_id
+        data_paths = [path.rstrip("/") or "/" for path in paths]
+        self.metadata_path = data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
+        self._data_paths = frozenset(data_paths)
         try:
-            for path in dict.fromkeys(path.rstrip("/") or "/" for path in paths):
+            for path in dict.fromkeys([*data_paths, self.metadata_path]):
                 self._directories.append(LogDirectory(self._disk, path))
             self.cluster_id = self._identify(cluster_id)
         except BaseException:
@@ -109,6 +120,8 @@ class LogDirectories:
                 raise ForeignDirectoryError(directory.path, "cluster.id", found.cluster_id, cluster_id)
             if found.node_id != self.node_id:
                 raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self.node_id)
+            if found.directory_id is None:  # from before KIP-858
+                new.append(directory)
         if cluster_id is None:
             cluster_id = uuid_to_text(random_uuid(self._random))
         for directory in new:
@@ -146,6 +159,8 @@ class LogDirectories:
             key = parse_partition_directory(name)
             if key is None:
                 continue
+            if key == (METADATA_TOPIC, 0) and directory.path != self.metadata_path:
+                raise MisplacedMetadataError(directory.path, self.metadata_path)
             if key in self.logs:
                 raise DamagedDirectoryError(directory.path, f"{name} is also in {self.logs[key].directory}")
             topic = topics.setdefault(key[0], key[0])
@@ -181,7 +196,8 @@ class LogDirectories:
                 self._write_topic_id(log.directory, topic_id)
                 return log
             self.delete(log, now_ms=0)
-        path = f"{self._emptiest().path}/{partition_directory(topic, partition)}"
+        parent = self.metadata_path if key == (METADATA_TOPIC, 0) else self._emptiest()
+        path = f"{parent}/{partition_directory(topic, partition)}"
         self._write_topic_id(path, topic_id)
         log = PartitionLog(self.open_files, self._removals, path, topic, partition, config, is_clean=True)
         self.logs[key] = log
@@ -195,13 +211,13 @@ class LogDirectories:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create {path}: {error}") from error
 
-    def _emptiest(self) -> LogDirectory:
-        if len(self._directories) == 1:
-            return self._directories[0]
-        counts = dict.fromkeys(self.paths, 0)
-        for log in self.logs.values():
-            counts[log.parent] += 1
-        return min(self._directories, key=lambda directory: counts[directory.path])
+    def _emptiest(self) -> str:
+        counts = dict.fromkeys((path for path in self.paths if path in self._data_paths), 0)
+        if len(counts) > 1:
+            for log in self.logs.values():
+                if log.parent in counts:
+                    counts[log.parent] += 1
+        return min(counts, key=counts.__getitem__)
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
         """Rename the partition's directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError."""
@@ -273,8 +289,12 @@ class LogDirectories:
         return [(directory, found[directory.path]) for directory in self._directories]
 
     def describe(self) -> list[DirectoryDescription]:
-        """Sizes of all partitions and of the file systems they lie in."""
-        return [self._describe(directory.path, logs) for directory, logs in self._logs_by_directory()]
+        """Sizes of all partitions and of the file systems they lie in; a directory only for metadata is left out."""
+        return [
+            self._describe(directory.path, logs)
+            for directory, logs in self._logs_by_directory()
+            if directory.path in self._data_paths
+        ]
 
     def _describe(self, path: str, logs: list[PartitionLog]) -> DirectoryDescription:
         try:

@@ -62,3 +62,25 @@ class DamagedDirectoryError(LogDirectoryError):
             f"the log directory {path} is damaged ({problem}): "
             "restore it from a backup or set log.dirs to another directory",
         )
+
+
+class MisplacedMetadataError(LogDirectoryError):
+    """The metadata log lies in another directory than the one for it."""
+
+    def __init__(self, path: str, metadata_path: str) -> None:
+        super().__init__(
+            path,
+            f"the log directory {path} holds the metadata log, which belongs into {metadata_path}: "
+            f"move {path}/__cluster_metadata-0 there or set metadata.log.dir to {path}",
+        )
+
+
+class UnformattedMetadataError(LogDirectoryError):
+    """A directory that is not formatted holds a metadata log."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            path,
+            f"{path}/__cluster_metadata-0 holds a metadata log, but {path} is not formatted: "
+            "restore its meta.properties from a backup, or move that log away to begin anew without its data",
+        )

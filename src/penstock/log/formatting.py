@@ -1,11 +1,18 @@
 """Give new log directories their identity before a node uses them: what `penstock storage` does."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
+from uuid import UUID
 
-from penstock.log.directory_errors import ForeignDirectoryError, LogDirectoryError, UnwritableDirectoryError
+from penstock.log.directory_errors import (
+    ForeignDirectoryError,
+    LogDirectoryError,
+    UnformattedMetadataError,
+    UnwritableDirectoryError,
+)
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.log.names import METADATA_TOPIC, partition_directory
 from penstock.protocol.uuids import random_uuid
 
 
@@ -25,12 +32,21 @@ def identities(disk: Disk, paths: Iterable[str]) -> dict[str, MetaProperties | N
 
 
 def format_directories(
-    disk: Disk, paths: Iterable[str], *, cluster_id: str, node_id: int, random: Random, ignore_formatted: bool = False
+    disk: Disk,
+    paths: Iterable[str],
+    *,
+    cluster_id: str,
+    node_id: int,
+    random: Random,
+    ignore_formatted: bool = False,
+    directory_ids: Mapping[str, UUID] | None = None,
 ) -> Iterator[str]:
     """Format what is not formatted yet, and give each of those paths before it is written.
 
-    Nothing is written unless all directories may be formatted. Raises LogDirectoryError.
+    Directories get ids of their own by chance, but for those in `directory_ids`. Nothing is written unless all
+    directories may be formatted. Raises LogDirectoryError.
     """
+    directory_ids = directory_ids or {}
     found = identities(disk, paths)
     for path, identity in found.items():
         if identity is not None:
@@ -42,7 +58,24 @@ def format_directories(
         if identity is not None:
             continue
         yield path
-        _write(disk, path, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=random_uuid(random)))
+        directory_id = directory_ids.get(path) or random_uuid(random)
+        _write(disk, path, MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id))
+
+
+def write_first_snapshot(disk: Disk, path: str, name: str, content: bytes) -> None:
+    """Put a snapshot into the place of the metadata log, durably, before the directory is formatted.
+
+    One of this name that an interrupted formatting left is replaced. Raises LogDirectoryError, also if there is more.
+    """
+    directory = f"{path}/{partition_directory(METADATA_TOPIC, 0)}"
+    if any(not other.startswith(name) for other in disk.names(directory)):
+        raise UnformattedMetadataError(path)
+    try:
+        disk.make_directory(directory, parents=True)
+        disk.replace_file(f"{directory}/{name}", content, durable=True)
+        disk.sync_directory(path)
+    except OSError as error:
+        raise UnwritableDirectoryError(path, error) from error
 
 
 def _check(path: str, identity: MetaProperties, cluster_id: str, node_id: int) -> None:

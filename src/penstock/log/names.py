@@ -20,6 +20,7 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_BYTES = 255
 
 

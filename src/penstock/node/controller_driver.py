@@ -18,16 +18,16 @@ and the queue goes on.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.controller.controller import DECISIONS, Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
 from penstock.controller.refusals import refusal
-from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
+from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import FeatureLevelRecord
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
@@ -158,10 +158,11 @@ class ControllerDriver:
         self._set_timer()
 
     def _begin_cluster(self, controller: Controller) -> None:
-        """An empty cluster gets its features."""
-        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION)
+        """An empty cluster gets its features: those that it was formatted with, as far as they are known here."""
         try:
-            self._carry_out(controller, Decision([level], None)).add_done_callback(_look_at)
+            self._carry_out(controller, Decision(_first_levels(self._log.first_records), None)).add_done_callback(
+                _look_at
+            )
         except KafkaError as error:
             logger.warning("a new cluster could not get its features: %s", error)
 
@@ -273,3 +274,12 @@ def _look_at(committed: asyncio.Future[int]) -> None:
 
 def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
+
+
+def _first_levels(records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """The level of metadata.version that was asked for, or the nearest that is supported; the newest by default."""
+    supported, level = SUPPORTED_FEATURES[METADATA_VERSION], NEWEST_METADATA_VERSION
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            level = max(supported.lowest, min(record.feature_level, supported.newest))
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]

@@ -82,7 +82,8 @@ class MetadataLog:
     """The committed metadata of this node: what the quorum replicates, as an `Application` of its driver.
 
     `quorum` is set before the driver starts. Leader listeners hear of this node only after everything that was
-    committed under earlier leaders was applied.
+    committed under earlier leaders was applied. `first_records` are what a new cluster is to begin with, as the
+    formatting of this node said: they count when the first active controller has written them to the log.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class MetadataLog:
         limits: SnapshotLimits = SnapshotLimits(),
     ) -> None:
         self.image = image
+        self.first_records: Sequence[MetadataRecord] = ()
         self.quorum: ReplicatedLog
         self._now_ms = now_ms
         self._limits = limits
@@ -159,7 +161,10 @@ class MetadataLog:
         image = ClusterImage(self.image.cluster_id)
         image.elected(self.image.controller_id, self.image.controller_epoch)
         try:
-            for record in decode_snapshot(content):
+            records = list(decode_snapshot(content))
+            if snapshot.end_offset == 0:
+                self.first_records, records = records, []
+            for record in records:
                 image.apply(record)
         except DecodeError as error:
             raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error

@@ -133,7 +133,11 @@ async def start_node(
         _bind(config, surroundings, listeners)
         _check_identity(config, surroundings)
         directories = LogDirectories(
-            config.log_dirs, node_id=config.node_id, random=surroundings.random, disk=surroundings.disk
+            config.log_dirs,
+            metadata_path=config.metadata_dir,
+            node_id=config.node_id,
+            random=surroundings.random,
+            disk=surroundings.disk,
         )
         return await _start(config, surroundings, listeners, directories, on_parts)
     except BaseException as error:
@@ -184,12 +188,12 @@ def _check_identity(config: BrokerConfig, surroundings: Surroundings) -> None:
     """A node that is alone may draw the id of its cluster; nodes of several have to be told the same one first."""
     is_alone = config.is_broker and config.is_controller and not config.bootstrap_servers and len(config.voters) < 2
     try:
-        if is_alone or any(read_meta_properties(surroundings.disk, path) is not None for path in config.log_dirs):
+        if is_alone or any(read_meta_properties(surroundings.disk, path) is not None for path in config.all_dirs):
             return
     except OSError as error:
         raise StartError(f"the log directories cannot be read: {error}") from error
     raise StartError(
-        f"{config.log_dirs[0]} is not formatted, and this node is one of several: run `penstock storage format` with"
+        f"{config.metadata_dir} is not formatted, and this node is one of several: run `penstock storage format` with"
         " the same cluster id on all of them"
     )
 

@@ -21,18 +21,16 @@ from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, V
 
 
 def leader_change_record(leader_id: int, quorum: Quorum, granting: Sequence[ReplicaKey], now_ms: int) -> Record:
-    """The record with which a leader begins its epoch: who elected it (KIP-595)."""
-    version = 1 if quorum.kraft_version >= DYNAMIC_VOTERS else 0
+    """The record with which a leader begins its epoch: who elected it (KIP-595).
+
+    Always in version 0, without the ids of directories: Apache Kafka writes no other one, and its tools read no other.
+    """
     message = leader_change.LeaderChangeMessage(
-        version=version,
         leader_id=leader_id,
-        voters=[
-            leader_change.Voter(voter_id=voter.key.id, voter_directory_id=voter.key.directory_id)
-            for voter in quorum.voters
-        ],
-        granting_voters=[leader_change.Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in granting],
+        voters=[leader_change.Voter(voter_id=voter.key.id) for voter in quorum.voters],
+        granting_voters=[leader_change.Voter(voter_id=key.id) for key in granting],
     )
-    return control_record(ControlType.LEADER_CHANGE, encode(message, version), now_ms)
+    return control_record(ControlType.LEADER_CHANGE, encode(message, 0), now_ms)
 
 
 def kraft_version_record(kraft_version: int, now_ms: int) -> Record:

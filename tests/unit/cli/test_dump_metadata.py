@@ -7,10 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.dump_log import command
+from penstock.cli.metadata_shell_source import read_view
+from penstock.metadata.configs.voters import InitialController
 from penstock.metadata.control_records import leader_change_batch
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import BrokerRegistrationChangeRecord, FeatureLevelRecord, MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
+from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot
 from penstock.protocol.records import Record, encode_batch
 
 
@@ -62,3 +65,26 @@ def test_a_snapshot_has_its_header_and_footer(tmp_path: Path) -> None:
         '| SnapshotHeader {"version":0,"lastContainedLogTimestamp":8}',
         '| SnapshotFooter {"version":0}',
     ]
+
+
+def test_voters_are_told_as_kafka_tells_them(tmp_path: Path) -> None:
+    controller = InitialController(1, "localhost", 9093, UUID(int=1))
+    file = tmp_path / FIRST_SNAPSHOT_NAME
+    file.write_bytes(first_snapshot({1: controller}, "CONTROLLER", 5))
+    assert payloads(file) == [
+        "Snapshot end offset: 0, epoch: 0",
+        '| SnapshotHeader {"version":0,"lastContainedLogTimestamp":5}',
+        '| KRaftVersion {"version":0,"kRaftVersion":1}',
+        '| KRaftVoters {"version":0,"voters":[{"voterId":1,"voterDirectoryId":"AAAAAAAAAAAAAAAAAAAAAQ",'
+        '"endpoints":[{"name":"CONTROLLER","host":"localhost","port":9093}],'
+        '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}',
+        '| payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version","featureLevel":25}}',
+        '| SnapshotFooter {"version":0}',
+    ]
+
+
+def test_the_shell_reads_a_snapshot_that_names_voters(tmp_path: Path) -> None:
+    controller = InitialController(1, "localhost", 9093, UUID(int=1))
+    file = tmp_path / FIRST_SNAPSHOT_NAME
+    file.write_bytes(first_snapshot({1: controller}, "CONTROLLER", 5))
+    assert read_view(file).image.features == {"metadata.version": 25}

@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from penstock.cli.dump_log import command as dump_log
 from penstock.cli.storage import command
+from penstock.log.disk import Disk
+from penstock.log.meta_properties import read_meta_properties
+from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.raft.control import quorums_in
+from penstock.raft.voters import Endpoint, Quorum
 
 CLUSTER = "YkJwr6RESgSJv-sxa1R1mA"
 
@@ -65,17 +71,158 @@ def test_a_directory_of_another_cluster_or_node_is_refused(file: Path) -> None:
     assert not (file.parent / "b" / "meta.properties").exists()
 
 
-@pytest.mark.parametrize("option", ["--initial-controllers", "--add-scram"])
-def test_what_needs_several_nodes_says_so(file: Path, option: str) -> None:
-    result = run("format", "-t", CLUSTER, "-c", file, option, "x")
+def test_what_is_not_there_yet_says_so(file: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", file, "--add-scram", "x")
     assert result.exit_code == 2
-    assert f"{option} comes with the metadata quorum of several nodes" in result.output
+    assert "--add-scram is not there yet" in result.output
 
 
-def test_standalone_and_a_list_of_voters_exclude_each_other(file: Path) -> None:
-    result = run("format", "-t", CLUSTER, "-c", file, "--standalone")
+DYNAMIC = (
+    "controller.quorum.bootstrap.servers=localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+    "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://localhost:9093\n"
+)
+LIST = "6@other:9093:JEXY6aqzQY-32P5TStzaFg,7@localhost:9093:MvDxzVmcRsaTz33bUuRU6A"
+SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+
+
+@pytest.fixture
+def dynamic(file: Path) -> Path:
+    file.write_text(file.read_text().replace(QUORUM, DYNAMIC))
+    return file
+
+
+def dumped(path: Path) -> list[str]:
+    """The control records of a snapshot, and the metadata records."""
+    result = CliRunner().invoke(
+        dump_log, ["--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(path)]
+    )
+    assert result.exit_code == 0, result.output
+    return [line.removeprefix("| ") for line in result.output.splitlines() if line.startswith("| ")]
+
+
+def test_a_standalone_controller_is_its_first_voter(dynamic: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "--standalone")
+    assert result.exit_code == 0, result.output
+    directory = dynamic.parent / "a"
+    identity = read_meta_properties(Disk(), str(directory))
+    assert identity is not None
+    assert identity.directory_id is not None
+    directory_id = uuid_to_text(identity.directory_id)
+    assert f"Formatting {directory}, first voters: 7@localhost:9093:{directory_id}\n" in result.output
+    _, version, voters, feature, _ = dumped(directory / SNAPSHOT)
+    assert version == 'KRaftVersion {"version":0,"kRaftVersion":1}'
+    assert voters == (
+        f'KRaftVoters {{"version":0,"voters":[{{"voterId":7,"voterDirectoryId":"{directory_id}","endpoints":'
+        '[{"name":"CONTROLLER","host":"localhost","port":9093}],'
+        '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}'
+    )
+    assert '"name":"metadata.version","featureLevel":25' in feature
+    assert not (dynamic.parent / "b" / SNAPSHOT).exists()
+    assert f"Found first voters in {directory}: 7@localhost:9093:{directory_id}\n" in run("info", "-c", dynamic).output
+
+
+def test_the_list_of_first_voters_gives_this_node_its_directory_id(dynamic: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "--initial-controllers", LIST)
+    assert result.exit_code == 0, result.output
+    identity = read_meta_properties(Disk(), str(dynamic.parent / "a"))
+    assert identity is not None
+    assert identity.directory_id == uuid_from_text("MvDxzVmcRsaTz33bUuRU6A")
+    assert read_meta_properties(Disk(), str(dynamic.parent / "b")) != identity
+    quorum = Quorum()
+    for _, named in quorums_in((dynamic.parent / "a" / SNAPSHOT).read_bytes(), quorum):
+        quorum = named
+    assert quorum.kraft_version == 1
+    assert [(voter.key.id, voter.endpoints) for voter in quorum.voters] == [
+        (6, (Endpoint("CONTROLLER", "other", 9093),)),
+        (7, (Endpoint("CONTROLLER", "localhost", 9093),)),
+    ]
+
+
+def test_a_node_that_is_none_of_the_first_voters_is_told_of_them_nevertheless(dynamic: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "-I", LIST.partition(",")[0])
+    assert result.exit_code == 0, result.output
+    assert "6@other:9093:JEXY6aqzQY-32P5TStzaFg" in run("info", "-c", dynamic).output
+
+
+def test_a_node_that_joins_later_is_told_of_nobody(dynamic: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "--no-initial-controllers")
+    assert result.exit_code == 0, result.output
+    assert not (dynamic.parent / "a" / "__cluster_metadata-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ([], r"does not set controller.quorum.voters.*give one of --standalone, --initial-controllers or --no-initial"),
+        (["-s", "-N"], "only one of --standalone, --initial-controllers or --no-initial-controllers can be"),
+        (["-s", "-I", LIST], "only one of"),
+        (["-I", ""], "--initial-controllers: it names no controller"),
+        (["-I", "7@localhost:JEXY6aqzQY-32P5TStzaFg"], "is not id@host:port:directory"),
+        (["-I", "7@localhost:9093:short"], "has no id of a directory behind the port"),
+        (["-I", LIST + "," + LIST], "node 6 is named twice"),
+    ],
+)
+def test_a_controller_has_to_be_told_once_and_well_who_votes_first(
+    dynamic: Path, options: list[str], text: str
+) -> None:
+    result = run("format", "-t", CLUSTER, "-c", dynamic, *options)
     assert result.exit_code == 2
+    assert re.search(text, result.output.replace("\n", " ")), result.output
+    assert not (dynamic.parent / "a").exists()
+
+
+@pytest.mark.parametrize("options", [["--standalone"], ["--initial-controllers", LIST]])
+def test_fixed_voters_and_first_voters_exclude_each_other(file: Path, options: list[str]) -> None:
+    result = run("format", "-t", CLUSTER, "-c", file, *options)
+    assert result.exit_code == 2
+    assert "sets controller.quorum.voters" in result.output
+    assert "set controller.quorum.bootstrap.servers" in result.output
     assert not (file.parent / "a").exists()
+
+
+def test_a_broker_needs_no_voters_and_is_never_alone(dynamic: Path) -> None:
+    text = dynamic.read_text().replace("broker,controller", "broker").replace(",CONTROLLER://localhost:9093", "")
+    dynamic.write_text(text)
+    alone = run("format", "-t", CLUSTER, "-c", dynamic, "-s")
+    assert alone.exit_code == 2
+    assert "has no controller in process.roles" in alone.output
+    assert run("format", "-t", CLUSTER, "-c", dynamic).exit_code == 0
+
+
+def test_a_list_that_contradicts_the_formatted_directory_is_refused(dynamic: Path) -> None:
+    run("format", "-t", CLUSTER, "-c", dynamic, "-s")
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "-g", "-I", LIST)
+    assert result.exit_code == 1
+    assert "names the directory MvDxzVmcRsaTz33bUuRU6A for node 7" in result.output
+
+
+def test_a_formatting_that_was_interrupted_is_done_anew_and_a_log_is_never_overwritten(dynamic: Path) -> None:
+    run("format", "-t", CLUSTER, "-c", dynamic, "-s")
+    for name in "ab":
+        (dynamic.parent / name / "meta.properties").unlink()
+    assert run("format", "-t", CLUSTER, "-c", dynamic, "-I", LIST).exit_code == 0
+    assert "6@other:9093" in run("info", "-c", dynamic).output
+    for name in "ab":
+        (dynamic.parent / name / "meta.properties").unlink()
+    (dynamic.parent / "a" / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(b"records")
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "-s")
+    assert result.exit_code == 1
+    assert "holds a metadata log" in result.output
+    assert not (dynamic.parent / "a" / "meta.properties").exists()
+
+
+def test_the_metadata_log_may_have_a_directory_of_its_own(dynamic: Path) -> None:
+    with dynamic.open("a") as lines:
+        lines.write(f"metadata.log.dir={dynamic.parent}/m\n")
+    result = run("format", "-t", CLUSTER, "-c", dynamic, "-I", LIST)
+    assert result.exit_code == 0, result.output
+    identities = {name: read_meta_properties(Disk(), str(dynamic.parent / name)) for name in "abm"}
+    assert None not in identities.values()
+    assert identities["m"] is not None
+    assert identities["m"].directory_id == uuid_from_text("MvDxzVmcRsaTz33bUuRU6A")
+    assert (dynamic.parent / "m" / SNAPSHOT).exists()
+    assert not (dynamic.parent / "a" / SNAPSHOT).exists()
+    assert f"Found metadata in {dynamic.parent}/m" in run("info", "-c", dynamic).output
 
 
 def test_info_shows_the_ids_and_what_is_wrong(file: Path) -> None:

@@ -11,6 +11,7 @@ from penstock.log.directory_errors import (
     BadMetaPropertiesError,
     ForeignDirectoryError,
     LockedDirectoryError,
+    MisplacedMetadataError,
     UnwritableDirectoryError,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -19,9 +20,15 @@ TOPIC_ID = UUID(int=77)
 CONFIG = LogConfig(file_delete_delay_ms=1000)
 
 
-def open_directories(*paths: Path, node_id: int = 1, cluster_id: str | None = None) -> LogDirectories:
+def open_directories(
+    *paths: Path, node_id: int = 1, cluster_id: str | None = None, metadata: Path | None = None
+) -> LogDirectories:
     directories = LogDirectories(
-        [str(path) for path in paths], node_id=node_id, random=Random(1), cluster_id=cluster_id
+        [str(path) for path in paths],
+        node_id=node_id,
+        random=Random(1),
+        cluster_id=cluster_id,
+        metadata_path=None if metadata is None else str(metadata),
     )
     directories.open_all(lambda topic: CONFIG)
     return directories
@@ -165,3 +172,50 @@ def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
             open_directories(tmp_path)
     (tmp_path / "meta.properties").write_text("# old\nversion=0\ncluster.id=one\nbroker.id=1\n")
     open_directories(tmp_path).close()
+
+
+def test_the_metadata_log_lies_in_its_own_directory_or_in_the_first(tmp_path: Path) -> None:
+    data, more, own = tmp_path / "data", tmp_path / "more", tmp_path / "own"
+    directories = open_directories(data, more, metadata=own)
+    assert directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(own)
+    for partition in range(4):
+        assert directories.create("t", partition, TOPIC_ID, CONFIG).parent != str(own)
+    assert [found.path for found in directories.describe()] == [str(data), str(more)]
+    directories.close()
+    again = open_directories(data, more, metadata=own)
+    assert again.was_clean
+    assert again.logs["__cluster_metadata", 0].parent == str(own)
+    again.close()
+    alone = open_directories(tmp_path / "x", tmp_path / "y")
+    alone.create("t", 0, TOPIC_ID, CONFIG)
+    assert alone.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "x")
+    alone.close()
+
+
+def test_the_metadata_log_may_also_lie_among_the_partitions(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path / "x", tmp_path / "y", metadata=tmp_path / "y")
+    assert directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "y")
+    assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "x")
+    assert len(directories.describe()) == 2
+    directories.close()
+
+
+def test_a_metadata_log_at_another_place_is_told_and_not_begun_anew(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path / "x")
+    directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG)
+    directories.close()
+    with pytest.raises(
+        MisplacedMetadataError, match=r"x holds the metadata log, .*/y: move .* or set metadata.log.dir"
+    ):
+        open_directories(tmp_path / "x", metadata=tmp_path / "y")
+
+
+def test_a_directory_without_an_id_gets_one(tmp_path: Path) -> None:
+    properties = tmp_path / "meta.properties"
+    properties.write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    open_directories(tmp_path).close()
+    first = properties.read_text()
+    assert "directory.id=" in first
+    assert "cluster.id=c" in first
+    open_directories(tmp_path).close()
+    assert properties.read_text() == first

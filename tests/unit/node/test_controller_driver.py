@@ -9,12 +9,16 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY
-from penstock.metadata.records import MetadataRecord, TopicRecord
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
+from penstock.metadata.snapshot import encode_snapshot, metadata_records
 from penstock.node import controller_driver
 from penstock.node.metadata_log import SnapshotLimits
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.records import decode_batch
+from penstock.raft.control import batches_in
+from penstock.raft.ports import SnapshotId
 
 SESSION_MS = 9_000
 
@@ -30,6 +34,32 @@ async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: 
     assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
     assert driver.image.brokers[NODE].active
     assert driver.image.brokers[NODE].epoch == 2, "after the control record and the features"
+
+
+@pytest.mark.parametrize(("formatted", "expected"), [(20, 20), (99, features.NEWEST_METADATA_VERSION)])
+async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
+    memory: GatedLog, formatted: int, expected: int
+) -> None:
+    level = FeatureLevelRecord(name="metadata.version", feature_level=formatted)
+    chunks = encode_snapshot([level], leader_epoch=0, last_timestamp_ms=1, now_ms=1)
+    memory.snapshots.write(SnapshotId(0, 0), chunks)
+    driver = await started(memory)
+    assert driver.image.features == {"metadata.version": expected}
+    await driver.stop()
+    records = [record for record in records_of(memory) if isinstance(record, FeatureLevelRecord)]
+    assert [record.feature_level for record in records] == [expected], (
+        "it is in the log, for those without the snapshot"
+    )
+
+
+def records_of(log: GatedLog) -> list[MetadataRecord]:
+    data = log.read(0, 1 << 20)
+    return [
+        record
+        for position, header in batches_in(data)
+        if not header.is_control
+        for record in metadata_records(decode_batch(data, position))
+    ]
 
 
 async def test_who_is_told_that_a_topic_exists_can_use_it(memory: GatedLog) -> None:

@@ -11,7 +11,7 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import MetadataRecord, TopicRecord
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
 from penstock.node.metadata_log import MetadataLog, SnapshotLimits
 from penstock.protocol.control import ControlType, control_batch, control_record
@@ -197,3 +197,15 @@ async def test_records_that_cannot_be_applied_end_the_node(
     assert "restart the node" in caplog.text
     late = await node.submit(create("c"))
     assert late.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_the_formatting_said_is_a_wish_until_it_is_in_the_log() -> None:
+    log = MetadataLog(ClusterImage("cluster"), lambda: 1)
+    log.quorum = Replicated()
+    level = FeatureLevelRecord(name="metadata.version", feature_level=20)
+    log.load_snapshot(snapshot(level), SnapshotId(0, 0))
+    assert log.first_records == [level]
+    assert log.image.features == {}
+    assert log.image.offset == -1
+    log.load_snapshot(snapshot(level), SnapshotId(7, 3))
+    assert log.image.features == {"metadata.version": 20}

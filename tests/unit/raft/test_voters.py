@@ -69,9 +69,9 @@ def test_control_records_are_read_as_they_were_written() -> None:
     assert list(quorums_in(batch, Quorum())) == [(11, Quorum((), 1)), (12, named)]
     change = decode_batch(batch)[0]
     assert control_type(change) == ControlType.LEADER_CHANGE
-    message = decode(LeaderChangeMessage, 1, change.value or b"")[0]
-    assert (message.version, message.leader_id, [v.voter_id for v in message.voters]) == (1, 2, [1, 2])
-    assert [v.voter_directory_id for v in message.granting_voters] == [UUID(int=1)]
+    message = decode(LeaderChangeMessage, 0, change.value or b"")[0]
+    assert (message.version, message.leader_id, [v.voter_id for v in message.voters]) == (0, 2, [1, 2])
+    assert [v.voter_id for v in message.granting_voters] == [1]
 
 
 def test_half_a_batch_at_the_end_is_left_out_and_a_strange_key_is_refused() -> None:

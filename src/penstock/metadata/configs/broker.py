@@ -46,7 +46,6 @@ _NOT_YET_PREFIXES = {
     "replica.selector.class": "a replica selector is not there: it would be Java",
     "log.cleaner.": "compaction is not there yet, so compacted topics keep everything",
     "max.connection.creation.rate": "the rate of new connections is not limited yet",
-    "metadata.log.dir": "the metadata log lies in the first of log.dirs",
     "controller.quorum.auto.join.enable": "an administrator makes a controller a voter",
     "controller.quorum.append.linger.ms": "what is decided in one turn is written together, without a pause",
     "metadata.max.idle.interval.ms": "an idle quorum writes nothing, and learns what is committed all the same",

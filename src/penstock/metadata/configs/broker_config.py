@@ -117,6 +117,16 @@ class BrokerConfig(BrokerSettings):
         """Tell whether this node decides about metadata."""
         return "controller" in self.process_roles
 
+    @property
+    def metadata_dir(self) -> str:
+        """Where the metadata log lies."""
+        return (self.text("metadata.log.dir") or "").strip() or self.log_dirs[0]
+
+    @property
+    def all_dirs(self) -> tuple[str, ...]:
+        """All directories of this node: those of the partitions and, if it is another one, that of the metadata log."""
+        return tuple(dict.fromkeys([*self.log_dirs, self.metadata_dir]))
+
     def warnings(self) -> Iterator[str]:
         """Say, one line each, what a user should know about the keys that were set."""
         for name, text in self.static.items():

@@ -1,11 +1,14 @@
 """How a node is told to find the metadata quorum: by its voters, or by servers that know them.
 
 `controller.quorum.voters` lists `id@host:port` with commas between, `controller.quorum.bootstrap.servers` `host:port`.
+Where voters may change, the first ones are named when directories are formatted: `id@host:port:directory` (KIP-853).
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 VOTERS_KEY = "controller.quorum.voters"
 BOOTSTRAP_KEY = "controller.quorum.bootstrap.servers"
@@ -18,6 +21,21 @@ class Voter:
     node_id: int
     host: str
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitialController:
+    """One of the first voters, its address, and the id that its metadata directory is going to have."""
+
+    node_id: int
+    host: str
+    port: int
+    directory_id: UUID
+
+    def __str__(self) -> str:
+        """Write the controller as it is given to `storage format`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.node_id}@{host}:{self.port}:{uuid_to_text(self.directory_id)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,27 @@ def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
             raise ConfigError(VOTERS_KEY, ",".join(items), "id@host:port with commas between, each id once")
         voters[int(node_id)] = Voter(int(node_id), address.host, address.port)
     return voters
+
+
+def parse_initial_controllers(text: str) -> dict[int, InitialController]:
+    """Read the first voters, by their node ids. ValueError for what makes no sense."""
+    found: dict[int, InitialController] = {}
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        node_id, _, rest = item.partition("@")
+        place, _, directory = rest.rpartition(":")
+        address = _address(place)
+        if address is None or not _is_number(node_id):
+            raise ValueError(f"{item} is not id@host:port:directory")
+        if int(node_id) in found:
+            raise ValueError(f"node {node_id} is named twice")
+        try:
+            directory_id = uuid_from_text(directory)
+        except ValueError as error:
+            raise ValueError(f"{item} has no id of a directory behind the port ({error})") from None
+        found[int(node_id)] = InitialController(int(node_id), address.host, address.port, directory_id)
+    if not found:
+        raise ValueError("it names no controller")
+    return found
 
 
 def parse_servers(key: str, items: tuple[str, ...]) -> tuple[ServerAddress, ...]:
