@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.cli.main import main
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import known_brokers, wait_until
 
@@ -90,12 +92,17 @@ def test_what_was_created_outlives_the_controller_that_is_killed(processes: Clus
     wait_for_topic(processes.node(first).address, "before-the-kill")
 
 
-def test_a_controller_that_hung_is_active_no_longer_when_it_wakes(processes: Cluster) -> None:
+def test_a_controller_that_hung_is_active_no_longer_when_it_wakes(processes: Cluster, tmp_path: Path) -> None:
     first = processes.wait_for_controller()
     processes.node(first).pause()
     assert processes.node(first).is_paused
     second = processes.wait_for_controller(other_than=first)
     create(str(processes.node(second).address), "while-it-hung")
+    patience = tmp_path / "client.properties"
+    patience.write_text("socket.connection.setup.timeout.ms=200\n")
+    hanging_first = f"{processes.node(first).address},{processes.node(second).address}"
+    asked = ["controller", "--bootstrap-server", hanging_first, "--command-config", str(patience)]
+    assert CliRunner().invoke(main, asked).output.startswith(f"controller {second} is active in epoch ")
     processes.node(first).resume()
     assert processes.wait_for_controller(other_than=first) != first
     create(str(processes.node(first).address), "by-the-one-that-hung")

@@ -24,6 +24,8 @@ Result = TypeVar("Result")
 Settings = TypeVar("Settings", bound=ClientSettings)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
+SETUP_TIMEOUT_MS: Final = 3_000
+"""A node that hangs should not keep a person from the others; socket.connection.setup.timeout.ms says otherwise."""
 INTERRUPTED: Final = 130
 TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
 
@@ -154,7 +156,8 @@ def run_with_admin(
 ) -> Result:
     """Connect to brokers (or to what `Reach` says), work, disconnect."""
     where = Reach(reach) if isinstance(reach, str) else reach
-    settings = settings_from(ClientSettings(client_id="penstock-cli"), read_properties(command_config))
+    defaults = ClientSettings(client_id="penstock-cli", socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS)
+    settings = settings_from(defaults, read_properties(command_config))
 
     async def connected() -> Result:
         async with Admin(where.addresses, settings, of_controllers=where.of_controllers) as admin:

@@ -129,12 +129,16 @@ class Connection(asyncio.Protocol):
         await self._writable.wait()
 
     async def negotiate(self) -> None:
-        """Learn what the broker serves. One that does not know our newest ApiVersions answers in version 0."""
+        """Learn what the broker serves. One that does not know our newest ApiVersions answers in version 0.
+
+        This belongs to setting up the connection: a process that hangs takes connections and never answers.
+        """
         api = api_of(ApiKey.API_VERSIONS)
+        limit_ms = min(self._settings.socket_connection_setup_timeout_ms, self._settings.request_timeout_ms)
         version = api.versions[-1]
         while True:
             message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
-            response = await self.answered(self._send(message, api, version))
+            response = await self.answered(self._send(message, api, version), limit_ms)
             assert isinstance(response, ApiVersionsResponse)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break

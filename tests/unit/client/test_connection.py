@@ -157,8 +157,9 @@ async def test_a_listener_that_says_nothing_is_given_up() -> None:
 
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     address = Address("127.0.0.1", server.sockets[0].getsockname()[1])
-    with pytest.raises(RequestTimedOutError):
-        await connect(address, ClientSettings(request_timeout_ms=5))
+    for impatient in (ClientSettings(request_timeout_ms=5), ClientSettings(socket_connection_setup_timeout_ms=5)):
+        with pytest.raises(RequestTimedOutError, match="within 5 ms"):
+            await connect(address, impatient)
     server.close()
 
 
