@@ -158,7 +158,7 @@ def test_topics_are_created_by_any_broker_and_the_active_controller_only(cluster
 def test_what_only_the_controller_does_is_handed_on(cluster: Cluster) -> None:
     ask(brokers(cluster)[0], creation("led"), CreateTopicsResponse)
     wanted = elect_leaders.TopicPartitions(topic="led", partitions=[0])
-    voter = AddRaftVoterRequest(cluster_id=None, voter_id=99, listeners=[Listener(name="C", host="h", port=1)])
+    voter = AddRaftVoterRequest(cluster_id=None, voter_id=99, listeners=[Listener(name="CONTROLLER", host="h", port=1)])
     update = FeatureUpdateKey(feature="metadata.version", max_version_level=99)
     for address in brokers(cluster):
         election = elect_leaders.ElectLeadersRequest(topic_partitions=[wanted])

@@ -13,6 +13,7 @@ from penstock.node.handler import CloseConnection, RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
 from penstock.raft.requests import AddVoter, PeerRequest, RemoveVoter
+from penstock.raft.voters import Endpoint
 
 MAX_EPOCH = (1 << 31) - (1 << 20)
 """A peer that names a later one has not counted elections; behind it there is room for a million more."""
@@ -67,8 +68,15 @@ def check_numbers(*numbers: int, epoch: int = 0) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"numbers below 0, or an impossible epoch: {numbers}, {epoch}")
 
 
-def check_endpoints(endpoints: tuple[Any, ...]) -> None:
-    """Raises KafkaError INVALID_REQUEST unless a voter says where it listens, each listener once."""
+def check_endpoints(node: QuorumNode, endpoints: Sequence[Endpoint]) -> None:
+    """Raises KafkaError INVALID_REQUEST unless a voter says where it listens, each listener once.
+
+    The listener by which this node is reached itself must be among them: by that one voters talk to each other.
+    """
     names = [endpoint.name for endpoint in endpoints]
     if not names or len(set(names)) != len(names) or not all(e.host and e.port for e in endpoints):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter says where it listens, for each listener once")
+    mine = node.quorum.quorum.voter(node.quorum.local_key.id)
+    if mine is not None and mine.endpoints and mine.endpoints[0].name not in names:
+        missing = f"voters talk to each other by {mine.endpoints[0].name}, which is not among {', '.join(names)}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, missing)

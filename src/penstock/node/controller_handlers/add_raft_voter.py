@@ -20,7 +20,7 @@ async def add_raft_voter(
     try:
         change = read_add_voter(request, node.cluster_id)
         check_numbers(change.key.id)
-        check_endpoints(change.endpoints)
+        check_endpoints(node, change.endpoints)
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
     return await asked(node, change, write_add_voter_answer)

@@ -20,7 +20,7 @@ async def update_raft_voter(
     try:
         news = read_update_voter(request, node.cluster_id)
         check_numbers(news.voter.key.id, epoch=news.epoch)
-        check_endpoints(news.voter.endpoints)
+        check_endpoints(node, news.voter.endpoints)
     except KafkaError as error:
         return UpdateRaftVoterResponse(error_code=error.code)
     response = await asked(node, news, write_update_voter_answer)

@@ -28,6 +28,8 @@ from penstock.raft.voters import Endpoint, Quorum
 
 logger = logging.getLogger(__name__)
 
+MAX_LEARNED = 1_000
+"""So many addresses that peers have told are kept; anybody who reaches the listener may tell some."""
 PRE_VOTES = 2
 """The version of Vote that knows pre-votes."""
 
@@ -147,8 +149,11 @@ class Peers:
 
     def learn(self, node_id: int, host: str, port: int) -> None:
         """See `PeerLinks`."""
-        if node_id >= 0 and host:
-            self._learned[node_id] = Endpoint(self._listener_name, host, port)
+        if node_id < 0 or not host:
+            return
+        if node_id not in self._learned and len(self._learned) >= MAX_LEARNED:
+            del self._learned[next(iter(self._learned))]
+        self._learned[node_id] = Endpoint(self._listener_name, host, port)
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """See `PeerLinks`."""

@@ -207,6 +207,17 @@ async def test_numbers_that_no_replica_sends_are_refused() -> None:
             assert getattr(response, "error_code") == ErrorCode.INVALID_REQUEST, request  # noqa: B009
 
 
+async def test_a_voter_has_the_listener_by_which_voters_talk() -> None:
+    listener = add_raft_voter.Listener(name="OTHER", host="h", port=1)
+    add = add_raft_voter.AddRaftVoterRequest(cluster_id=CLUSTER, voter_id=4, listeners=[listener])
+    async with controller(1, 2) as client:
+        response = await client.ask(add, 1, add_raft_voter.AddRaftVoterResponse)
+        assert (response.error_code, response.error_message) == (
+            ErrorCode.INVALID_REQUEST,
+            "voters talk to each other by CONTROLLER, which is not among OTHER",
+        )
+
+
 async def test_voters_are_changed_by_the_leader_only() -> None:
     listener = add_raft_voter.Listener(name="CONTROLLER", host="h", port=1)
     add = add_raft_voter.AddRaftVoterRequest(

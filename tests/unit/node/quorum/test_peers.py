@@ -10,7 +10,7 @@ from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.peers import MAX_LEARNED, Peers
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -205,6 +205,14 @@ async def test_what_a_peer_said_is_not_believed_for_ever(told: Told, peers: Peer
         assert await told.next() == (2, VOTE, FAILED)
         peers.send(2, VOTE)
         assert await told.next() == (2, VOTE, GRANTED)
+
+
+async def test_only_so_many_addresses_are_kept(peers: Peers) -> None:
+    for node_id in range(10, 11 + MAX_LEARNED):
+        peers.learn(node_id, "h", 1)
+    assert peers.endpoint_of(10) is None
+    assert peers.endpoint_of(11) is not None
+    assert peers.endpoint_of(10 + MAX_LEARNED) is not None
 
 
 async def test_a_replica_that_is_no_voter_yet_is_asked_what_it_understands(told: Told, peers: Peers) -> None:
