@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from penstock.client.address import Address
-from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.controller.controller import DECISIONS
 from penstock.controller.refusals import refusal
+from penstock.node.controller_link import ControllerLink
 from penstock.node.controller_node import ControllerNode
 from penstock.node.envelope import has_error, unwrap, wrap
 from penstock.node.handler import RequestContext
@@ -97,8 +97,8 @@ class ControllerChannel:
         self._quorum = quorum
         self._local = local
         self._settings = settings
-        self._own = _Link(settings)
-        self._forwarding = _Link(settings)
+        self._own = ControllerLink(settings)
+        self._forwarding = ControllerLink(settings)
         self._changed = asyncio.Event()
         self._under_way: dict[asyncio.Future[Any], None] = {}
         log.add_leader_listener(self._on_leader)
@@ -185,36 +185,6 @@ class ControllerChannel:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-class _Link:
-    """The connection to the node that leads."""
-
-    def __init__(self, settings: ClientSettings) -> None:
-        self._settings = settings
-        self._connection: Connection | None = None
-        self._opening = asyncio.Lock()
-
-    async def opened(self, address: Address) -> Connection:
-        """The connection to this address. Raises ClientError."""
-        async with self._opening:
-            connection = self._connection
-            if connection is None or connection.closed or connection.address != address:
-                await self.close()
-                connection = self._connection = await connect(address, self._settings)
-            return connection
-
-    def give_up(self) -> None:
-        """Its other end leads no longer: whoever waits for an answer is told so."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.abort("another node is the controller now")
-
-    async def close(self) -> None:
-        """Closes it, if it is open."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
 
 
 async def _wait(changed: asyncio.Event, seconds: float) -> None:
