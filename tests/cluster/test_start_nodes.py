@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cluster.started import START, Started, environment, refused, started
+from tests.cluster.started import SECONDS, START, Started, environment, refused, started
 
 from penstock.testing.quorum_view import known_brokers
 
@@ -69,6 +69,16 @@ def test_one_that_dies_is_told_and_can_be_started_alone(tmp_path: Path) -> None:
         assert "the other one goes on" in line_with(cluster, "start it again")
         assert "no node is left" in line_with(cluster, "start it again")
         assert cluster.process.wait(30) == 1
+
+
+def test_all_stop_cleanly_when_nobody_reads_any_more_what_they_say(tmp_path: Path) -> None:
+    with started(tmp_path, *THREE) as cluster:
+        assert cluster.process.stdout is not None
+        cluster.process.stdout.close()
+        cluster.process.send_signal(signal.SIGHUP)
+        cluster.process.wait(SECONDS)
+    for node_id in (1, 2, 3):
+        assert (tmp_path / "penstock-data" / f"node-{node_id}" / ".kafka_cleanshutdown").is_file()
 
 
 def test_a_node_says_what_it_waits_for(tmp_path: Path) -> None:

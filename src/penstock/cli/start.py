@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,11 +141,13 @@ async def _run(config: BrokerConfig) -> None:
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
-    click.echo("stopping")
+    with suppress(OSError):  # whoever read this may be gone, and the node has to stop all the same
+        click.echo("stopping")
     await node.stop()
     if node.failed.done():
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
-    click.echo("stopped")
+    with suppress(OSError):
+        click.echo("stopped")
 
 
 async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> None:

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -104,7 +105,7 @@ class Nodes:
             self._announce()
         await everything
         if self._stopping.is_set() and not self._failed:
-            click.echo("stopped")
+            _say("stopped")
         return not self._failed
 
     def _stop(self) -> None:
@@ -155,7 +156,7 @@ class Nodes:
             f"  data in     {cluster.directory}",
             f"  to stop     Ctrl-C, or kill {os.getpid()}",
         ]
-        click.echo("\n".join(lines))
+        _say("\n".join(lines))
 
 
 def run_nodes(cluster: LocalCluster, overrides: Sequence[str], log_level: str) -> None:
@@ -177,12 +178,14 @@ def _ending(code: int) -> str:
 
 
 def _say(line: str) -> None:
-    """A line, in the place of the one that changes."""
+    """A line, in the place of the one that changes. A terminal that is gone keeps no node from being stopped."""
     _progress("")
-    click.echo(line)
+    with suppress(OSError):
+        click.echo(line)
 
 
 def _progress(text: str) -> None:
     """A line that changes in place, on a terminal; elsewhere nothing."""
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        with suppress(OSError):
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
