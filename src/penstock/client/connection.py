@@ -272,7 +272,7 @@ async def connect(address: Address, settings: ClientSettings) -> Connection:
         raise ClusterUnreachableError(f"cannot reach {address} ({reason(error)})") from None
     try:
         await connection.negotiate()
-    except BaseException:
+    except (Exception, asyncio.CancelledError):
         await connection.close()
         raise
     return connection

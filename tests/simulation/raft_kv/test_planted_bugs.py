@@ -32,7 +32,7 @@ def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatc
         return GetResponse(value=self._replica.store.get(request.key))
 
     monkeypatch.setattr(StoreService, "get", get)
-    assert "no order explains" in found_with("cut")
+    assert "no order explains" in found_with("island")
 
 
 def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,4 +42,4 @@ def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         self._values[record.key] = record.value
 
     monkeypatch.setattr(Store, "_set", apply_always)
-    assert "no order explains" in found_with("break", "slow")
+    assert "no order explains" in found_with("answers lost")

@@ -1,4 +1,6 @@
-"""Three servers of the key-value store and their clients on virtual time, with faults, all from one seed.
+"""Servers of the key-value store and their clients on virtual time, with faults, all from one seed.
+
+There are three servers, in half of the seeds also a newcomer and an administrator who changes who votes all the time.
 
 What clients were told is a history, and it must be linearizable; in the end all servers hold the same.
 """
@@ -10,12 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from examples.raft_kv import admin
 from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError
 from examples.raft_kv.options import RaftOptions, ServerOptions
 from examples.raft_kv.server import RunningServer, start_server
 
+from penstock.client.errors import ClientError
+from penstock.client.settings import ClientSettings
 from penstock.node.surroundings import Surroundings
+from penstock.protocol.errors import KafkaError
 from penstock.testing.linearizability import History, violations
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
@@ -24,9 +30,14 @@ from penstock.testing.simulator.trace import Trace
 
 PORT = 16010
 SERVERS = tuple(ServerAddress(f"s{number}", PORT, number) for number in (1, 2, 3))
+NEWCOMER = ServerAddress("s4", PORT, 4)
 KEYS = ("a", "b", "c")
 PATIENCE = ClientOptions(timeout_s=4, attempt_timeout_s=1)
-FAULTS = ("kill", "power", "kill in a call", "power in a call", "stop", "break", "cut", "one way", "slow", "slow sync")
+FAULTS = (
+    "kill", "power", "kill in a call", "power in a call", "stop", "break", "cut", "one way", "island", "answers lost",
+    "slow", "slow sync", "full"
+)  # fmt: skip
+"""An island is a leader that clients reach and other servers do not; answers are lost on the way to some clients."""
 PROGRESS_LIMIT_S = 60.0
 MEAN_PAUSE_S = 1.5
 
@@ -43,6 +54,8 @@ class Outcome:
     answered: int
     forgotten: int = 0
     """Offset up to which the logs were forgotten, of the server that forgot most."""
+    changes: int = 0
+    """How often another quorum was agreed on."""
 
 
 @dataclass(slots=True)
@@ -67,6 +80,7 @@ class Machine:
         self.server: RunningServer | None = None
         self.process: Process | None = None
         self.power_fails_with_it = False
+        self.disk_was_full = False
         self._me = me
         self._network = network
         self._random = random
@@ -88,7 +102,9 @@ class Machine:
         starting = process.spawn(self._network.loop, self._start(process))
         await _until_dead(process, starting)
         if process.is_alive and (error := starting.exception()) is not None:
-            self._found.violated(f"{self.name} does not start: {error!r}")
+            if not self.disk_was_full:
+                self._found.violated(f"{self.name} does not start: {error!r}")
+            self.crash(power_lost=False)
         elif process.is_alive:
             self.server = starting.result()
 
@@ -113,7 +129,7 @@ class Machine:
         stopping = process.spawn(self._network.loop, server.stop())
         await _until_dead(process, stopping)
         if process.is_alive:
-            if (error := stopping.exception()) is not None:
+            if (error := stopping.exception()) is not None and not self.disk_was_full:
                 self._found.violated(f"{self.name} does not stop: {error!r}")
             self.crash(power_lost=False)
 
@@ -131,9 +147,17 @@ class Machine:
                 self.disk.lose_power()
 
     def look(self) -> None:
-        """A server never fails by itself: its disk works."""
+        """A server fails by itself only if its disk does."""
+        failure = None if self.server is None else self.server.quorum.failure
+        if failure is not None and not self.disk_was_full:
+            self._found.violated(f"{self.name} has failed: {failure!r}")
+
+    async def mend(self) -> None:
+        """The disk works again; a server that has failed meanwhile is started anew."""
+        self.disk.conditions = DiskConditions()
         if self.server is not None and self.server.quorum.failure is not None:
-            self._found.violated(f"{self.name} has failed: {self.server.quorum.failure!r}")
+            await self.stop()
+        self.disk_was_full = False
 
 
 async def _until_dead(process: Process, task: asyncio.Task[RunningServer] | asyncio.Task[None]) -> None:
@@ -186,6 +210,48 @@ class Client:
         self._trace.note(self.name, str(operation))
 
 
+class Administrator:
+    """Changes who votes, of four servers: one is added if there are three, else one is removed."""
+
+    def __init__(self, network: Network, random: Random, trace: Trace) -> None:
+        self.stopping = False
+        self.changes = 0
+        self._random = random
+        self._trace = trace
+        self._settings = ClientSettings(
+            client_id="admin",
+            now_ms=network.loop.now_ms,
+            random=random,
+            request_timeout_ms=2_000,
+            default_api_timeout_ms=6_000,
+            socket_connection_setup_timeout_ms=1_000,
+        )
+
+    async def run(self) -> None:
+        """Until it is told to stop."""
+        while not self.stopping:
+            await asyncio.sleep(self._random.expovariate(1))
+            try:
+                await self._change()
+                self.changes += 1
+            except (KafkaError, ClientError) as error:
+                self._trace.note("admin", f"failed: {error!r}")
+
+    async def _change(self) -> None:
+        servers = [*SERVERS, NEWCOMER]
+        addresses = [server.address for server in servers]
+        self._random.shuffle(addresses)
+        voters = [voter.node_id for voter in (await admin.describe(addresses, self._settings)).voters]
+        if len(voters) > 3:
+            gone = self._random.choice(voters)
+            self._trace.note("admin", f"removes {gone} of {voters}")
+            await admin.remove_peers(addresses, [gone], self._settings)
+        else:
+            missing = self._random.choice([server for server in servers if server.id not in voters])
+            self._trace.note("admin", f"adds {missing} to {voters}")
+            await admin.add_peers(addresses, [missing], self._settings)
+
+
 class World:
     """One simulation."""
 
@@ -202,6 +268,11 @@ class World:
             Client(f"c{number}", self.history, Random(random.getrandbits(64)), self.trace) for number in range(4)
         ]
         self.processes = {client.name: Process(client.name) for client in self.clients}
+        self.admin: Administrator | None = None
+        if random.random() < 0.5:
+            self.machines.append(Machine(NEWCOMER, self.network, Random(random.getrandbits(64)), self.found))
+            self.admin = Administrator(self.network, Random(random.getrandbits(64)), self.trace)
+            self.processes["admin"] = Process("admin")
         self.forgotten = 0
         self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
         self._seconds = seconds
@@ -212,11 +283,14 @@ class World:
         self.trace.note("plan", f"faults: {', '.join(self._faults) or 'none'}")
         await asyncio.gather(*(machine.start() for machine in self.machines))
         tasks = [self.processes[client.name].spawn(self.loop, client.run()) for client in self.clients]
+        if self.admin is not None:
+            tasks.append(self.processes["admin"].spawn(self.loop, self.admin.run()))
         await self._go_wrong()
         await self._heal()
         await self._look_for_progress()
-        for client in self.clients:
-            client.stopping = True
+        for client in (*self.clients, self.admin):
+            if client is not None:
+                client.stopping = True
         for task in tasks:
             await task
         await self._look_at_stores()
@@ -249,30 +323,53 @@ class World:
     async def _for_a_while(self, kind: str, machine: Machine) -> None:
         seconds = self._random.uniform(0.5, 8)
         conditions = self.network.conditions
-        others = [name for name in (*(m.name for m in self.machines), *self.processes) if name != machine.name]
+        if kind in ("island", "answers lost"):
+            machine = self._leader() or machine
+        others = [other.name for other in self.machines if other is not machine]
         if kind in ("cut", "one way"):
-            others = self._random.sample(others, self._random.randrange(1, len(others) + 1))
-            outwards = self._random.random() < 0.5
-            for other in others:
-                if kind == "cut" or outwards:
-                    conditions.cut[machine.name, other] = None
-                if kind == "cut" or not outwards:
-                    conditions.cut[other, machine.name] = None
+            self._cut(machine, self._some([*others, *self.processes]), kind == "cut" or None)
+        elif kind == "island":
+            self._cut(machine, others, True)
+        elif kind == "answers lost":
+            self._cut(machine, self._some(list(self.processes)), False)
         elif kind == "slow":
             conditions.slow[machine.name] = self._random.uniform(2, 200)
-        else:
+        elif kind == "slow sync":
             machine.disk.conditions.sync_s = self._random.uniform(0.05, 1)
-        self.trace.note("faults", f"{kind} for {seconds:.1f} s: {machine.name}, {', '.join(others)}")
+        else:
+            assert kind == "full"
+            machine.disk.conditions.full = machine.disk_was_full = True
+        cut = ", ".join(f"{a} to {b}" for a, b in conditions.cut)
+        self.trace.note("faults", f"{kind} for {seconds:.1f} s: {machine.name}; cut: {cut or 'nothing'}")
         await asyncio.sleep(seconds)
         self.network.heal()
-        machine.disk.conditions = DiskConditions()
+        await machine.mend()
         self.trace.note("faults", f"{kind} is over")
+
+    def _cut(self, machine: Machine, others: list[str], both_ways: bool | None) -> None:
+        """Cut the way to the others, and back if `both_ways`; None leaves it to chance which way."""
+        outwards = both_ways is not None or self._random.random() < 0.5
+        for other in others:
+            if outwards:
+                self.network.conditions.cut[machine.name, other] = None
+            if both_ways or not outwards:
+                self.network.conditions.cut[other, machine.name] = None
+
+    def _some(self, names: list[str]) -> list[str]:
+        return self._random.sample(names, self._random.randrange(1, len(names) + 1))
+
+    def _leader(self) -> Machine | None:
+        for machine in self.machines:
+            quorum = None if machine.server is None else machine.server.quorum
+            if quorum is not None and machine.is_up and quorum.is_leader(quorum.epoch):
+                return machine
+        return None
 
     async def _heal(self) -> None:
         self.trace.note("faults", "all is healed")
         self.network.heal()
         for machine in self.machines:
-            machine.disk.conditions = DiskConditions()
+            await machine.mend()
             machine.disk.crash_in = None
             if not machine.is_up:
                 await machine.start()
@@ -295,7 +392,7 @@ class World:
                 break
             await asyncio.sleep(0.1)
         stores = [[(r.key, r.value, r.headers) for r in server.replica.store.records(0)] for server in servers]
-        if len(servers) < 3 or any(store != stores[0] for store in stores):
+        if len(servers) < len(self.machines) or any(store != stores[0] for store in stores):
             self.found.violated(f"the servers do not hold the same: {stores}")
         self.forgotten = max((server.quorum.log_start_offset for server in servers), default=0)
 
@@ -326,6 +423,7 @@ def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float
         operations=len(world.history.operations),
         answered=sum(client.answered for client in world.clients),
         forgotten=world.forgotten,
+        changes=0 if world.admin is None else world.admin.changes,
     )
 
 
@@ -337,7 +435,8 @@ class _LogReader(logging.Handler):
         self._found = found
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._found.violated(f"{record.name}: {record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
+        if record.exc_info and record.exc_info[1] is not None:
+            self._found.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
 @contextmanager
