@@ -107,10 +107,6 @@ class Campaign(Role):
         return self.replica.epoch
 
     @property
-    def _votes_lost(self) -> int:
-        return len(self.refused)
-
-    @property
     def _has_majority(self) -> bool:
         return len(self.granted) >= self.replica.quorum.majority
 
@@ -118,7 +114,7 @@ class Campaign(Role):
         quorum = self.replica.quorum
         if self._has_majority:
             self.won(now_ms)
-        elif self._votes_lost > len(quorum.voters) - quorum.majority:
+        elif len(self.refused) > len(quorum.voters) - quorum.majority:
             self.lost(now_ms)
 
     def _ask(self, now_ms: int) -> None:
@@ -171,11 +167,11 @@ class Prospective(Campaign):
 class Candidate(Campaign):
     """Has voted for itself, and asks the others to.
 
-    When somebody refuses, the vote is split, and those who cannot be reached will not decide it: waiting for them, a
-    leader that has died among them, would take the whole election time-out.
+    When somebody refuses, the vote is split. Those who are silent then, a leader that has died or hangs among them, get
+    a moment more to decide it, and not the whole election time-out.
     """
 
-    __slots__ = ("_backoff_until_ms", "_began_ms", "_unreachable")
+    __slots__ = ("_backoff_until_ms", "_began_ms")
     name: ClassVar[str] = "Candidate"
     pre_vote: ClassVar[bool] = False
 
@@ -183,7 +179,6 @@ class Candidate(Campaign):
         super().__init__(replica, now_ms)
         self._backoff_until_ms = NEVER
         self._began_ms = now_ms
-        self._unreachable: dict[int, None] = {}
 
     def enter(self, now_ms: int) -> None:
         """Ask everybody. If one's own vote is enough, it must be on the disk before it counts: see `tick`."""
@@ -198,19 +193,6 @@ class Candidate(Campaign):
             return min(self._election_deadline_ms, self._backoff_until_ms)
         return super().deadline_ms
 
-    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Ask again soon, and do not count on it."""
-        super().request_failed(to, request, now_ms)
-        if isinstance(request, Vote) and request.epoch == self._asked_epoch and not request.pre_vote:
-            self._unreachable[to] = None
-            self._count(now_ms)
-
-    @property
-    def _votes_lost(self) -> int:
-        if not self.refused:
-            return 0
-        return len(self.refused) + sum(to not in self.refused and to not in self.granted for to in self._unreachable)
-
     def won(self, now_ms: int) -> None:
         """Lead."""
         self.replica.become_leader([self.granted[voter] for voter in sorted(self.granted)], now_ms)
@@ -220,6 +202,11 @@ class Candidate(Campaign):
         if self._backoff_until_ms == NEVER:
             longest_ms = max(self.replica.settings.election_backoff_max_ms, 1)
             self._backoff_until_ms = now_ms + self.replica.random.randrange(0, longest_ms) + 1
+
+    def _count(self, now_ms: int) -> None:
+        super()._count(now_ms)
+        if self.refused and self.replica.role is self:
+            self.lost(now_ms + self.replica.stagger_ms)
 
     def tick(self, now_ms: int) -> None:
         """Start anew, or ask on; the only voter of its quorum has won."""
