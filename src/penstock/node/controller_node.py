@@ -20,6 +20,10 @@ from penstock.raft.voters import Endpoint, Quorum, ReplicaKey
 class Commands(Protocol):
     """The controller of a node: the active one decides, any other refuses."""
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it decides: it leads the quorum, and has applied all that was before."""
+
     def submit(self, command: Message) -> asyncio.Future[Any]:
         """The response to `command`, once what it says is committed; NOT_CONTROLLER in it if this one is not active.
 

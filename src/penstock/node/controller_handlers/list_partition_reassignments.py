@@ -22,7 +22,7 @@ def list_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """List them from the committed image."""
-    if node.quorum.leader_id != node.node_id:
+    if not node.controller.is_active:
         refused: ListPartitionReassignmentsResponse = refusal(request, KafkaError(ErrorCode.NOT_CONTROLLER))
         return refused
     return list_reassignments(node.image, request)

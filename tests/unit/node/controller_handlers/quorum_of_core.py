@@ -146,6 +146,7 @@ class Answering:
 
     def __init__(self, answer: Callable[[Message], Message]) -> None:
         self.answer = answer
+        self.is_active = False
         self.commands: list[Message] = []
 
     def submit(self, command: Message) -> asyncio.Future[Any]:
