@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.started import SECONDS, START, Started, environment, refused, started
 
-from penstock.testing.quorum_view import known_brokers
+from penstock.testing.quorum_view import known_brokers, wait_until
 
 QUICK = (
     "--set", "controller.quorum.election.timeout.ms=300",
@@ -22,6 +22,14 @@ THREE = ("--nodes", "3", "--port", "0", *QUICK)
 
 def pids(cluster: Started) -> list[int]:
     return [int(cluster.value(f"node {node_id}").rpartition("pid ")[2]) for node_id in (1, 2, 3)]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def line_with(cluster: Started, text: str) -> str:
@@ -42,9 +50,7 @@ def test_three_nodes_start_stop_and_start_again_as_the_same_cluster(tmp_path: Pa
         code, rest = cluster.ends_after(signal.SIGINT)
     assert code == 0
     assert [line for line in rest.splitlines() if not line.startswith("node ")] == ["stopping", "stopped"]
-    for pid in children:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    assert not any(map(is_alive, children))
     with started(tmp_path, "--nodes", "3", *QUICK) as cluster:
         assert cluster.said[0] == first[0]
         assert cluster.value("bootstrap").split(",") == servers
@@ -71,12 +77,15 @@ def test_one_that_dies_is_told_and_can_be_started_alone(tmp_path: Path) -> None:
         assert cluster.process.wait(30) == 1
 
 
-def test_all_stop_cleanly_when_nobody_reads_any_more_what_they_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_all_stop_cleanly_when_the_terminal_or_their_parent_is_gone(tmp_path: Path, number: int) -> None:
     with started(tmp_path, *THREE) as cluster:
+        children = pids(cluster)
         assert cluster.process.stdout is not None
         cluster.process.stdout.close()
-        cluster.process.send_signal(signal.SIGHUP)
+        cluster.process.send_signal(number)
         cluster.process.wait(SECONDS)
+        wait_until(lambda: not any(map(is_alive, children)) or None, SECONDS, "the end of all nodes")
     for node_id in (1, 2, 3):
         assert (tmp_path / "penstock-data" / f"node-{node_id}" / ".kafka_cleanshutdown").is_file()
 

@@ -4,7 +4,7 @@ penstock-data/node-1.properties     what `penstock start` reads, also for one no
 penstock-data/node-1/               its data
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,6 +45,12 @@ class LocalNode:
         """The address for clients."""
         return self.listeners[0].rpartition("/")[2]
 
+    @property
+    def ports(self) -> list[int]:
+        """The ports that it listens on at the loopback address."""
+        addresses = [listener.rpartition("/")[2].rpartition(":") for listener in self.listeners]
+        return [int(port) for host, _, port in addresses if host == LOOPBACK and port.isdecimal()]
+
 
 @dataclass(frozen=True, slots=True)
 class LocalCluster:
@@ -53,6 +59,8 @@ class LocalCluster:
     cluster_id: str
     directory: Path
     nodes: tuple[LocalNode, ...]
+    ports: tuple[ReservedPort, ...]
+    """The nodes' ports, held so that nobody else is given one of them, not even a node for a connection to another."""
 
 
 def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster:
@@ -66,7 +74,8 @@ def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster
     try:
         known = [_read(file) for file in sorted(directory.glob("node-*.properties"), key=_number)]
         if not known:
-            known = _make(directory, count, DEFAULT_PORT if port is None else port)
+            ports = _reserved(_wanted(count, DEFAULT_PORT if port is None else port))
+            known = _make(directory, count, [reserved.port for reserved in ports])
         elif len(known) != count:
             raise click.ClickException(
                 f"{directory} has a cluster of {len(known)} nodes: start it with --nodes {len(known)}, or give another "
@@ -74,12 +83,14 @@ def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster
             )
         elif port not in (None, 0, int(known[0].bootstrap_server.rpartition(":")[2])):
             raise click.ClickException(f"the nodes in {directory} have their ports: {known[0].bootstrap_server} and on")
+        else:
+            ports = _reserved([number for node in known for number in node.ports])
         cluster_id = format_as_one_cluster({node.node_id: directory / f"node-{node.node_id}" for node in known})
     except (LogDirectoryError, PropertiesError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from None
-    return LocalCluster(cluster_id, directory, tuple(known))
+    return LocalCluster(cluster_id, directory, tuple(known), tuple(ports))
 
 
 def _number(file: Path) -> int:
@@ -94,12 +105,13 @@ def _read(file: Path) -> LocalNode:
     return LocalNode(int(settings["node.id"]), file, tuple(settings["listeners"].split(",")))
 
 
-def _make(directory: Path, count: int, port: int) -> list[LocalNode]:
-    ports = _free_ports(count, port)
-    voters = ",".join(f"{node_id}@{LOOPBACK}:{controller}" for node_id, (_, controller) in ports.items())
+def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
+    """Write the files of new nodes; `ports` are those of brokers and controllers in turn."""
+    pairs = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
+    voters = ",".join(f"{node_id}@{LOOPBACK}:{controller}" for node_id, (_, controller) in pairs.items())
     directory.mkdir(parents=True, exist_ok=True)
     nodes = []
-    for node_id, (broker, controller) in ports.items():
+    for node_id, (broker, controller) in pairs.items():
         file = directory / f"node-{node_id}.properties"
         listeners = (f"PLAINTEXT://{LOOPBACK}:{broker}", f"CONTROLLER://{LOOPBACK}:{controller}")
         settings = {
@@ -120,21 +132,22 @@ def _text(title: str, settings: Mapping[str, str]) -> str:
     return "\n".join([*lines, *(f"{key}={value}" for key, value in settings.items())]) + "\n"
 
 
-def _free_ports(count: int, port: int) -> dict[int, tuple[int, int]]:
-    """For each node the ports of its broker and its controller, which are free now."""
+def _wanted(count: int, port: int) -> list[int]:
+    """The ports of brokers and controllers in turn; 0 is any."""
+    return [wanted if port else 0 for n in range(count) for wanted in (port + n, port + n + CONTROLLERS_ABOVE)]
+
+
+def _reserved(numbers: Sequence[int]) -> list[ReservedPort]:
+    """All these ports, or none."""
     held: list[ReservedPort] = []
     try:
-        for number in range(count):
-            for wanted in (port + number, port + number + CONTROLLERS_ABOVE):
-                try:
-                    held.append(ReservedPort(wanted if port else 0))
-                except OSError as error:
-                    raise click.ClickException(
-                        f"port {wanted} cannot be had ({error.strerror}): give another first port with --port, or 0 "
-                        "for any that are free"
-                    ) from None
-        numbers = [reserved.port for reserved in held]
-    finally:
+        for number in numbers:
+            held.append(ReservedPort(number))
+    except OSError as error:
         for reserved in held:
             reserved.release()
-    return {number + 1: (numbers[2 * number], numbers[2 * number + 1]) for number in range(count)}
+        raise click.ClickException(
+            f"port {number} cannot be had ({error.strerror}): stop what uses it, or let a new cluster have other "
+            "ports with --port; 0 is any that are free"
+        ) from None
+    return held

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.option("--nodes", type=click.IntRange(1, MAX_NODES), metavar="N", help="Start a local cluster of N processes.")
 @click.option("--directory", type=click.Path(path_type=Path), help="With --nodes: where their files are.")
 @click.option("--port", type=click.IntRange(0, MAX_PORT), help="With --nodes: the first broker's port; 0 is any.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: its writer has gone.")
 def command(
     file: Path | None,
     overrides: tuple[str, ...],
@@ -45,6 +47,7 @@ def command(
     nodes: int | None,
     directory: Path | None,
     port: int | None,
+    until_eof: bool,
 ) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
 
@@ -70,7 +73,7 @@ def command(
     if file is not None:
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_run(loaded.config))
+    asyncio.run(_run(loaded.config, until_eof=until_eof))
 
 
 def _start_nodes(
@@ -114,7 +117,7 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
         )
 
 
-async def _run(config: BrokerConfig) -> None:
+async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
     from penstock.node.memory import keep_for_good
     from penstock.node.start import StartError, start_node
@@ -123,6 +126,8 @@ async def _run(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
+    if until_eof:
+        loop.add_reader(sys.stdin.fileno(), _stop_at_eof, loop, stop)
     parts: list[QuorumParts] = []
     starting = asyncio.create_task(start_node(config, on_parts=parts.append))
     telling = asyncio.create_task(_tell_of_waiting(config, parts))
@@ -148,6 +153,13 @@ async def _run(config: BrokerConfig) -> None:
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     with suppress(OSError):
         click.echo("stopped")
+
+
+def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """There is something to read, or nothing any more."""
+    if not os.read(sys.stdin.fileno(), 1):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
 
 
 async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> None:

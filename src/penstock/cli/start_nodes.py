@@ -49,8 +49,8 @@ class Child:
     async def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         """Start it and wait until it has ended; its exit code. What it says besides its announcement is passed on."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "penstock", "start", str(self.node.file), *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
+            *(sys.executable, "-m", "penstock", "start", str(self.node.file), "--until-eof", *arguments),
+            stdin=asyncio.subprocess.PIPE,  # it ends with this process, however that ends: then the node stops, too
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environment,
@@ -166,6 +166,8 @@ def run_nodes(cluster: LocalCluster, overrides: Sequence[str], log_level: str) -
         arguments += ["--set", override]
     own = {ENVIRONMENT_PREFIX + key.upper().replace(".", "_") for key in OWN_KEYS}
     environment = {name: value for name, value in os.environ.items() if name not in own}
+    for port in cluster.ports:
+        port.make_way()
     if not asyncio.run(Nodes(cluster).run(arguments, environment)):
         raise click.exceptions.Exit(1)
 
