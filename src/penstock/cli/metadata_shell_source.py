@@ -83,7 +83,7 @@ def read_batch(view: MetadataView, header: BatchHeader, records: Iterable[Record
         elif record.value is not None:
             metadata = decode_record(record.value)
             if isinstance(metadata, ProducerIdsRecord) and metadata.next_producer_id >= image.next_producer_id:
-                view.producer_ids = metadata  # also one before a snapshot: the snapshot forgets whose block it was
+                view.producer_ids = metadata  # also one before a snapshot: those of Kafka forget whose block it was
             if ClusterImage.knows(metadata) and (is_snapshot or record.offset > image.offset):
                 image.apply(metadata)
     if not is_snapshot:

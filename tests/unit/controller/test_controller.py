@@ -1,6 +1,7 @@
 """What the transcripts do not show: limits, replies in full, directories, features."""
 
 import random
+from collections import Counter
 from uuid import UUID
 
 import pytest
@@ -120,3 +121,13 @@ def test_producer_ids_end_before_they_overflow() -> None:
     epoch = controller.image.brokers[1].epoch
     reply = controller.decide(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), 0).reply
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_thirty_partitions_of_three_replicas_are_spread_evenly_over_three_brokers() -> None:
+    controller = active_controller(1, 2, 3)
+    topic = CreatableTopic(name="flights", num_partitions=30, replication_factor=3)
+    carry_out(controller, CreateTopicsRequest(topics=[topic]))
+    partitions = controller.image.topics["flights"].partitions.values()
+    assert Counter(partition.leader for partition in partitions) == {1: 10, 2: 10, 3: 10}
+    assert all(sorted(partition.isr) == [1, 2, 3] for partition in partitions)
+    assert controller.image.index.moved == {}, "everywhere the first replica leads"
