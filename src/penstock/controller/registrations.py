@@ -3,7 +3,8 @@
 A broker registers with a new incarnation id at each start of its process. Its epoch is the offset of the record that
 registers it; it is fenced until a heartbeat says that it has seen this record. While another incarnation holds the id,
 that is until its session has run out, a second one is refused (DUPLICATE_BROKER_REGISTRATION) — unless the first one is
-on its way out, or was an earlier life of the controller's own process.
+on its way out, was an earlier life of the controller's own process, or cannot live any more, because the second one has
+its directory and its addresses.
 
 Registering again under the same incarnation amends what the broker said, and leaves epoch and fence as they are.
 Whether the stop before was clean, a broker tells by its previous epoch (KIP-966).
@@ -118,7 +119,7 @@ def _registration_problem(
 ) -> ErrorCode | None:
     if request.cluster_id != state.image.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if before is not None and before.incarnation_id != request.incarnation_id and _is_held(state, before, now_ms):
+    if before is not None and _is_held(state, before, now_ms) and not _took_its_place(before, request):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if request.broker_id < 0 or not request.listeners or not _has_good_directories(state.image, request):
         return ErrorCode.INVALID_REGISTRATION
@@ -129,6 +130,19 @@ def _is_held(state: ControllerState, broker: BrokerImage, now_ms: int) -> bool:
     """Whether a living incarnation holds a registration, and means to keep it."""
     is_alive = state.heartbeats.is_alive(broker.node_id, broker.epoch, now_ms)
     return is_alive and not broker.in_controlled_shutdown
+
+
+def _took_its_place(broker: BrokerImage, request: BrokerRegistrationRequest) -> bool:
+    """Whether the other incarnation is the newcomer itself, or has lost to it a directory and the addresses it had.
+
+    A process has its directories locked and its addresses bound for as long as it lives. Kafka waits for the session of
+    the dead one to run out all the same; a copy of a directory on another machine has to wait here as well.
+    """
+    if broker.incarnation_id == request.incarnation_id:
+        return True
+    endpoints = {item.name: (item.host, item.port) for item in request.listeners}
+    known = {name: (endpoint.host, endpoint.port) for name, endpoint in broker.endpoints.items()}
+    return endpoints == known and any(directory in broker.directories for directory in request.log_dirs)
 
 
 def _has_good_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> bool:

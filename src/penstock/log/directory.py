@@ -82,6 +82,8 @@ class LogDirectories:
         data_paths = [path.rstrip("/") or "/" for path in paths]
         self.metadata_path = data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
         self._data_paths = frozenset(data_paths)
+        self.directory_ids: list[UUID] = []
+        """The ids of the directories for data (`directory.id`)."""
         try:
             for path in dict.fromkeys([*data_paths, self.metadata_path]):
                 self._directories.append(LogDirectory(self._disk, path))
@@ -122,17 +124,23 @@ class LogDirectories:
                 raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self.node_id)
             if found.directory_id is None:  # from before KIP-858
                 new.append(directory)
+            else:
+                self._know(directory, found.directory_id)
         if cluster_id is None:
             cluster_id = uuid_to_text(random_uuid(self._random))
         for directory in new:
-            properties = MetaProperties(
-                cluster_id=cluster_id, node_id=self.node_id, directory_id=random_uuid(self._random)
-            )
+            directory_id = random_uuid(self._random)
+            properties = MetaProperties(cluster_id=cluster_id, node_id=self.node_id, directory_id=directory_id)
             try:
                 write_meta_properties(self._disk, directory.path, properties)
             except OSError as error:
                 raise UnwritableDirectoryError(directory.path, error) from error
+            self._know(directory, directory_id)
         return cluster_id
+
+    def _know(self, directory: LogDirectory, directory_id: UUID) -> None:
+        if directory.path in self._data_paths:
+            self.directory_ids.append(directory_id)
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""

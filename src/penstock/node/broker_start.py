@@ -84,6 +84,7 @@ class BrokerParts:
                     config.advertised_listeners, [listener.endpoint for listener in listeners]
                 ),
                 rack=config.broker_rack,
+                log_dirs=directories.directory_ids,
                 previous_epoch=directories.clean_broker_epoch if was_clean else -1,
             ),
             channel,

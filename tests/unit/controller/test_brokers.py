@@ -83,6 +83,16 @@ def test_an_earlier_life_of_the_own_process_holds_no_registration() -> None:
     assert again.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION, "but its present life does"
 
 
+def test_who_has_the_directory_and_the_address_of_a_dead_process_need_not_wait_for_its_session() -> None:
+    controller = active_controller(1)
+    join(controller, 2, [DISK_1])
+    elsewhere = registration(2, 99, [DISK_1])
+    elsewhere.listeners[0].host = "10.0.0.9"
+    assert carry_out(controller, elsewhere).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION, "a copy of the disk"
+    assert carry_out(controller, registration(2, 99, [DISK_2])).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert carry_out(controller, registration(2, 99, [DISK_1])).error_code == ErrorCode.NONE
+
+
 def test_a_broker_that_came_back_after_a_crash_begins_a_new_leader_epoch() -> None:
     old = active_controller(1, node_id=1)
     carry_out(old, create("flights"))
