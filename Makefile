@@ -7,7 +7,7 @@ KEEP   ?=
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench versus docs kcat clean
+.PHONY: help install demo test check format bench versus drills docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
 	$(BIN)/python -m bench.versus
+
+drills: $(STAMP) ## kill, pause and overload three real nodes (10 minutes): bench/results/drills.json
+	$(BIN)/python -m bench.drills
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

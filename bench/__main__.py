@@ -15,9 +15,9 @@ from bench.questions import QUESTIONS
 RESULTS = Path(__file__).parent / "results"
 
 
-def table(measures: list[Measure]) -> Table:
+def table(measures: list[Measure], title: str) -> Table:
     """All measures for people."""
-    out = Table(title="Penstock: the budgets of one node")
+    out = Table(title=title)
     for heading in ("figure", "median", "min", "max", "unit", "budget", ""):
         out.add_column(heading, justify="left" if heading in ("figure", "unit", "") else "right")
     for one in measures:
@@ -45,7 +45,7 @@ def main() -> None:
     for name in words.questions or QUESTIONS:
         with console.status(f"{name}: {(QUESTIONS[name].__doc__ or '').strip()}"):
             measures += QUESTIONS[name](words.runs)
-    console.print(table(measures))
+    console.print(table(measures, "Penstock: the budgets of one node"))
     RESULTS.mkdir(exist_ok=True)
     document = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
