@@ -2,42 +2,29 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from examples.raft_kv import service as service_module
 from examples.raft_kv import store as store_module
-from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError, StoreError
 from examples.raft_kv.messages import GetRequest, encode_request
 from examples.raft_kv.options import RaftOptions, ServerOptions
-from examples.raft_kv.server import RunningServer, ServerStartError, start_server
+from examples.raft_kv.server import ServerStartError, start_server
+from tests.unit.raft_kv.conftest import NewAddress
+from tests.unit.raft_kv.running import running
 
 from penstock.log.disk import Disk
 from penstock.node.surroundings import Surroundings
-from penstock.testing.ports import LOOPBACK, ReservedPort
 
 IMPATIENT = ClientOptions(timeout_s=0.3, attempt_timeout_s=0.1)
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> ServerOptions:
-    port = ReservedPort()
-    port.release()
-    me = ServerAddress(LOOPBACK, port.port, 1)
+def options(tmp_path: Path, new_address: NewAddress) -> ServerOptions:
+    me = new_address(1)
     return ServerOptions(servers=(me,), me=me, raft=RaftOptions(data_dir=str(tmp_path / "data")))
-
-
-@asynccontextmanager
-async def running(options: ServerOptions, surroundings: Surroundings | None = None) -> AsyncIterator[RunningServer]:
-    server = await start_server(options, surroundings)
-    try:
-        yield server
-    finally:
-        await server.stop()
 
 
 def client_of(options: ServerOptions, how: ClientOptions | None = None) -> KvClient:
