@@ -145,7 +145,8 @@ class Prospective(Campaign):
     pre_vote: ClassVar[bool] = True
 
     def _refused_by(self, sender: int, error: ErrorCode, now_ms: int) -> None:
-        self._asking.postpone(sender, now_ms + self.replica.stagger_ms)
+        # Not when the others give the leader up as well: they would all be willing, and split the vote.
+        self._asking.postpone(sender, now_ms + self.replica.stagger_ms * 3 // 2)
         self.refused[sender] = error
 
     def won(self, now_ms: int) -> None:

@@ -149,7 +149,8 @@ def test_who_still_hears_the_leader_is_asked_again() -> None:
     raft.request_failed(3, pre_vote_of(asked, 3), now_ms)
     raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, 3, 1), now_ms)
     assert isinstance(raft.role, Prospective)
-    again = sent(raft.tick(now_ms + raft.replica.stagger_ms))
+    assert sent(raft.tick(now_ms + raft.replica.stagger_ms)) == [(3, pre_vote_of(asked, 3))], "not yet"
+    again = sent(raft.tick(now_ms + 2 * raft.replica.stagger_ms))
     raft.vote_answered(2, pre_vote_of(again, 2), VoteAnswer(YES, 3, 1, True), now_ms)
     assert isinstance(raft.role, Candidate)
 
