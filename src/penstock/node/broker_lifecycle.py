@@ -69,7 +69,6 @@ class LifecycleTimes:
     """Kafka's keys of a broker's life, with their defaults."""
 
     heartbeat_interval_ms: int = 2_000
-    session_timeout_ms: int = 9_000
     registration_timeout_ms: int = 60_000
 
 

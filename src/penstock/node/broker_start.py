@@ -91,7 +91,6 @@ class BrokerParts:
             parts.log,
             LifecycleTimes(
                 heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-                session_timeout_ms=config.broker_session_timeout_ms,
                 registration_timeout_ms=config.initial_broker_registration_timeout_ms,
             ),
             on_registered=self._registered,
@@ -138,6 +137,7 @@ class BrokerParts:
                 # Before the server: members that wait for a rebalance would hold it up.
                 parts.push_async_callback(self.broker.groups.stop)
             await self.lifecycle.leave(hand_over=hand_over)
+            self.replicas.stop()
 
     def _listen_to_metadata(self) -> None:
         config, groups = self._parts.config, self.broker.groups
@@ -147,6 +147,8 @@ class BrokerParts:
         log.add_listener(self.dynamic_configs.on_metadata, self.dynamic_configs.reload)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(groups.on_metadata, groups.on_new_image)
+        self.replicas.on_settled = groups.follow
+        self._parts.channel.settled = self.replicas.settled
 
 
 def _intervals(config: BrokerConfig) -> UpkeepIntervals:

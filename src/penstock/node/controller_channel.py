@@ -12,41 +12,24 @@ request to a node that leads no longer is given up as soon as that is known, for
 """
 
 import asyncio
-import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from random import Random
 from typing import Any, Final, Protocol
 
-from penstock.client.address import Address
-from penstock.client.errors import ClientError
-from penstock.client.settings import ClientSettings
 from penstock.controller.controller import DECISIONS
 from penstock.controller.refusals import refusal
-from penstock.node.controller_link import ControllerLink
 from penstock.node.controller_node import ControllerNode
-from penstock.node.envelope import has_error, unwrap, wrap
-from penstock.node.handler import RequestContext
+from penstock.node.envelope import has_error, version_for
+from penstock.node.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.metadata_log import MetadataLog
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
-from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest
-from penstock.protocol.messages.envelope import EnvelopeResponse
 from penstock.protocol.schema import Message
 
-logger = logging.getLogger(__name__)
-
-DIRECT: Final = (
-    BrokerRegistrationRequest,
-    BrokerHeartbeatRequest,
-    AllocateProducerIdsRequest,
-    AlterPartitionRequest,
-    ControllerRegistrationRequest,
-)
-"""What nodes themselves say to the active controller."""
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 0.5
+"""Between two attempts, doubling; with 20 % of jitter."""
 
 LOCAL_HOST: Final = "127.0.0.1"
 
@@ -80,25 +63,46 @@ class LocalController:
         key, version = api_of_request(command).key, version_for(command)
         if context is None:
             context = RequestContext(key, version, 0, None, LOCAL_HOST, "", -1)
+        if not node.handlers:  # a node without listeners for controllers needs them only here
+            node.handlers = load_handlers(CONTROLLER_HANDLERS)
         reply = node.handlers[key].function(node, replace(context, api_version=version), command)
         return await reply if hasattr(reply, "__await__") else reply
 
 
+class Remote(Protocol):
+    """The active controller on another node (`RemoteController`)."""
+
+    async def ask(self, host: str, port: int, command: Message, context: RequestContext | None) -> Any:
+        """The answer of the node there; None if it cannot be reached. Raises KafkaError."""
+
+    def give_up(self) -> None:
+        """Waits no longer for the answer of a node that leads no longer."""
+
+    async def close(self) -> None:
+        """Closes the connections."""
+
+
 class ControllerChannel:
-    """See the module. `local` is None where this process has no controller."""
+    """See the module. `local` is None where this process has no controller; `connect` is called for a remote one."""
 
     def __init__(
         self,
         quorum: LeaderLookup,
         log: MetadataLog,
         local: LocalController | None,
-        settings: ClientSettings,
+        connect: Callable[[], Remote],
+        *,
+        timeout_ms: int,
+        random: Random,
     ) -> None:
         self._quorum = quorum
         self._local = local
-        self._settings = settings
-        self._own = ControllerLink(settings)
-        self._forwarding = ControllerLink(settings)
+        self.settled: Callable[[], Awaitable[None]] = _nothing_to_settle
+        """Is awaited before an answer goes out: this node follows what it knows of the metadata by then."""
+        self._connect = connect
+        self._remote: Remote | None = None
+        self._timeout_s = timeout_ms / 1000
+        self._random = random
         self._changed = asyncio.Event()
         self._under_way: dict[asyncio.Future[Any], None] = {}
         log.add_leader_listener(self._on_leader)
@@ -109,8 +113,7 @@ class ControllerChannel:
         It never fails: what goes wrong stands in the response as an error code. `context` says who asked this node.
         """
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._settings.request_timeout_ms / 1000
-        asking = loop.create_task(self._ask_until(command, context, deadline_s))
+        asking = loop.create_task(self._ask_until(command, context, loop.time() + self._timeout_s))
         self._under_way[asking] = None
         asking.add_done_callback(self._under_way.pop)
         return asking
@@ -121,8 +124,8 @@ class ControllerChannel:
             asking.cancel()
         if self._under_way:
             await asyncio.wait(list(self._under_way))
-        for link in (self._own, self._forwarding):
-            await link.close()
+        if self._remote is not None:
+            await self._remote.close()
 
     # -- asking until there is an answer ------------------------------------------------------------------------------
 
@@ -135,6 +138,7 @@ class ControllerChannel:
                 async with asyncio.timeout_at(deadline_s):
                     reply = await self._ask(command, context)
                     if reply is not None and not _is_of_no_controller(reply):
+                        await self.settled()
                         return reply
             except TimeoutError:
                 pass
@@ -144,7 +148,7 @@ class ControllerChannel:
             if loop.time() >= deadline_s:
                 late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the active controller did not answer in time")
                 return refused(command, late)
-            pause_s = self._settings.backoff_ms(attempt) / 1000
+            pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S) * self._random.uniform(0.8, 1.2)
             await _wait(changed, min(pause_s, deadline_s - loop.time()))
             attempt = 0 if changed.is_set() else attempt + 1
 
@@ -158,33 +162,22 @@ class ControllerChannel:
         endpoint = self._quorum.endpoint_of(leader_id)
         if endpoint is None:
             return None
-        address = Address(endpoint.host, endpoint.port)
-        try:
-            return await self._over(address, command, context)
-        except (ClientError, DecodeError) as error:
-            logger.debug("the controller on node %d (%s) could not be asked: %s", leader_id, address, error)
-            return None
-
-    async def _over(self, address: Address, command: Message, context: RequestContext | None) -> Any:
-        if isinstance(command, DIRECT):
-            connection = await self._own.opened(address)
-            return await connection.request(command, api_of_request(command).response_class)
-        connection = await self._forwarding.opened(address)
-        version = version_for(command)
-        response = await connection.request(wrap(command, version, context), EnvelopeResponse)
-        return unwrap(response, command, version)
+        if self._remote is None:
+            self._remote = self._connect()
+        return await self._remote.ask(endpoint.host, endpoint.port, command, context)
 
     # -- who leads ----------------------------------------------------------------------------------------------------
 
     def _on_leader(self, leader_id: int | None, epoch: int) -> None:
         """Whoever waits for a leader is woken; whoever waits for the answer of another one asks again."""
-        for link in (self._own, self._forwarding):
-            link.give_up()
-        self._wake()
-
-    def _wake(self) -> None:
+        if self._remote is not None:
+            self._remote.give_up()
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+async def _nothing_to_settle() -> None:
+    """What `settled` is on a node without a broker."""
 
 
 async def _wait(changed: asyncio.Event, seconds: float) -> None:
@@ -199,15 +192,6 @@ async def _wait(changed: asyncio.Event, seconds: float) -> None:
 def _is_of_no_controller(reply: Message) -> bool:
     """Whether a response says that another node should have been asked."""
     return any(has_error(reply, code) for code in ASK_AGAIN)
-
-
-def version_for(command: Message) -> int:
-    """The newest version that leaves nothing out of a command: some say in older ones what newer ones say otherwise."""
-    versions = api_of_request(command).versions
-    for version in reversed(versions):
-        if decode(type(command), version, encode(command, version))[0] == command:
-            return version
-    return versions[-1]
 
 
 def refused(command: Message, error: KafkaError) -> Any:

@@ -64,6 +64,15 @@ class Enclosed:
     request: Message
 
 
+def version_for(command: Message) -> int:
+    """The newest version that leaves nothing out of a command: some say in older ones what newer ones say otherwise."""
+    versions = api_of_request(command).versions
+    for version in reversed(versions):
+        if decode(type(command), version, encode(command, version))[0] == command:
+            return version
+    return versions[-1]
+
+
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
     """The envelope around a request in that version; `context` says who asked, without it the broker itself did."""
     correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""

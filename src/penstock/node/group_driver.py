@@ -62,7 +62,7 @@ class GroupDriver:
 
     def start(self) -> None:
         """Take over the partitions that the metadata gives to this node."""
-        self._follow()
+        self.follow()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         """The committed metadata has changed by these records."""
@@ -73,13 +73,13 @@ class GroupDriver:
             isinstance(record, PartitionRecord | PartitionChangeRecord) and record.topic_id == topic_id
             for record in records
         ):
-            self._follow()
+            self.follow()
         if removed:
             self._forget_topics()
 
     def on_new_image(self) -> None:
         """The metadata were replaced as a whole."""
-        self._follow()
+        self.follow()
         self._forget_topics()
 
     async def stop(self) -> None:
@@ -120,7 +120,7 @@ class GroupDriver:
                 if error.code != ErrorCode.KAFKA_STORAGE_ERROR:
                     code = ErrorCode.NOT_COORDINATOR
                 raise KafkaError(code) from error
-            self._follow()
+            self.follow()
         return self._led.get(index)
 
     def coordinator(self, group_id: str, listener: str) -> tuple[int, Endpoint]:
@@ -175,8 +175,8 @@ class GroupDriver:
                 code = ErrorCode(topic.error_code).name
                 logger.warning("could not create %s: %s %s", OFFSETS_TOPIC, code, topic.error_message or "")
 
-    def _follow(self) -> None:
-        """Lead what the metadata says, and nothing else."""
+    def follow(self) -> None:
+        """Lead what the metadata says and the partition table has, and nothing else."""
         if self._is_stopped:
             return
         topic = self._topic()
@@ -219,7 +219,7 @@ class GroupDriver:
         index = failed.partition.index
         if self._led.get(index) is failed:
             del self._led[index]
-            self._follow()
+            self.follow()
 
     def _forget_topics(self) -> None:
         """Offsets in topics that are gone go as well."""

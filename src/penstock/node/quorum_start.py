@@ -12,9 +12,8 @@ Every node takes part: a controller as a voter or as one that may become it, a b
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
-from penstock.client.address import Address
-from penstock.client.settings import ClientSettings
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
 from penstock.log.config import LogConfig
@@ -25,7 +24,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.image import Endpoint as AdvertisedEndpoint
 from penstock.node.advertise import advertised_endpoints
 from penstock.node.connections import ConnectionLimits, Connections
-from penstock.node.controller_channel import ControllerChannel, LocalController
+from penstock.node.controller_channel import ControllerChannel, LocalController, Remote
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controller_registration import ControllerRegistration
@@ -33,7 +32,8 @@ from penstock.node.dispatch import Dispatcher
 from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.quorum.ports import PeerLinks
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -45,8 +45,6 @@ from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Vo
 
 FETCH_MAX_WAIT_MS = 500
 """So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
-PEER_BACKOFF_MS = 50
-PEER_BACKOFF_MAX_MS = 500
 
 
 class QuorumParts:
@@ -96,14 +94,16 @@ class QuorumParts:
                 image=self.image,
                 controller=self.controller,
                 quorum=self.quorum,
-                handlers=load_handlers(CONTROLLER_HANDLERS),
+                handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 now_ms=surroundings.now_ms,
             )
         self.channel = ControllerChannel(
             self.quorum,
             self.log,
             None if self.controller_node is None else LocalController(self.controller_node),
-            peer_settings(config, surroundings, request_timeout_ms=config.request_timeout_ms),
+            partial(_remote_controller, config, surroundings),
+            timeout_ms=config.request_timeout_ms,
+            random=surroundings.random,
         )
         self._registration: ControllerRegistration | None = None
         if self._listeners:
@@ -204,15 +204,7 @@ def _driver(
         log=StoredLog(log, snapshots),
         snapshots=snapshots,
         state=StateFile(disk, log.directory),
-        peers=Peers(
-            settings=peer_settings(
-                config, surroundings, request_timeout_ms=config.controller_quorum_request_timeout_ms
-            ),
-            cluster_id=directories.cluster_id,
-            listener_name=_listener_name(config),
-            listeners=local.endpoints,
-            bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
-        ),
+        peers=_peers(config, surroundings, directories.cluster_id, local),
         application=application,
         random=surroundings.random,
         now_ms=surroundings.now_ms,
@@ -254,14 +246,16 @@ def raft_settings(config: BrokerConfig) -> RaftSettings:
     )
 
 
-def peer_settings(config: BrokerConfig, surroundings: Surroundings, *, request_timeout_ms: int) -> ClientSettings:
-    """How this node behaves as a client of its controllers."""
-    return ClientSettings(
-        client_id=f"penstock-{config.node_id}",
-        request_timeout_ms=max(request_timeout_ms, 1),
-        socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
-        retry_backoff_ms=PEER_BACKOFF_MS,
-        retry_backoff_max_ms=PEER_BACKOFF_MAX_MS,
-        now_ms=surroundings.now_ms,
-        random=surroundings.random,
-    )
+def _peers(config: BrokerConfig, surroundings: Surroundings, cluster_id: str, local: Voter) -> PeerLinks:
+    """The way to the others. A node that is its own quorum, and that nobody can reach, does without the code for it."""
+    if not (config.voters or config.bootstrap_servers or local.endpoints):
+        return NoPeers()
+    from penstock.node.peer_links import peers
+
+    return peers(config, surroundings, cluster_id, _listener_name(config), local.endpoints)
+
+
+def _remote_controller(config: BrokerConfig, surroundings: Surroundings) -> Remote:
+    from penstock.node.peer_links import remote_controller
+
+    return remote_controller(config, surroundings)

@@ -7,12 +7,16 @@
 | RemoveTopicRecord                     | its logs are renamed away, and removed after `file.delete.delay.ms`      |
 | ConfigRecord of a topic               | its logs obey the new settings                                           |
 
-The cost of a change depends on the partitions that it touches, never on how many there are.
+The cost of a change depends on the partitions that it touches, never on how many there are. Where it touches very
+many, as thousands of new logs do, the event loop gets to do something else in between: `settled` waits until all is
+done. What is asked for meanwhile is made at once (`hold_missing`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
@@ -34,6 +38,9 @@ from penstock.node.upkeep import Upkeep
 from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
+
+FOLLOWED_AT_ONCE = 100
+"""Partitions whose change is followed before the event loop gets to do something else."""
 
 METADATA_TOPIC = "__cluster_metadata"
 """Its log lies beside the others and is not ours: the controller's driver has it."""
@@ -61,6 +68,9 @@ class LocalReplicas:
         self._upkeep = upkeep
         self._now_ms = now_ms
         self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._todo: deque[tuple[UUID, int]] = deque()
+        self._done: asyncio.Event | None = None
+        self.on_settled: Callable[[], None] = _nobody_waits
 
     def open_all(self) -> None:
         """At start: hold every replica that the image says is ours, with the logs that are found."""
@@ -95,25 +105,63 @@ class LocalReplicas:
         return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
-        """Follow records that were committed and applied to the image."""
+        """Follow records that were committed and applied to the image: a few at once, many by and by."""
         for record in records:
             match record:
                 case PartitionRecord() | PartitionChangeRecord():
-                    self._on_partition(record.topic_id, record.partition_id)
+                    self._todo.append((record.topic_id, record.partition_id))
                 case RemoveTopicRecord():
                     self._on_topic_removed(record.topic_id)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name, self._table.of_topic(record.resource_name))
+        self._follow_some()
+
+    async def settled(self) -> None:
+        """Returns when all that was committed so far is followed."""
+        while self._done is not None:
+            await self._done.wait()
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        self._todo.clear()
+        self._tell_settled()
+
+    def _follow_some(self) -> None:
+        """What there is to follow, as far as it goes in one turn; the rest comes in later ones."""
+        if self._done is not None:
+            return  # that is under way already
+        self._work()
+
+    def _work(self) -> None:
+        for _ in range(min(FOLLOWED_AT_ONCE, len(self._todo))):
+            topic_id, index = self._todo.popleft()
+            try:
+                self._on_partition(topic_id, index)
+            except Exception:
+                logger.exception("partition %d of topic %s does not follow the metadata", index, topic_id)
+        if self._todo:
+            self._done = self._done or asyncio.Event()
+            asyncio.get_running_loop().call_soon(self._work)
+        elif self._done is not None:
+            self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done.set()
+            self.on_settled()
 
     def on_new_image(self) -> None:
         """The image was replaced as a whole, by a snapshot: follow all that it says."""
+        self._todo.clear()
         for partition in list(self._table):
             if not self._is_same(partition):
                 self._drop(partition)
-        for topic in self._image.topics.values():
-            for index in topic.partitions:
-                self._on_partition(topic.topic_id, index)
         self.configure_all()
+        self._todo.extend(
+            (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
+        )
+        self._follow_some()
 
     def _is_same(self, partition: Partition) -> bool:
         """Whether the image still knows that partition of that topic."""
@@ -203,3 +251,7 @@ class LocalReplicas:
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
+
+
+def _nobody_waits() -> None:
+    """What `on_settled` is until somebody wants to know."""

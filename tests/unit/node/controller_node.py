@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 from tests.unit.node.gated_log import GatedLog
@@ -16,37 +14,14 @@ from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.raft.requests import PeerRequest
 from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Endpoint as RaftEndpoint
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 NODE = 1
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
-
-
-class NoPeers:
-    """A quorum of one asks nobody."""
-
-    def start(self, quorum: Callable[[], Quorum], answered: Any, failed: Any) -> None:
-        """Nothing to do."""
-
-    def send(self, to: int, request: PeerRequest) -> None:
-        raise AssertionError("a quorum of one asks nobody")
-
-    def endpoint_of(self, node_id: int) -> RaftEndpoint | None:
-        return None
-
-    def learn(self, node_id: int, host: str, port: int) -> None:
-        raise AssertionError("nobody told it anything")
-
-    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
-        """Nothing to wait for."""
-
-    async def stop(self) -> None:
-        """Nothing to stop."""
 
 
 class OneNode:

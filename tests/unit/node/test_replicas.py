@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from uuid import UUID
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
 
-from penstock.metadata.image import ResourceType
+from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.replicas import FOLLOWED_AT_ONCE
 from penstock.protocol.errors import ErrorCode
 
 OTHER_NODE = 2
@@ -156,3 +158,61 @@ def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_pat
         node.commit(*topic_records(topic_id=UUID(int=99)))
         assert node.partition().high_watermark == 0
         assert node.produce(b"new") == (ErrorCode.NONE, 0)
+
+
+async def test_very_many_partitions_are_made_by_and_by(node: Node) -> None:
+    settled: list[int] = []
+    node.replicas.on_settled = lambda: settled.append(len(list(node.table)))
+    node.commit(*topic_records(partitions=3 * FOLLOWED_AT_ONCE))
+    assert len(list(node.table)) == FOLLOWED_AT_ONCE
+    last = 3 * FOLLOWED_AT_ONCE - 1
+    assert node.broker.partition("orders", last).leader is not None, "who asks for one need not wait"
+    waiting = asyncio.ensure_future(node.replicas.settled())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await waiting
+    assert settled == [3 * FOLLOWED_AT_ONCE]
+    await node.replicas.settled()
+
+
+async def test_what_is_committed_meanwhile_is_followed_as_well(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    held = node.partition(index=0)
+    node.commit(change(leader=OTHER_NODE))
+    node.commit(*topic_records("later", topic_id=UUID(int=1)))
+    await node.replicas.settled()
+    assert held.leader is None
+    assert node.partition("later").leader is not None
+
+
+async def test_a_topic_that_is_removed_before_its_logs_are_made_leaves_nothing(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    await node.replicas.settled()
+    assert list(node.table) == []
+
+
+async def test_after_a_stop_nothing_is_made(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    waiting = asyncio.ensure_future(node.replicas.settled())
+    await asyncio.sleep(0)
+    made = len(list(node.table))
+    node.replicas.stop()
+    await waiting
+    await asyncio.sleep(0)
+    assert len(list(node.table)) == made
+
+
+def test_a_new_image_is_followed_as_a_whole(node: Node) -> None:
+    node.commit(*topic_records("gone", topic_id=UUID(int=1)), *topic_records())
+    held = node.partition()
+    other = ClusterImage(node.image.cluster_id)
+    for record in (*topic_records(retention_ms="1000"), *topic_records("new", topic_id=UUID(int=2))):
+        other.apply(record)
+    other.apply(change(leader=NODE_ID))
+    node.image.become(other)
+    node.replicas.on_new_image()
+    assert node.table.get("gone", 0) is None
+    assert node.partition() is held
+    assert (held.leader_epoch, held.log.config.retention_ms) == (4, 1000)
+    assert node.partition("new").leader is not None

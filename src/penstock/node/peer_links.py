@@ -1,0 +1,50 @@
+"""How a node reaches the others of its cluster: its peers in the quorum, and the active controller."""
+
+from collections.abc import Sequence
+
+from penstock.client.address import Address
+from penstock.client.settings import ClientSettings
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.quorum.peers import Peers
+from penstock.node.remote_controller import RemoteController
+from penstock.node.surroundings import Surroundings
+from penstock.raft.voters import Endpoint
+
+BACKOFF_MS = 50
+BACKOFF_MAX_MS = 500
+
+
+def peers(
+    config: BrokerConfig,
+    surroundings: Surroundings,
+    cluster_id: str,
+    listener_name: str,
+    own_endpoints: Sequence[Endpoint],
+) -> Peers:
+    """The links to the other replicas of the metadata log."""
+    return Peers(
+        settings=_settings(config, surroundings, config.controller_quorum_request_timeout_ms),
+        cluster_id=cluster_id,
+        listener_name=listener_name,
+        listeners=own_endpoints,
+        bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
+    )
+
+
+def remote_controller(config: BrokerConfig, surroundings: Surroundings) -> RemoteController:
+    """The way to a controller on another node."""
+    own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
+    return RemoteController(_settings(config, surroundings, config.request_timeout_ms), own_timeout_ms)
+
+
+def _settings(config: BrokerConfig, surroundings: Surroundings, request_timeout_ms: int) -> ClientSettings:
+    """How this node behaves as a client of others."""
+    return ClientSettings(
+        client_id=f"penstock-{config.node_id}",
+        request_timeout_ms=max(request_timeout_ms, 1),
+        socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
+        retry_backoff_ms=BACKOFF_MS,
+        retry_backoff_max_ms=BACKOFF_MAX_MS,
+        now_ms=surroundings.now_ms,
+        random=surroundings.random,
+    )
