@@ -11,6 +11,9 @@ producer-ids BROKER EPOCH
 register BROKER incarnation=N [previous=EPOCH] [rack=R] [cluster=ID] [dirs=1,2]
 heartbeat BROKER EPOCH seen=OFFSET [fence] [stop] [offline=DIR]
 unregister BROKER
+in-sync LEADER flights-0 1,2 [epoch=LEADER_EPOCH]   what the leader of a partition says of its replicas
+elect preferred|unclean flights-0
+move flights-0 3,4                              or: cancel flights-0; moves lists what is under way
 later MILLISECONDS                              time passes, and what is due is done
 image                                           each partition with its leader, leader epoch and replicas
 """
@@ -22,11 +25,23 @@ from uuid import UUID
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings
-from penstock.metadata.image import ClusterImage
+from penstock.controller.reassignments import list_reassignments
+from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from penstock.protocol.messages.create_partitions import (
@@ -41,13 +56,16 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 
 CLUSTER = "penstock"
 TYPES = {"topic": 2, "broker": 4, "logger": 8, "metrics": 16, "group": 32}
+ELECTIONS = {"preferred": 0, "unclean": 1}
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3, "shrug": 9}
 
 Options = dict[str, str]
@@ -74,6 +92,11 @@ class ControllerScript:
             "heartbeat": self.heartbeat,
             "unregister": self.unregister,
             "later": self.later,
+            "in-sync": self.in_sync,
+            "elect": self.elect,
+            "move": self.move,
+            "cancel": self.move,
+            "moves": self.moves,
             "image": self.image,
         }
 
@@ -183,6 +206,43 @@ class ControllerScript:
     def unregister(self, words: list[str], options: Options) -> Iterable[object]:
         return self.decide(UnregisterBrokerRequest(broker_id=int(words[0])))
 
+    def in_sync(self, words: list[str], options: Options) -> Iterable[object]:
+        topic, index = self.partition(words[1])
+        image = self.controller.image
+        present = topic.partitions[index]
+        asked = AlterPartitionRequestPartitionData(
+            partition_index=index,
+            leader_epoch=int(options.get("epoch", present.leader_epoch)),
+            partition_epoch=present.partition_epoch,
+            new_isr_with_epochs=[BrokerState(broker_id=int(replica)) for replica in words[2].split(",")],
+        )
+        topics = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
+        leader = int(words[0])
+        request = AlterPartitionRequest(broker_id=leader, broker_epoch=image.brokers[leader].epoch, topics=topics)
+        return self.decide(request)
+
+    def elect(self, words: list[str], options: Options) -> Iterable[object]:
+        topic, index = self.partition(words[1])
+        named = [TopicPartitions(topic=topic.name, partitions=[index])]
+        return self.decide(ElectLeadersRequest(election_type=ELECTIONS[words[0]], topic_partitions=named))
+
+    def move(self, words: list[str], options: Options) -> Iterable[object]:
+        topic, index = self.partition(words[0])
+        replicas = [int(replica) for replica in words[1].split(",")] if len(words) > 1 else None
+        asked = ReassignablePartition(partition_index=index, replicas=replicas)
+        return self.decide(
+            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic.name, partitions=[asked])])
+        )
+
+    def moves(self, words: list[str], options: Options) -> Iterable[object]:
+        for topic in list_reassignments(self.controller.image, ListPartitionReassignmentsRequest()).topics:
+            for p in topic.partitions:
+                yield f"{topic.name}-{p.partition_index}: adds {p.adding_replicas}, removes {p.removing_replicas}"
+
+    def partition(self, text: str) -> tuple[TopicImage, int]:
+        name, _, index = text.rpartition("-")
+        return self.controller.image.topics[name], int(index)
+
     def later(self, words: list[str], options: Options) -> Iterable[object]:
         self.now_ms += int(words[0])
         while (decision := self.controller.tick(self.now_ms)) is not None:
@@ -206,6 +266,8 @@ class ControllerScript:
 
     def show_reply(self, reply: Message) -> Iterator[str]:
         parts = [value for name in reply.__fields__ for value in as_list(getattr(reply, name))]
+        while parts and (inner := [item for part in parts for item in partitions_of(part)]):
+            parts = inner
         for part in parts or [reply]:
             fields = [f"{name}={self.value(getattr(part, name))}" for name in part.__fields__ if is_told(part, name)]
             code = ErrorCode(getattr(part, "error_code", 0))
@@ -232,6 +294,12 @@ def assignment(options: Options) -> list[list[int]]:
 
 def as_list(value: object) -> list[Message]:
     return [item for item in value if isinstance(item, Message)] if isinstance(value, list) else []
+
+
+def partitions_of(part: Message) -> list[Message]:
+    """What a reply says of each partition, where it goes by topic; configs of a topic are no such thing."""
+    names = [name for name in part.__fields__ if name.startswith("partition")]
+    return [value for name in names for value in as_list(getattr(part, name))]
 
 
 def is_told(part: Message, name: str) -> bool:

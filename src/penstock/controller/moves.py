@@ -13,8 +13,8 @@ could, it stays in sync, for nobody else has all records; whether it leads there
 A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
 epoch is how readers can tell (KIP-320).
 
-What this costs depends on the partitions of the broker and on those without a leader (D23). A decision moves at most
-`max_moves_per_decision` of them; who has more is noted as unfinished.
+What this costs depends on the partitions of the broker and on those without a leader (D23). A decision moves a bounded
+number of them, mostly `max_moves_per_decision`; who has more is noted as unfinished.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from enum import Enum, auto
 from itertools import chain, islice
 from uuid import UUID
 
-from penstock.controller.decision import ControllerState
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState
 from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed, directory_of
 from penstock.metadata.image import TopicImage
 from penstock.metadata.partition_index import each
@@ -40,8 +40,13 @@ class Going(Enum):
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
-    """What becomes of the partitions of a broker that goes, and a note if that is not all yet."""
-    return _bounded(state, broker_id, _leaving(state, broker_id, going, lambda partition: True))
+    """What becomes of the partitions of a broker that goes, and a note if that is not all yet.
+
+    Of one that is back as much as fits is done at once: for what is left, it would be as if it had been fenced.
+    """
+    moves = _leaving(state, broker_id, going, lambda partition: True)
+    is_back = going in (Going.BACK, Going.BACK_AFTER_CRASH)
+    return _bounded(state, broker_id, moves, limit=MAX_RECORDS_PER_DECISION - 1 if is_back else None)
 
 
 def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
@@ -80,11 +85,16 @@ def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeR
 
 
 def _bounded(
-    state: ControllerState, broker_id: int, moves: Iterable[MetadataRecord], *, thorough: bool = False
+    state: ControllerState,
+    broker_id: int,
+    moves: Iterable[MetadataRecord],
+    *,
+    limit: int | None = None,
+    thorough: bool = False,
 ) -> list[MetadataRecord]:
-    limit = state.settings.max_moves_per_decision
-    records = list(islice(moves, limit))
-    if len(records) == limit:
+    at_most = state.settings.max_moves_per_decision if limit is None else limit
+    records = list(islice(moves, at_most))
+    if len(records) == at_most:
         state.heartbeats.unfinished[broker_id] = thorough
     else:
         state.heartbeats.unfinished.pop(broker_id, None)

@@ -344,3 +344,14 @@ def test_a_decision_that_could_not_be_appended_was_not_made() -> None:
     assert tick(controller, SESSION_MS) == last.records
     tick(controller, 2 * SESSION_MS)
     assert controller.image.brokers[2].fenced, "its session was not forgotten"
+
+
+def test_what_a_broker_keeps_over_a_crash_it_keeps_at_once() -> None:
+    old = active_controller(node_id=1)
+    carry_out(old, create("flights", partitions=25))
+    controller = successor(old, node_id=1, max_moves_per_decision=10)
+    carry_out(controller, registration(1, 99))
+    assert tick(controller, 0) == []
+    carry_out(controller, heartbeat(controller, 1))
+    leaders = [(p.leader, p.leader_epoch) for p in controller.image.topics["flights"].partitions.values()]
+    assert leaders == [(1, 1)] * 25
