@@ -1,7 +1,10 @@
 """Several nodes for tests: they find each other, outlive the loss of one, and keep what they stored."""
 
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +13,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.cli.main import main
 from penstock.testing import Cluster
+from penstock.testing.cluster_node import ClusterNode
+from penstock.testing.layout import QUICK_QUORUM, voters_settings
+from penstock.testing.ports import ReservedPort
 from penstock.testing.quorum_view import known_brokers, wait_until
 
 SECONDS = 30
@@ -29,6 +35,52 @@ def wait_for_topic(address: str | None, name: str) -> None:
     """A broker knows what was created as soon as it has followed the metadata log that far."""
     assert address is not None
     wait_until(lambda: name in topics(address) or None, SECONDS, f"topic {name} at {address}")
+
+
+def penstock(*arguments: str) -> str:
+    result = CliRunner().invoke(main, list(arguments), prog_name="penstock")
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def quorum(servers: list[str]) -> Any:
+    return json.loads(penstock("metadata-quorum", *servers, "describe", "--status", "--json"))
+
+
+def voters(servers: list[str]) -> list[int]:
+    return [voter["node_id"] for voter in quorum(servers)["voters"]]
+
+
+def observers(servers: list[str]) -> list[int]:
+    return [observer["node_id"] for observer in quorum(servers)["observers"]]
+
+
+def spare_controller(cluster: Cluster, directory: Path, file: Path) -> ClusterNode:
+    """A controller that joins the cluster without a vote; its configuration is in the file as well."""
+    port = ReservedPort()
+    settings = QUICK_QUORUM | voters_settings({0: cluster.bootstrap_controllers}, dynamic=True)
+    settings |= {
+        "process.roles": "controller",
+        "node.id": "4",
+        "listeners": f"CONTROLLER://{port.address}",
+        "log.dirs": str(directory),
+    }
+    file.write_text("\n".join(f"{key}={value}" for key, value in settings.items()))
+    cluster_id = json.loads(
+        penstock("cluster", "cluster-id", "--bootstrap-server", cluster.bootstrap_servers, "--json")
+    )
+    penstock("storage", "format", "-t", cluster_id["cluster_id"], "-c", str(file), "--no-initial-controllers")
+    return ClusterNode(4, settings, directory=directory, process=False, ports=[port], controller_address=port.address)
+
+
+@contextmanager
+def running(node: ClusterNode) -> Iterator[None]:
+    node.start()
+    try:
+        yield
+    finally:
+        node.stop()
+        node.give_back()
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +167,35 @@ def test_all_are_killed_and_come_back(processes: Cluster) -> None:
     assert processes.active_controller is None
     processes.start()
     wait_for_topic(processes.bootstrap_servers, "before-all-were-killed")
+
+
+def test_voters_come_and_go(tmp_path: Path) -> None:
+    """A fourth controller follows the log, is made a voter, leads, and is removed, with the commands that do so."""
+    with Cluster(nodes=3, dynamic_voters=True, directory=tmp_path / "three") as cluster:
+        servers = ["--bootstrap-server", cluster.bootstrap_servers]
+        assert voters(servers) == [1, 2, 3]
+        file = tmp_path / "node-4.properties"
+        fourth = spare_controller(cluster, tmp_path / "four", file)
+        with running(fourth):
+            added = penstock("metadata-quorum", *servers, "add-controller", "--config", str(file), "--dry-run")
+            assert added.startswith("DRY RUN of adding controller 4 with directory id ")
+            wait_until(lambda: 4 in observers(servers) or None, SECONDS, "controller 4 follows")
+            added = penstock("metadata-quorum", *servers, "add-controller", "--config", str(file))
+            directory_id = added.split()[6]
+            assert added == (
+                f"Added controller 4 with directory id {directory_id} and endpoints: "
+                f"CONTROLLER://{fourth.controller_address}\n"
+            )
+            assert voters(servers) == [1, 2, 3, 4]
+            assert "controller 4 is active" in penstock("controller", *servers, "--transfer", "--to", "4")
+            removed = penstock(
+                "metadata-quorum", "remove-controller", "-i", "4", "-d", directory_id,
+                "--bootstrap-controller", cluster.bootstrap_controllers,
+            )  # fmt: skip
+            assert removed == f"Removed KRaft controller 4 with directory id {directory_id}\n"
+            assert voters(servers) == [1, 2, 3]
+        cluster.restart()
+        assert voters(servers) == [1, 2, 3]
 
 
 def test_brokers_and_controllers_apart() -> None:

@@ -1,9 +1,15 @@
 """How the nodes of a cluster for tests are laid out, without starting them."""
 
+import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from penstock.log.disk import Disk
+from penstock.log.meta_properties import read_meta_properties
+from penstock.metadata.configs.voters import InitialController
+from penstock.node.first_voters import read_first_voters
 from penstock.testing import Cluster
 from penstock.testing.cluster_node import ClusterNode
 
@@ -46,3 +52,41 @@ def test_nodes_share_a_cluster_and_nothing_else(tmp_path: Path) -> None:
     assert cluster_id(again.nodes[0]) == cluster_id(cluster.nodes[0]), "the data stays what it is"
     again.close()
     cluster.close()
+
+
+def first_voters(node: ClusterNode) -> dict[int, InitialController]:
+    return read_first_voters(Disk(), str(node.directory))
+
+
+def directory_id(node: ClusterNode) -> UUID | None:
+    identity = read_meta_properties(Disk(), str(node.directory))
+    return None if identity is None else identity.directory_id
+
+
+def test_the_first_voters_are_told_to_every_controller(tmp_path: Path) -> None:
+    cluster = Cluster(brokers=1, controllers=2, dynamic_voters=True, directory=tmp_path)
+    told = first_voters(cluster.node(2))
+    assert {node_id: f"{voter.host}:{voter.port}" for node_id, voter in told.items()} == {
+        2: cluster.node(2).controller_address,
+        3: cluster.node(3).controller_address,
+    }
+    assert first_voters(cluster.node(3)) == told
+    assert first_voters(cluster.node(1)) == {}
+    assert [voter.directory_id for voter in told.values()] == [directory_id(node) for node in cluster.nodes[1:]]
+    cluster.close()
+
+
+def test_formatting_that_was_interrupted_is_finished_and_a_lost_disk_is_no_voter(tmp_path: Path) -> None:
+    cluster = Cluster(nodes=2, dynamic_voters=True, directory=tmp_path)
+    told = first_voters(cluster.node(1))
+    shutil.rmtree(cluster.node(2).directory)
+    again = Cluster(nodes=2, dynamic_voters=True, directory=tmp_path)
+    assert first_voters(again.node(2)) == told
+    assert directory_id(again.node(2)) == told[2].directory_id
+    (again.node(1).directory / "__cluster_metadata-0" / "quorum-state").write_text("it has run")
+    shutil.rmtree(cluster.node(2).directory)
+    third = Cluster(nodes=2, dynamic_voters=True, directory=tmp_path)
+    assert first_voters(third.node(2)) == {}
+    assert directory_id(third.node(2)) not in (None, told[2].directory_id)
+    for made in (cluster, again, third):
+        made.close()

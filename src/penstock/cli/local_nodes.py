@@ -13,9 +13,9 @@ import click
 
 from penstock import __version__
 from penstock.log.directory_errors import LogDirectoryError
-from penstock.metadata.configs.voters import VOTERS_KEY
 from penstock.node.properties import PropertiesError, read_properties
-from penstock.testing.layout import format_as_one_cluster
+from penstock.protocol.errors import DecodeError
+from penstock.testing.layout import format_as_one_cluster, voters_settings
 from penstock.testing.ports import LOOPBACK, ReservedPort
 
 DEFAULT_PORT: Final = 9092
@@ -85,8 +85,11 @@ def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster
             raise click.ClickException(f"the nodes in {directory} have their ports: {known[0].bootstrap_server} and on")
         else:
             ports = _reserved([number for node in known for number in node.ports])
-        cluster_id = format_as_one_cluster({node.node_id: directory / f"node-{node.node_id}" for node in known})
-    except (LogDirectoryError, PropertiesError) as error:
+        cluster_id = format_as_one_cluster(
+            {node.node_id: directory / f"node-{node.node_id}" for node in known},
+            {node.node_id: f"{LOOPBACK}:{node.ports[-1]}" for node in known if node.ports},
+        )
+    except (LogDirectoryError, PropertiesError, DecodeError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from None
@@ -108,7 +111,7 @@ def _read(file: Path) -> LocalNode:
 def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
     """Write the files of new nodes; `ports` are those of brokers and controllers in turn."""
     pairs = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
-    voters = ",".join(f"{node_id}@{LOOPBACK}:{controller}" for node_id, (_, controller) in pairs.items())
+    controllers = {node_id: f"{LOOPBACK}:{controller}" for node_id, (_, controller) in pairs.items()}
     directory.mkdir(parents=True, exist_ok=True)
     nodes = []
     for node_id, (broker, controller) in pairs.items():
@@ -118,11 +121,14 @@ def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
             "process.roles": "broker,controller",
             "node.id": str(node_id),
             "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
-            VOTERS_KEY: voters,
             "log.dirs": str(directory / f"node-{node_id}"),
         }
-        file.write_text(_text(f"Node {node_id} of a local cluster of {count}", settings | SINGLE_REPLICAS))
+        file.write_text(
+            _text(
+                f"Node {node_id} of a local cluster of {count}",
+                settings | voters_settings(controllers, dynamic=True) | SINGLE_REPLICAS,
+            )
+        )
         nodes.append(LocalNode(node_id, file, listeners))
     return nodes
 

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Self
 
 from penstock.testing.cluster_node import ClusterNode
-from penstock.testing.layout import Layout
 
 TEST_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -45,6 +44,8 @@ class Cluster:
         nodes: How many nodes, each of them broker and controller; their ids are 1, 2, 3 and so on.
         brokers, controllers: Instead of `nodes`: so many that are only brokers (ids from 1 on), and then so many that
             are only controllers.
+        dynamic_voters: Whether controllers may become voters and cease to be while the cluster runs (KIP-853); else
+            the configuration names the voters. A single node is its quorum alone either way.
     """
 
     def __init__(
@@ -56,11 +57,15 @@ class Cluster:
         nodes: int = 1,
         brokers: int | None = None,
         controllers: int | None = None,
+        dynamic_voters: bool = False,
     ) -> None:
         """Prepare a cluster; nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
         self._config = dict(config or {})
-        is_single = nodes == 1 and brokers is None and controllers is None
-        layout = None if is_single else Layout.of(nodes, brokers, controllers, self._config)
+        layout = None
+        if nodes != 1 or brokers is not None or controllers is not None:
+            from penstock.testing.layout import Layout
+
+            layout = Layout.of(nodes, brokers, controllers, self._config)
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
         self._directory = Path(directory if directory is not None else self._made_directory())
         self.nodes: tuple[ClusterNode, ...]
@@ -68,7 +73,9 @@ class Cluster:
         if layout is None:
             self.nodes = (self._single_node(process),)
         else:
-            self.nodes = layout.prepare(self._directory, TEST_DEFAULTS, self._config, process=process)
+            self.nodes = layout.prepare(
+                self._directory, TEST_DEFAULTS, self._config, process=process, dynamic_voters=dynamic_voters
+            )
 
     @property
     def directory(self) -> Path:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
 from penstock.log.disk import Disk
-from penstock.log.formatting import format_directories, identities
-from penstock.metadata.configs.voters import VOTERS_KEY
+from penstock.log.formatting import format_directories, identities, write_first_snapshot
+from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
+from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.testing.cluster_node import ClusterNode
 from penstock.testing.ports import ReservedPort
@@ -36,7 +39,7 @@ OWN_KEYS: Final = (
     "log.dir",
     "log.dirs",
     VOTERS_KEY,
-    "controller.quorum.bootstrap.servers",
+    BOOTSTRAP_KEY,
 )
 """Keys that differ from node to node, or must fit together: the cluster sets them itself."""
 
@@ -66,16 +69,21 @@ class Layout:
         )
 
     def prepare(
-        self, directory: Path, defaults: Mapping[str, str], config: Mapping[str, str], *, process: bool
+        self,
+        directory: Path,
+        defaults: Mapping[str, str],
+        config: Mapping[str, str],
+        *,
+        process: bool,
+        dynamic_voters: bool = False,
     ) -> tuple[ClusterNode, ...]:
         """Take ports and format directories; `config` goes before `defaults`."""
         common = dict(defaults) | QUICK_QUORUM | dict(config)
         ports = {node_id: dict(_ports(roles)) for node_id, roles in self.roles.items()}
-        voters = ",".join(
-            f"{node_id}@{own['CONTROLLER'].address}" for node_id, own in ports.items() if "CONTROLLER" in own
-        )
+        controllers = {node_id: own["CONTROLLER"].address for node_id, own in ports.items() if "CONTROLLER" in own}
         directories = {node_id: directory / f"node-{node_id}" for node_id in self.roles}
-        format_as_one_cluster(directories)
+        format_as_one_cluster(directories, controllers if dynamic_voters else None)
+        common |= voters_settings(controllers, dynamic=dynamic_voters)
         return tuple(
             ClusterNode(
                 node_id,
@@ -84,9 +92,7 @@ class Layout:
                     "process.roles": ",".join(roles),
                     "node.id": str(node_id),
                     "listeners": ",".join(f"{name}://{port.address}" for name, port in ports[node_id].items()),
-                    "controller.listener.names": "CONTROLLER",
                     "log.dirs": str(directories[node_id]),
-                    VOTERS_KEY: voters,
                 },
                 directory=directories[node_id],
                 process=process,
@@ -96,6 +102,15 @@ class Layout:
             )
             for node_id, roles in self.roles.items()
         )
+
+
+def voters_settings(controllers: Mapping[int, str], *, dynamic: bool) -> dict[str, str]:
+    """The keys that tell a node where the controllers are, by their ids and addresses."""
+    if dynamic:
+        own = {BOOTSTRAP_KEY: ",".join(controllers.values())}
+    else:
+        own = {VOTERS_KEY: ",".join(f"{node_id}@{address}" for node_id, address in controllers.items())}
+    return own | {"controller.listener.names": "CONTROLLER"}
 
 
 def _ports(roles: tuple[str, ...]) -> Iterator[tuple[str, ReservedPort]]:
@@ -110,18 +125,46 @@ def _address(ports: Mapping[str, ReservedPort], name: str) -> str | None:
     return ports[name].address if name in ports else None
 
 
-def format_as_one_cluster(directories: Mapping[int, Path]) -> str:
+def format_as_one_cluster(directories: Mapping[int, Path], first_voters: Mapping[int, str] | None = None) -> str:
     """Make them directories of one cluster, by node id; those that are from an earlier time stay what they are.
 
-    Returns the cluster's id. Raises LogDirectoryError where they cannot belong together.
+    With `first_voters` (addresses by node id) voters may change later (KIP-853), and these are the first ones. Returns
+    the cluster's id. Raises LogDirectoryError where the directories cannot belong together, DecodeError for damage.
     """
     disk, random = Disk(), SystemRandom()
-    found = identities(disk, map(str, directories.values()))
-    known = [identity.cluster_id for identity in found.values() if identity is not None]
-    cluster_id = known[0] if known else uuid_to_text(random_uuid(random))
-    for node_id, directory in directories.items():
+    paths = {node_id: str(directory) for node_id, directory in directories.items()}
+    known = {path: identity for path, identity in identities(disk, paths.values()).items() if identity is not None}
+    cluster_id = next((identity.cluster_id for identity in known.values()), uuid_to_text(random_uuid(random)))
+    voters = _voters(disk, random, known, first_voters or {})
+    snapshot = first_snapshot(voters, "CONTROLLER", time.time_ns() // 1_000_000) if voters else None
+    for node_id, path in paths.items():
+        if path in known:
+            continue
+        if snapshot is not None and node_id in voters:
+            write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
+        ids = {path: voters[node_id].directory_id} if node_id in voters else {}
         for _ in format_directories(
-            disk, [str(directory)], cluster_id=cluster_id, node_id=node_id, random=random, ignore_formatted=True
+            disk, [path], cluster_id=cluster_id, node_id=node_id, random=random, directory_ids=ids
         ):
             pass
     return cluster_id
+
+
+def _voters(
+    disk: Disk, random: SystemRandom, known: Collection[str], first_voters: Mapping[int, str]
+) -> dict[int, InitialController]:
+    """Who is to be told of as the first voters: nobody when a node has run already.
+
+    A directory that is missing then is a lost disk, which has forgotten its votes: with a new id it is no voter.
+    """
+    for path in known:
+        if set(disk.names(f"{path}/{partition_directory(METADATA_TOPIC, 0)}")) - {FIRST_SNAPSHOT_NAME}:
+            return {}
+    for path in known:  # formatting was interrupted
+        if found := read_first_voters(disk, path):
+            return found
+    addresses = {node_id: address.rpartition(":") for node_id, address in first_voters.items()}
+    return {
+        node_id: InitialController(node_id, host, int(port), random_uuid(random))
+        for node_id, (host, _, port) in addresses.items()
+    }
