@@ -114,6 +114,10 @@ async def nodes(directory: Path, roles: dict[int, str] | None = None, **settings
     cluster = Nodes(directory, roles or dict.fromkeys((1, 2, 3), BOTH), **settings)
     try:
         await cluster.start()
+        brokers = sorted(node_id for node_id, role in cluster.roles.items() if "broker" in role)
+        await cluster.until_everywhere(
+            lambda image: [node_id for node_id, broker in sorted(image.brokers.items()) if broker.active] == brokers
+        )
         yield cluster
     finally:
         await cluster.stop()
