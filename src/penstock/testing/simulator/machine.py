@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from random import Random
 from typing import Any
+from uuid import UUID
 
-from penstock.log.formatting import format_directories
+from penstock.log.formatting import format_directories, write_first_snapshot
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
 from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
@@ -74,13 +76,19 @@ class Machine:
         """Whether its disk is full, slow or broken."""
         return self.disk.conditions != DiskConditions()
 
-    def format(self, cluster_id: str) -> None:
-        """Give its disk its identity, as `penstock storage format` does."""
+    def format(self, cluster_id: str, directory_id: UUID, first_snapshot: bytes | None) -> None:
+        """Give its disk its identity, as `penstock storage format` does, and perhaps tell it of the first voters."""
         disk = SimulatedDisk(self.disk, Process(self.name))
-        for _ in format_directories(
-            disk, [DATA], cluster_id=cluster_id, node_id=self.plan.node_id, random=self._random
+        for path in format_directories(
+            disk,
+            [DATA],
+            cluster_id=cluster_id,
+            node_id=self.plan.node_id,
+            random=self._random,
+            directory_ids={DATA: directory_id},
         ):
-            pass
+            if first_snapshot is not None:
+                write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, first_snapshot)
         disk.sync_everything()
 
     async def start(self) -> None:

@@ -46,6 +46,10 @@ class Plan:
     """One simulation."""
 
     nodes: tuple[NodePlan, ...] = (NodePlan(1),)
+    voters_may_change: bool = False
+    """Whether the voters stand in the metadata log instead of the configuration (KIP-853)."""
+    operates: bool = False
+    """Whether somebody makes leaders resign and changes voters."""
     settings: dict[str, str]
     flushes_each: bool
     producers: int
@@ -61,7 +65,8 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}; "
+            f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
+            f"{', voters may change' if self.voters_may_change else ''}; "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
@@ -90,8 +95,13 @@ class Plan:
         yield "node.id", str(node.node_id)
         yield "listeners", ",".join(listeners)
         yield "controller.listener.names", "CONTROLLER"
-        voters = (f"{one.node_id}@{one.name}:{CONTROLLER_PORT}" for one in self.nodes if one.is_controller)
-        yield "controller.quorum.voters", ",".join(voters)
+        controllers = [one for one in self.nodes if one.is_controller]
+        if self.voters_may_change:
+            addresses = (f"{one.name}:{CONTROLLER_PORT}" for one in controllers)
+            yield "controller.quorum.bootstrap.servers", ",".join(addresses)
+        else:
+            voters = (f"{one.node_id}@{one.name}:{CONTROLLER_PORT}" for one in controllers)
+            yield "controller.quorum.voters", ",".join(voters)
 
 
 def _alone(node: NodePlan) -> dict[str, str]:
@@ -131,6 +141,8 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
     kinds = FAULTS + FAULTS_OF_CLUSTERS if is_cluster else FAULTS
     return Plan(
         nodes=nodes,
+        voters_may_change=is_cluster and random.random() < 0.5,
+        operates=is_cluster and random.random() < 0.5,
         settings=settings,
         flushes_each=flushes_each,
         producers=random.randrange(1, 4),

@@ -15,6 +15,8 @@ from random import Random
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.metadata.configs.voters import InitialController
+from penstock.node.first_voters import first_snapshot
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.testing.simulator.administrator import AdministratingClient
 from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
@@ -23,7 +25,8 @@ from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.network import Network
-from penstock.testing.simulator.plan import Plan, draw
+from penstock.testing.simulator.operator import OperatingClient
+from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.watchman import watch
@@ -51,7 +54,8 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
     """Run the simulation that this seed decides, with so many nodes or with this plan if that is given."""
     random = Random(seed)
     left: list[object] = []
-    outcome = _simulate(seed, random, plan or draw(random, nodes), left)
+    with _no_collection():
+        outcome = _simulate(seed, random, plan or draw(random, nodes), left)
     _clear_away(left)
     return outcome
 
@@ -79,6 +83,18 @@ def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outc
         virtual_s=loop.time(),
         acknowledged=ledger.acks,
     )
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """When cycles of memory are freed depends on what ran before, and coroutines among them have last things to do."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _clear_away(left: list[object]) -> None:
@@ -130,18 +146,18 @@ class _Simulation:
             for n in range(max(plan.consumers, plan.groups))
         ]
         admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan.topics)
-        self._clients: list[ProducingClient | ConsumingClient | AdministratingClient] = [
+        self._clients: list[ProducingClient | ConsumingClient | AdministratingClient | OperatingClient] = [
             *self._producers,
             *consumers,
             admin,
         ]
+        if plan.operates:
+            self._clients.append(OperatingClient(self._world, "operator", Random(random.getrandbits(64)), plan))
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))
         if self._plan.is_cluster:
-            cluster_id = uuid_to_text(random_uuid(self._random))
-            for machine in self._machines:
-                machine.format(cluster_id)
+            self._format()
         await self._start_all()
         for machine in self._machines:
             machine.may_fail_to_start = self._plan.is_cluster  # while others are down
@@ -158,6 +174,22 @@ class _Simulation:
             await self._end_clients(tasks)
         if not self._ledger.violations:
             await self._look_at_everything()
+
+    def _format(self) -> None:
+        """Controllers are told of the first voters, where these may change."""
+        cluster_id = uuid_to_text(random_uuid(self._random))
+        ids = {machine.plan.node_id: random_uuid(self._random) for machine in self._machines}
+        first = None
+        if self._plan.voters_may_change:
+            controllers = [node for node in self._plan.nodes if node.is_controller]
+            voters = {
+                node.node_id: InitialController(node.node_id, node.name, CONTROLLER_PORT, ids[node.node_id])
+                for node in controllers
+            }
+            first = first_snapshot(voters, "CONTROLLER", self._loop.now_ms())
+        for machine in self._machines:
+            node = machine.plan
+            machine.format(cluster_id, ids[node.node_id], first if node.is_controller else None)
 
     async def _start_all(self) -> None:
         for machine in self._machines:
