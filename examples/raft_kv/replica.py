@@ -63,16 +63,20 @@ class Snapshots:
         self._options = options
         self._now_ms = now_ms
         self._task: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[SnapshotId] | None = None
 
     def start(self) -> None:
         """Look from time to time."""
         self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(_ended)
 
     async def stop(self) -> None:
-        """Take no more; one that is being written is left to the driver."""
+        """Take no more; returns when one that is being written is whole, or has failed."""
+        ending = [task for task in (self._task, self._writing) if task is not None]
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
+        if ending:
+            await asyncio.wait(ending)
 
     async def _run(self) -> None:
         while True:
@@ -92,8 +96,14 @@ class Snapshots:
             now_ms=now_ms,
         )
         try:
-            await quorum.snapshot(chunks, end_offset)
+            self._writing = asyncio.ensure_future(quorum.snapshot(chunks, end_offset))
+            await asyncio.shield(self._writing)
         except KafkaError as error:
             logger.warning("no snapshot of the first %s records could be written: %s", end_offset, error)
         else:
             logger.info("a snapshot holds the first %s records", end_offset)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        logger.error("snapshots are taken no longer", exc_info=task.exception())

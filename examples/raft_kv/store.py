@@ -56,9 +56,6 @@ class Store:
         """Whether the session may still set values."""
         return session in self._sessions
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def apply(self, record: Record) -> None:
         """The next record of the log. Raises DecodeError for one that makes no sense here."""
         kind = record.headers[0][0] if record.headers else ""
