@@ -162,17 +162,21 @@ def test_a_controller_that_hung_is_active_no_longer_when_it_wakes(processes: Clu
 
 def test_all_are_killed_and_come_back(processes: Cluster) -> None:
     create(processes.bootstrap_servers, "before-all-were-killed")
+    servers = ["--bootstrap-server", processes.bootstrap_servers]
+    epoch = quorum(servers)["leader_epoch"]
     processes.kill()
     assert not any(node.is_running for node in processes.nodes)
     assert processes.active_controller is None
     processes.start()
     wait_for_topic(processes.bootstrap_servers, "before-all-were-killed")
+    assert quorum(servers)["leader_epoch"] > epoch, "an epoch never comes again"
 
 
 def test_voters_come_and_go(tmp_path: Path) -> None:
     """A fourth controller follows the log, is made a voter, leads, and is removed, with the commands that do so."""
     with Cluster(nodes=3, dynamic_voters=True, directory=tmp_path / "three") as cluster:
         servers = ["--bootstrap-server", cluster.bootstrap_servers]
+        before = quorum(servers)
         assert voters(servers) == [1, 2, 3]
         file = tmp_path / "node-4.properties"
         fourth = spare_controller(cluster, tmp_path / "four", file)
@@ -182,6 +186,7 @@ def test_voters_come_and_go(tmp_path: Path) -> None:
             wait_until(lambda: 4 in observers(servers) or None, SECONDS, "controller 4 follows")
             added = penstock("metadata-quorum", *servers, "add-controller", "--config", str(file))
             directory_id = added.split()[6]
+            assert quorum(servers)["leader_epoch"] == before["leader_epoch"], "who joins disturbs nobody"
             assert added == (
                 f"Added controller 4 with directory id {directory_id} and endpoints: "
                 f"CONTROLLER://{fourth.controller_address}\n"
