@@ -85,8 +85,12 @@ class LeaderEpochs:
 
     def clear(self) -> None:
         """Forget everything."""
-        if self._entries:
-            self._replace([])
+        self.restore([])
+
+    def restore(self, entries: list[tuple[int, int]]) -> None:
+        """The terms are these."""
+        if self._entries != entries:
+            self._replace(entries)
 
     def write(self) -> None:
         """Write the file as it should be, after changes without `save`, if it is not."""

@@ -35,6 +35,7 @@ class LoadedLog:
     """What a partition's directory holds; `segments` has at least one, the last is the active one.
 
     `has_new_names`: its names may not outlive a power cut yet, as a segment was made or the last process was killed.
+    `recovered_from`: where the segments begin that were recovered, whose indexes are new; None if none had to be.
     """
 
     segments: list[Segment]
@@ -44,6 +45,7 @@ class LoadedLog:
     producers: Producers
     snapshots: ProducerSnapshots
     has_new_names: bool
+    recovered_from: int | None
 
 
 def load_log(
@@ -67,8 +69,9 @@ def load_log(
     if not epochs_known:
         recovery_point = 0
     end_offset = _adopt(segments) if is_clean and epochs_known else None
+    recovered_from = None
     if end_offset is None:
-        end_offset = _recover(segments, recovery_point, epochs, config, disk)
+        recovered_from, end_offset = _recover(segments, recovery_point, epochs, config, disk)
         epochs.truncate_from_end(end_offset)
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
@@ -87,7 +90,7 @@ def load_log(
     snapshot_offset = snapshots.restore(producers)
     if snapshot_offset is not None or not is_clean:
         replay(producers, segments, snapshot_offset or 0)
-    return LoadedLog(segments, end_offset, first_offset, epochs, producers, snapshots, has_new_names)
+    return LoadedLog(segments, end_offset, first_offset, epochs, producers, snapshots, has_new_names, recovered_from)
 
 
 def _without_leftovers(disk: Disk, directory: str) -> list[str]:
@@ -151,7 +154,11 @@ def _adopt(segments: list[Segment]) -> int | None:
         return None
 
 
-def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, config: LogConfig, disk: Disk) -> int:
+def _recover(
+    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, config: LogConfig, disk: Disk
+) -> tuple[int, int]:
+    """(where the segments begin that were not believed, where the log ends)."""
+
     def note_epoch(_: int, header: BatchHeader) -> None:
         epochs.assign(header.partition_leader_epoch, header.base_offset, save=False)
 
@@ -159,7 +166,7 @@ def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs,
     for number, segment in enumerate(segments):
         if segment.base_offset <= recovery_point:
             first = number
-    end_offset = segments[first].base_offset
+    start_offset = end_offset = segments[first].base_offset
     epochs.truncate_from_end(end_offset, save=False)  # the batches say it anew; the file may be older than a truncation
     for number in range(first, len(segments)):
         segment = segments[number]
@@ -172,7 +179,7 @@ def _recover(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs,
             del segments[number + 1 :]
             break
     epochs.write()
-    return end_offset
+    return start_offset, end_offset
 
 
 def _remove(disk: Disk, segment: Segment) -> None:

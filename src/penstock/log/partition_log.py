@@ -229,8 +229,7 @@ class PartitionLog(StoredLog):
         return self._end_offset
 
     def _after_truncation(self, end_offset: int) -> None:
-        self._end_offset = end_offset
-        self._lower_recovery_point(end_offset)
+        self._end_at(end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._snapshots.keep(self._bases, end_offset)
         offset = self._snapshots.restore(self._producers)
@@ -242,11 +241,9 @@ class PartitionLog(StoredLog):
         self._cuts += 1
         with self._reporting(is_change=True):
             self._drop_segments(0)
-            self._start_offset = offset
-            self._lower_recovery_point(offset)
-            self.recovery_point = offset
+            self._end_at(offset)
+            self._start_offset = self.recovery_point = offset
             self._add_segment(offset, None)
-            self._end_offset = offset
             self._epochs.clear()
             self._producers.clear()
             self._snapshots.remove_all()
@@ -266,11 +263,13 @@ class PartitionLog(StoredLog):
                 self._start_at(offset)
 
     def remove_before(self, offset: int) -> None:
-        """As `advance_log_start`; segments of which nothing can be read any more go at once."""
+        """As `advance_log_start`; segments of which nothing can be read any more go at once, durably."""
         self.advance_log_start(offset)
         with self._reporting(is_change=True):
             for segment in self._take_oldest(self._segment_number(self._start_offset)):
+                self._has_new_names = True
                 self._remove_files(segment)
+            self._sync_names()  # else a power cut could bring back what was never flushed
 
     # keeping
 

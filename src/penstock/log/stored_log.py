@@ -38,11 +38,11 @@ class StoredLog:
         "_end_offset",
         "_epochs",
         "_has_new_names",
-        "_highest_recovery_point",
         "_is_clean",
         "_open_files",
         "_producers",
         "_removals",
+        "_rewritten_below",
         "_segments",
         "_size_bytes",
         "_snapshots",
@@ -82,7 +82,7 @@ class StoredLog:
         self._end_offset = recovery_point if is_clean else UNKNOWN
         self._dirty_since_ms: int | None = None
         self._has_new_names = False
-        self._highest_recovery_point = recovery_point
+        self._rewritten_below = recovery_point
         self._cuts = 0
         self._active: Segment | None = None
         self._segments: list[Segment]
@@ -199,6 +199,8 @@ class StoredLog:
         self._start_offset = loaded.start_offset
         self._end_offset = loaded.end_offset
         self.recovery_point = min(self.recovery_point, loaded.end_offset) if self.recovery_point >= 0 else 0
+        if loaded.recovered_from is not None:  # a process that was killed leaves no word of what the disk has
+            self.recovery_point = min(self.recovery_point, loaded.recovered_from)
         self._is_clean = True
         self._has_new_names = self._has_new_names or loaded.has_new_names
         self._active = loaded.segments[-1]
@@ -237,16 +239,18 @@ class StoredLog:
             with self._reporting(is_change=True):
                 self._drop_segments(len(self._segments) - 1)
                 return self._add_segment(base_offset, now_ms)
-        active.save_indexes(is_final=True)
+        is_rewritten = base_offset <= self._rewritten_below
+        active.save_indexes(is_final=True, durable=is_rewritten)
         self._snapshots.take(self._producers, self._end_offset, durable=False)
-        if base_offset <= self._highest_recovery_point:  # a recovery that believes it would not look at this segment
+        if is_rewritten:  # else what was cut might come back before the new segment
             active.flush()
             self._epochs.sync()
         return self._add_segment(base_offset, now_ms)
 
-    def _lower_recovery_point(self, end_offset: int) -> None:
-        """The log was cut; the checkpoint of the log directory may go on saying what held before."""
-        self._highest_recovery_point = max(self._highest_recovery_point, self.recovery_point)
+    def _end_at(self, end_offset: int) -> None:
+        """The log was cut. A power cut may undo that, and the checkpoint may go on saying what held before."""
+        self._rewritten_below = max(self._rewritten_below, self._end_offset)
+        self._end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
 
     def _add_segment(self, base_offset: int, now_ms: int | None) -> Segment:

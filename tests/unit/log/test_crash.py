@@ -164,3 +164,28 @@ def test_what_an_interrupted_deletion_leaves_is_removed(tmp_path: Path) -> None:
         (directory / name).write_bytes(b"x")
     assert all_batches(open_log(tmp_path, CONFIG)) == expected
     assert {path.name for path in directory.iterdir()} == names
+
+
+def test_epochs_of_a_file_that_is_older_than_a_truncation_are_not_believed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(2), epoch=1)
+    append(log, batch(2), epoch=7)
+    checkpoint = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    stale = checkpoint.read_bytes()
+    log.truncate_to(2)
+    append(log, batch(1), epoch=5)
+    log.abandon()
+    checkpoint.write_bytes(stale)
+    assert open_log(tmp_path).leader_epochs.entries == [(1, 0), (5, 2)]
+
+
+def test_a_checkpoint_that_was_torn_in_its_last_number_is_not_believed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(20), epoch=1)
+    append(log, batch(1), epoch=2)
+    log.flush()
+    log.abandon()
+    checkpoint = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    assert checkpoint.read_bytes().endswith(b"\n2 20\n")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-2])
+    assert open_log(tmp_path, recovery_point=21).leader_epochs.entries == [(1, 0), (2, 20)]

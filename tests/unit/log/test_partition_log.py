@@ -97,3 +97,18 @@ def test_segments_share_a_bounded_number_of_descriptors(tmp_path: Path) -> None:
     assert len(log.segments) == 20
     assert len(all_batches(log)) == 40
     assert sum(segment.file is not None for segment in log.segments) <= 3
+
+
+def test_what_lies_before_an_offset_goes_at_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=200))
+    for epoch in (1, 1, 2, 2):
+        append(log, batch(5, value=bytes(10)), epoch=epoch)
+    log.remove_before(12)
+    assert [segment.base_offset for segment in log.segments] == [10, 15]
+    assert (log.log_start_offset, log.leader_epochs.entries) == (12, [(2, 12)])
+    assert not (tmp_path / "t-0" / "00000000000000000005.log").exists()
+    assert log.size_bytes == sum(segment.size for segment in log.segments)
+    log.remove_before(20)
+    assert (log.log_start_offset, log.log_end_offset) == (20, 20)
+    with pytest.raises(KafkaError):
+        log.remove_before(21)

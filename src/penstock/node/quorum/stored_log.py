@@ -8,12 +8,12 @@ All methods belong to the thread of the event loop, but for `flush`, which may r
 """
 
 from bisect import bisect_right
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Final
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in
@@ -33,8 +33,9 @@ class StoredLog:
         self._start = SnapshotId(log.log_start_offset, 0)
         latest = snapshots.latest
         if latest is not None and self._holds(latest):
-            self._open_behind(latest)
-        self._cut_at_hole()
+            self.start_behind(latest)
+        self._check_batches()
+        log.flush()  # what a process left that was killed may be in the page cache alone
 
     def _holds(self, snapshot: SnapshotId) -> bool:
         """Whether the log reaches the end of a snapshot and is the one that it was taken of.
@@ -53,22 +54,29 @@ class StoredLog:
             snapshot.epoch,
         )
 
-    def _open_behind(self, snapshot: SnapshotId) -> None:
-        """Go on where an earlier process stopped, perhaps in the middle of `start_behind` or `start_anew`."""
-        epochs = self._log.leader_epochs
-        if snapshot.end_offset == self._log.log_end_offset and epochs.latest not in (-1, snapshot.epoch):
-            self.start_anew(snapshot)  # there is no record, so no other epoch can be known
-        else:
-            self.start_behind(snapshot)
-            epochs.truncate_from_start(snapshot.end_offset)
+    def _check_batches(self) -> None:
+        """Cut where offsets do not follow each other or epochs go back, and learn from the batches where terms begin.
 
-    def _cut_at_hole(self) -> None:
-        """After a power cut a segment may lack its end and a later one be there: what lies behind the hole goes."""
-        log = self._log
-        for segment, following in pairwise(log.segments):
-            if following.base_offset > self._start.end_offset and segment.adopt_tail() < following.base_offset:
-                log.truncate_to(max(segment.adopt_tail(), self._start.end_offset))
-                return
+        After a power cut a segment may lack its end, or be as it was before a cut, and a later one be there: no other
+        log has a right to holes, so recovery lets them be.
+        """
+        expected, epoch = self._start.end_offset, self._start.epoch
+        terms: list[tuple[int, int]] = []
+        for header in self._headers():
+            if header.base_offset != expected or header.partition_leader_epoch < epoch:
+                break
+            if not terms or header.partition_leader_epoch > epoch:
+                epoch = header.partition_leader_epoch
+                terms.append((epoch, expected))
+            expected = header.last_offset + 1
+        self._log.truncate_to(expected)
+        self._log.leader_epochs.restore(terms)
+
+    def _headers(self) -> Iterator[BatchHeader]:
+        start_offset = self._start.end_offset
+        for segment in list(self._log.segments):
+            for _, header in segment.headers_from(max(segment.base_offset, start_offset)):
+                yield header
 
     # what it is
 

@@ -40,9 +40,11 @@ class StoredSnapshots:
         self._partial: tuple[SnapshotId, OpenFile, int] | None = None
         with self._reporting():
             disk.make_directory(directory, parents=True)
-            disk.sync_directory(directory.rpartition("/")[0])  # what is durable in it must not be lost with its name
             for name in disk.names(directory):
                 self._take_up(name)
+            # Names that an earlier process gave may not be durable, and what is must not be lost with the directory.
+            disk.sync_directory(directory)
+            disk.sync_directory(directory.rpartition("/")[0])
 
     def _take_up(self, name: str) -> None:
         path = f"{self._directory}/{name}"

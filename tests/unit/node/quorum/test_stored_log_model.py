@@ -95,9 +95,9 @@ class Pair:
         )
         if snapshot.end_offset <= memory.end_offset and memory.epoch_at(snapshot.end_offset - 1) == snapshot.epoch:
             return
-        self._put(snapshot)
         memory.start_anew(snapshot)
         self.begin_epoch()
+        self._put(snapshot)
         self.store.log.start_anew(snapshot)
 
     def _put(self, snapshot: SnapshotId) -> None:
