@@ -131,6 +131,18 @@ def test_all_nodes_make_the_same_of_the_metadata(three: Cluster, reach: tuple[st
     assert len({(row["offset"], row["checksum"]) for row in rows}) == 1
 
 
+def test_a_node_that_does_not_answer_is_told(three: Cluster) -> None:
+    away = three.nodes[2]
+    reach = ["--bootstrap-controller", three.bootstrap_controllers]
+    away.stop()
+    try:
+        result = penstock("metadata", "checksum", *reach, "--json")
+    finally:
+        away.start()
+    assert [row["node"] for row in json.loads(result.stdout)] == [1, 2]
+    assert f"node 3 does not answer: cannot reach {away.controller_address}" in result.stderr
+
+
 def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) -> None:
     node, epoch = active(reach)
     (content, shown_epoch) = penstock(

@@ -10,6 +10,7 @@ import click
 from penstock.cli.output import print_rows
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.admin import Admin
+from penstock.client.errors import ClientError
 from penstock.client.quorum_admin import MetadataState
 
 ROUNDS: Final = 20
@@ -30,31 +31,42 @@ def checksum(
 ) -> None:
     """Show a hash of each node's metadata: nodes at the same offset must have the same.
 
-    Asked are all brokers, or with --bootstrap-controller all controllers. The exit code is 1 if two nodes differ.
+    Asked are all brokers in service, or with --bootstrap-controller all controllers. The exit code is 1 if two nodes
+    differ.
     """
     reach = Reach.of(bootstrap_server, bootstrap_controller)
-    states = run_with_admin(reach, command_config, _states)
+    states, failures = run_with_admin(reach, command_config, _states)
     print_rows(
         ["NODE", "OFFSET", "EPOCH", "CHECKSUM"],
         [(state.node_id, state.offset, state.epoch, state.checksum) for state in states],
         as_json=as_json,
-        empty="no node to ask",
+        empty="no node answers",
     )
+    for node_id, failure in failures.items():
+        click.echo(f"node {node_id} does not answer: {failure}", err=True)
     for offset, differing in _contradictions(states):
         raise click.ClickException(f"nodes {differing} differ at offset {offset}: one of them applied something else")
 
 
-async def _states(admin: Admin) -> list[MetadataState]:
-    """All nodes at the same offset, if that can be had."""
+async def _states(admin: Admin) -> tuple[list[MetadataState], dict[int, Exception]]:
+    """All nodes at the same offset, if that can be had; and those that do not answer."""
     nodes = sorted(admin.cluster.metadata.brokers)
     states: list[MetadataState] = []
+    failures: dict[int, Exception] = {}
     for number in range(ROUNDS):
         if number:
             await asyncio.sleep(admin.cluster.settings.backoff_ms(number - 1) / 1000)
-        states = await asyncio.gather(*map(admin.quorum.metadata_of, nodes))
+        asked = [node_id for node_id in nodes if node_id not in failures]
+        answers = await asyncio.gather(*map(admin.quorum.metadata_of, asked), return_exceptions=True)
+        states = [answer for answer in answers if isinstance(answer, MetadataState)]
+        for node_id, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, ClientError):
+                failures[node_id] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
         if len({state.offset for state in states}) <= 1:
             break
-    return states
+    return states, failures
 
 
 def _contradictions(states: Sequence[MetadataState]) -> list[tuple[int, str]]:

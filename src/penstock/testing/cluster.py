@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -139,7 +140,8 @@ class Cluster:
             _together(waiting, ClusterNode.start)
             self._wait_until_acquainted()
         except BaseException:
-            self.stop()
+            with suppress(RuntimeError):  # why it did not start says more than how the others ended
+                self.stop()
             raise
         return self
 

@@ -51,10 +51,14 @@ class ProcessNode:
         """Stop the node cleanly with SIGTERM and wait until it has stopped.
 
         Raises:
-            RuntimeError: It ended with an error; the text is what it said.
+            RuntimeError: It ended with an error, or had to be killed; the text is what it said.
         """
         self._process.terminate()
-        code = self._process.wait(STOP_SECONDS)
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the node did not stop within {STOP_SECONDS} s: {''.join(self.output)}") from None
         self._finish()
         if code:
             raise RuntimeError(f"the node ended with exit code {code}: {''.join(self.output)}")
