@@ -220,6 +220,8 @@ class PartitionLog(StoredLog):
             segment = self._active = self._segments[-1]
             size = segment.size
             end_offset = segment.truncate_to(offset)
+            if end_offset is not None:
+                self._sync_cut(segment)
             self._size_bytes -= size - segment.size
             end_offset = offset if end_offset is None else end_offset
             if end_offset < self._start_offset:  # the batch that held the log start was cut: begin anew behind it
@@ -227,6 +229,12 @@ class PartitionLog(StoredLog):
             else:
                 self._after_truncation(end_offset)
         return self._end_offset
+
+    def _sync_cut(self, segment: Segment) -> None:
+        """See that a cut is durable before records stand behind it: the next flush has to begin with this segment."""
+        self.recovery_point = min(self.recovery_point, segment.base_offset)
+        if not segment.size:  # a flush has nothing to do with it
+            segment.opened().sync()
 
     def _after_truncation(self, end_offset: int) -> None:
         self._end_at(end_offset)
