@@ -25,11 +25,16 @@ from penstock.node.handler import CONTROLLER_HANDLERS, RequestContext, load_hand
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.schema import Message
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
 """Between two attempts, doubling; with 20 % of jitter."""
+
+SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
+"""What must not wait until this node follows what it knows: it lives all the same."""
 
 LOCAL_HOST: Final = "127.0.0.1"
 
@@ -98,7 +103,7 @@ class ControllerChannel:
         self._quorum = quorum
         self._local = local
         self.settled: Callable[[], Awaitable[None]] = _nothing_to_settle
-        """Is awaited before an answer goes out: this node follows what it knows of the metadata by then."""
+        """Is awaited before the answer to a client goes out: by then this node follows what it knows."""
         self._connect = connect
         self._remote: Remote | None = None
         self._timeout_s = timeout_ms / 1000
@@ -138,7 +143,8 @@ class ControllerChannel:
                 async with asyncio.timeout_at(deadline_s):
                     reply = await self._ask(command, context)
                     if reply is not None and not _is_of_no_controller(reply):
-                        await self.settled()
+                        if not isinstance(command, SIGNS_OF_LIFE):
+                            await self.settled()
                         return reply
             except TimeoutError:
                 pass

@@ -173,17 +173,18 @@ async def test_other_refusals_are_answers() -> None:
         assert (await asking.submit(HEARTBEAT)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_an_answer_waits_until_this_node_follows_what_it_knows() -> None:
+async def test_the_answer_to_a_client_waits_until_this_node_follows_what_it_knows() -> None:
     followed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    remote = Controller(ALIVE)
+    create, done = CreateTopicsRequest(topics=[CreatableTopic(name="a")]), CreateTopicsResponse(topics=[])
+    remote = Controller(done, ALIVE)
     async with channel(Quorum(OTHER), None, remote) as (asking, _):
         asking.settled = lambda: followed
-        reply = asking.submit(HEARTBEAT)
+        reply = asking.submit(create)
         await remote.was_asked.wait()
-        await asyncio.sleep(0)
+        assert await asking.submit(HEARTBEAT) == ALIVE, "it lives meanwhile"
         assert not reply.done()
         followed.set_result(None)
-        assert await reply == ALIVE
+        assert await reply == done
 
 
 async def test_a_stop_waits_for_nobody() -> None:
