@@ -33,6 +33,7 @@ class SimulatedBroker:
     id: int
     rack: str | None
     directories: list[UUID]
+    port: int = 9092
     offline: list[UUID] = field(default_factory=list)
     incarnation: UUID | None = None
     epoch: int = UNKNOWN
@@ -50,6 +51,7 @@ class SimulatedBroker:
         self.is_stopping = self.was_clean = False
         self.directories = [directory for directory in self.directories if directory not in self.offline]
         self.offline = []
+        self.port += random.randrange(2)  # now and then the process listens elsewhere
         if not self.directories:  # somebody has changed the disks
             self.directories = [UUID(int=random.getrandbits(128), version=4) for _ in range(2)]
 
@@ -64,7 +66,7 @@ class SimulatedBroker:
                 broker_id=self.id,
                 cluster_id=cluster_id,
                 incarnation_id=self.incarnation,
-                listeners=[Listener(name="PLAINTEXT", host="localhost", port=9092)],
+                listeners=[Listener(name="PLAINTEXT", host="localhost", port=self.port)],
                 features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)],
                 rack=self.rack,
                 log_dirs=list(self.directories),

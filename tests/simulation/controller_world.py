@@ -287,6 +287,10 @@ class ControllerWorld:
         present = self.controller.image.brokers.get(command.broker_id)
         if present is None or present.incarnation_id == command.incarnation_id or present.in_controlled_shutdown:
             return False
+        addresses = [(item.host, item.port) for item in command.listeners]
+        same_place = addresses == [(item.host, item.port) for item in present.endpoints.values()]
+        if same_place and any(directory in present.directories for directory in command.log_dirs):
+            return False
         heard_ms = self.heard_ms.get(command.broker_id)
         is_other = command.broker_id != self.settings.node_id
         return is_other and heard_ms is not None and self.now_ms < heard_ms + SESSION_MS
