@@ -159,6 +159,8 @@ def _reason(error: BaseException) -> str | None:
         return f"the metadata log cannot be read: {error}"
     if isinstance(error, KafkaError):
         return error.message or error.code.name
+    if isinstance(error, OSError):
+        return f"a log directory cannot be read or written: {error}"
     return None
 
 
