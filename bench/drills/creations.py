@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 PARTITIONS = 3
 WORKERS = 8
-ANSWER_S = 3.0
+ANSWER_S = 10.0
 PATIENCE_S = 120.0
 PAUSE_S = 0.02
 EXISTS = KafkaError.TOPIC_ALREADY_EXISTS

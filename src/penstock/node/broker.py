@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.fetch_sessions import FetchSessions
 from penstock.node.handler import Handler
 from penstock.node.partition import Partition
@@ -31,6 +31,11 @@ NOT_YET: Any = None
 def wall_clock_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def always() -> bool:
+    """It is so."""
+    return True
 
 
 def static_voters() -> int:
@@ -61,8 +66,15 @@ class Broker:
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     kraft_version: Callable[[], int] = static_voters
     """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
+    hears_controller: Callable[[], bool] = always
+    """Whether the active controller answers this node."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""
+
+    @property
+    def active_controller_id(self) -> int:
+        """The node that leads the metadata quorum; NOBODY if none is known to, or it does not answer."""
+        return self.image.controller_id if self.hears_controller() else NOBODY
 
     def partition(self, topic: str, index: int, topic_id: UUID = ZERO_UUID) -> Partition:
         """The replica that this node holds, by id when there is one.

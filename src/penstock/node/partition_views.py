@@ -29,10 +29,11 @@ class ListenerView:
         """The replicas whose brokers are not there."""
         return [replica for replica in partition.replicas if replica not in self._active]
 
-    def controller_id(self, image: ClusterImage, own_id: int) -> int:
+    def controller_id(self, active_id: int, own_id: int) -> int:
         """The broker to send to what only the controller can do, as each broker hands it on (KIP-590).
 
-        That is the active controller itself, if it is a broker that clients can reach, and else the broker that is
-        asked; nobody, if that one cannot be reached either.
+        That is the active controller itself, if it answers and is a broker that clients can reach, and else the broker
+        that is asked, for clients may wait for a node that they were named until it comes back (librdkafka does).
+        Nobody, if that one cannot be reached either.
         """
-        return next((node for node in (image.controller_id, own_id) if node in self.reachable), NOBODY)
+        return next((node for node in (active_id, own_id) if node in self.reachable), NOBODY)

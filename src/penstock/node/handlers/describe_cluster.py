@@ -31,7 +31,7 @@ def describe_cluster(
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=ListenerView(image, context.listener).controller_id(image, broker.node_id),
+        controller_id=ListenerView(image, context.listener).controller_id(broker.active_controller_id, broker.node_id),
         brokers=[
             described
             for _, known_broker in sorted(image.brokers.items())

@@ -80,7 +80,7 @@ def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, f
             for node, (known, endpoint) in view.reachable.items()
         ],
         cluster_id=image.cluster_id,
-        controller_id=view.controller_id(image, broker.node_id),
+        controller_id=view.controller_id(broker.active_controller_id, broker.node_id),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

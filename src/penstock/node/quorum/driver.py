@@ -125,6 +125,12 @@ class QuorumDriver:
         return self._raft.leader_id if self._raft is not None and self._ended is None else None
 
     @property
+    def hears_leader(self) -> bool:
+        """Whether the leader answers this node: it may have died, and the patience with it is not over yet."""
+        leader_id = self.leader_id
+        return leader_id is not None and (leader_id == self._local.key.id or self._peers.hears(leader_id))
+
+    @property
     def epoch(self) -> int:
         """The newest epoch it has heard of."""
         return 0 if self._raft is None else self._raft.epoch

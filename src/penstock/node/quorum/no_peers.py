@@ -29,6 +29,10 @@ class NoPeers:
         """See `PeerLinks`."""
         return None
 
+    def hears(self, node_id: int) -> bool:
+        """See `PeerLinks`."""
+        return False
+
     async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
         """See `PeerLinks`."""
 

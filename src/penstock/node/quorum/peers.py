@@ -159,6 +159,11 @@ class Peers:
         """See `PeerLinks`."""
         return next(iter(self._known(node_id)), None)
 
+    def hears(self, node_id: int) -> bool:
+        """See `PeerLinks`."""
+        link = self._links.get((node_id, Lane.PULL))
+        return link is None or link.is_well
+
     # Requests.
 
     def send(self, to: int, request: PeerRequest) -> None:

@@ -59,6 +59,9 @@ class PeerLinks(Protocol):
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Where a node listens for the quorum, as far as that is known."""
 
+    def hears(self, node_id: int) -> bool:
+        """Whether the last fetch from this node was answered, or is under way; so, too, if there was none."""
+
     def send(self, to: int, request: PeerRequest) -> None:
         """Sends a request to the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""
 

@@ -105,6 +105,9 @@ class CoreQuorum:
     def describe(self) -> QuorumDescription:
         return self.raft.describe(self.now_ms)
 
+    def hears(self, node_id: int) -> bool:
+        return True
+
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         found = self.quorum.voter(node_id)
         return None if found is None else found.endpoints[0]

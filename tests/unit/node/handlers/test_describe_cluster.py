@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from tests.unit.node.metadata_node import CLUSTER, NODE, context, start_broker
 
-from penstock.metadata.records import BrokerEndpoint, RegisterBrokerRecord
+from penstock.metadata.brokers import UNFENCE
+from penstock.metadata.records import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from penstock.node.broker import Broker
 from penstock.node.handlers.describe_cluster import describe_cluster
 from penstock.protocol.codec import decode, encode
@@ -58,3 +59,11 @@ async def test_authorized_operations_come_if_asked_for(broker: Broker) -> None:
 async def test_other_endpoints_are_not_a_brokers_to_tell(broker: Broker, endpoint_type: int, code: ErrorCode) -> None:
     response = ask(broker, DescribeClusterRequest(endpoint_type=endpoint_type))
     assert (response.error_code, response.brokers) == (code, [])
+
+
+async def test_a_controller_that_does_not_answer_is_named_to_nobody(broker: Broker) -> None:
+    broker.image.apply(BrokerRegistrationChangeRecord(broker_id=0, fenced=UNFENCE))
+    broker.image.elected(0, 5)
+    assert ask(broker, DescribeClusterRequest()).controller_id == 0
+    broker.hears_controller = lambda: False
+    assert ask(broker, DescribeClusterRequest()).controller_id == NODE

@@ -29,6 +29,9 @@ class ScriptedPeers:
     def learn(self, node_id: int, host: str, port: int) -> None:
         raise AssertionError("nobody says so")
 
+    def hears(self, node_id: int) -> bool:
+        return True
+
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         voter = self.quorum().voter(node_id)
         return None if voter is None else voter.endpoints[0]

@@ -134,6 +134,16 @@ async def test_a_peer_that_never_answers_fails_the_request_and_gets_a_new_connec
     await peers.stop()
 
 
+async def test_a_leader_is_heard_until_a_fetch_fails(told: Told, peers: Peers) -> None:
+    async with fake_broker(lambda header, request: b"") as broker:
+        at(told, broker.address)
+        assert peers.hears(2), "nothing is known against it"
+        peers.send(2, FETCH)
+        assert peers.hears(2), "the answer may come"
+        assert await told.next() == (2, FETCH, FAILED)
+    assert not peers.hears(2)
+
+
 async def test_requests_that_go_on_while_one_times_out_fail_with_it_once(told: Told) -> None:
     peers = peers_of(told, timeout_ms=200)
     async with fake_broker(lambda header, request: None) as broker:
