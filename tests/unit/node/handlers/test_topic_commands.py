@@ -8,10 +8,13 @@ import pytest
 from tests.unit.node.gated_log import GatedLog
 from tests.unit.node.metadata_node import context, create, start_broker
 
+from penstock.metadata.records import RegisterBrokerRecord
+from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.broker import Broker
 from penstock.node.handlers.create_partitions import create_partitions
 from penstock.node.handlers.create_topics import create_topics
 from penstock.node.handlers.delete_topics import delete_topics
+from penstock.node.topic_creation import create_missing
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import (
@@ -19,7 +22,12 @@ from penstock.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 
@@ -95,3 +103,42 @@ async def test_a_timeout_of_nothing_waits(tmp_path: Path) -> None:
     assert not waiting.done()
     log.open.set()
     assert (await waiting).topics[0].error_code == 0
+
+
+@pytest.fixture
+async def one_of_two(tmp_path: Path) -> Broker:
+    """A broker of a cluster in which there is another one; topics have three replicas by default."""
+    broker, _ = await start_broker(str(tmp_path), {"default.replication.factor": "3"})
+    broker.image.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=9, fenced=False))
+    return broker
+
+
+async def test_several_replicas_are_refused_beside_what_can_be_created(one_of_two: Broker) -> None:
+    placed = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
+    topics = [
+        CreatableTopic(name="by-default", num_partitions=1, replication_factor=-1),
+        CreatableTopic(name="good", num_partitions=1, replication_factor=1),
+        CreatableTopic(name="placed", num_partitions=-1, replication_factor=-1, assignments=[placed]),
+    ]
+    response = await create_topics(one_of_two, context(7), CreateTopicsRequest(topics=topics))
+    assert [topic.name for topic in response.topics] == ["by-default", "good", "placed"]
+    refused, good, placed_result = response.topics
+    assert good.error_code == 0
+    assert refused.error_code == placed_result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "3 are asked for" in (refused.error_message or "")
+    assert "2 are asked for" in (placed_result.error_message or "")
+    assert list(one_of_two.image.topics) == ["good"]
+
+
+async def test_topics_that_come_into_being_by_themselves_have_one_replica(one_of_two: Broker) -> None:
+    names = ["auto", CONSUMER_OFFSETS]
+    assert await create_missing(one_of_two, names) == {}
+    replicas = [p.replicas for name in names for p in one_of_two.image.topics[name].partitions.values()]
+    assert {len(each) for each in replicas} == {1}
+
+
+async def test_alone_the_controller_says_that_there_are_too_few_brokers(broker: Broker) -> None:
+    topic = CreatableTopic(name="copied", num_partitions=1, replication_factor=2)
+    response = await create_topics(broker, context(7), CreateTopicsRequest(topics=[topic]))
+    assert response.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "not replicated yet" not in (response.topics[0].error_message or "")
