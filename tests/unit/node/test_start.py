@@ -135,11 +135,11 @@ async def test_a_start_that_fails_at_the_end_leaves_nothing_at_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
-        raise OSError("broken")
+        raise RuntimeError("broken")
 
     with monkeypatch.context() as patched:
         patched.setattr(Server, "listen", broken)
-        with pytest.raises(OSError, match="broken"):
+        with pytest.raises(RuntimeError, match="broken"):
             await start_node(config(tmp_path))
     assert not at_work()
     await (await start_node(config(tmp_path))).stop()
