@@ -160,7 +160,7 @@ def _reason(error: BaseException) -> str | None:
     if isinstance(error, KafkaError):
         return error.message or error.code.name
     if isinstance(error, OSError):
-        return f"a log directory cannot be read or written: {error}"
+        return f"the operating system refuses what the node needs: {error}"
     return None
 
 
