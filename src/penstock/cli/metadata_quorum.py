@@ -158,7 +158,7 @@ def _load(file: Path) -> BrokerConfig:
 
 def _directory_id(config: BrokerConfig, file: Path) -> UUID:
     """The id of the directory that has the metadata log."""
-    directory = config.text("metadata.log.dir") or config.log_dirs[0]
+    directory = config.metadata_dir
     try:
         identity = identities(Disk(), [directory])[directory]
     except (LogDirectoryError, OSError) as error:

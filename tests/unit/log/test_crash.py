@@ -6,6 +6,7 @@ import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 
 CONFIG = LogConfig(segment_bytes=650, index_interval_bytes=100)
@@ -189,3 +190,29 @@ def test_a_checkpoint_that_was_torn_in_its_last_number_is_not_believed(tmp_path:
     assert checkpoint.read_bytes().endswith(b"\n2 20\n")
     checkpoint.write_bytes(checkpoint.read_bytes()[:-2])
     assert open_log(tmp_path, recovery_point=21).leader_epochs.entries == [(1, 0), (2, 20)]
+
+
+class SyncedDisk(Disk):
+    """Counts what is synced of directories."""
+
+    __slots__ = ("synced",)
+
+    def __init__(self) -> None:
+        self.synced = 0
+
+    def sync_directory(self, path: str) -> None:
+        super().sync_directory(path)
+        self.synced += 1
+
+
+def test_segments_that_a_truncation_drops_are_gone_durably_before_others_take_their_place(tmp_path: Path) -> None:
+    disk = SyncedDisk()
+    log = open_log(tmp_path, CONFIG, disk=disk)
+    for _ in range(6):
+        append(log, batch(4, value=b"v" * 50))
+    assert len(log.segments) == 3
+    log.flush()
+    disk.synced = 0
+    log.truncate_to(4)
+    assert disk.synced > 0
+    assert log.recovery_point == 0, "the segment that was cut is synced by the next flush"
