@@ -171,18 +171,21 @@ def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["Feature: kraft.version", "Feature: metadata.version"]
     assert lines[1].split("\t")[1:4] == [
-        "SupportedMinVersion: 7", "SupportedMaxVersion: 25", "FinalizedVersionLevel: 25",
+        "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.0-IV3", "FinalizedVersionLevel: 4.0-IV3",
     ]  # fmt: skip
     document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
     assert document["features"][1]["finalized_level"] == 25
-    done = penstock("features", *reach, "downgrade", "--metadata", "24", "--dry-run").stdout
-    assert done == "metadata.version can be downgraded to 24.\n"
+    for text in ("24", "4.0-IV2"):
+        done = penstock("features", *reach, "downgrade", "--metadata", text, "--dry-run").stdout
+        assert done == "metadata.version can be downgraded to 24.\n"
     refused = penstock("features", *reach, "upgrade", "--feature", "metadata.version=99", exit_code=1)
     assert refused.stdout.startswith("Could not upgrade metadata.version to 99. ")
     assert refused.stderr == "Error: 1 out of 1 operation(s) failed.\n"
 
 
-@pytest.mark.parametrize("arguments", [["--feature", "x"], ["--feature", "a=1", "--feature", "a=2"], []])
+@pytest.mark.parametrize(
+    "arguments", [["--feature", "x"], ["--feature", "a=1", "--feature", "a=2"], ["--metadata", "5.0"], []]
+)
 def test_features_that_are_none(arguments: list[str]) -> None:
     penstock("features", "upgrade", *arguments, exit_code=2)
 

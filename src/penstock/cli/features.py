@@ -9,7 +9,7 @@ import click
 from penstock.cli.output import print_json
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.feature_admin import UpgradeType
-from penstock.metadata.features import METADATA_VERSION
+from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -22,8 +22,7 @@ UNKNOWN: Final = -1
 def command(context: click.Context, bootstrap_server: str | None, bootstrap_controller: str | None) -> None:
     """Show which features the cluster has, at which levels they hold, and change them.
 
-    Where to reach the cluster may be said before the subcommand or behind it. Levels are numbers: metadata.version 25
-    is Kafka's 4.0-IV3.
+    Where to reach the cluster may be said before the subcommand or behind it.
     """
     context.obj = Reach.of(bootstrap_server, bootstrap_controller)
 
@@ -52,8 +51,9 @@ def describe(
         return
     for row in features:
         click.echo(
-            f"Feature: {row.name}\tSupportedMinVersion: {row.lowest}\tSupportedMaxVersion: {row.newest}\t"
-            f"FinalizedVersionLevel: {row.level}\tEpoch: {'-' if epoch == UNKNOWN else epoch}"
+            f"Feature: {row.name}\tSupportedMinVersion: {_shown(row.name, row.lowest)}\t"
+            f"SupportedMaxVersion: {_shown(row.name, row.newest)}\t"
+            f"FinalizedVersionLevel: {_shown(row.name, row.level)}\tEpoch: {'-' if epoch == UNKNOWN else epoch}"
         )
 
 
@@ -61,7 +61,7 @@ def _level_options(function: Decorated) -> Decorated:
     """--feature, --metadata, --dry-run."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Ask whether it could be done."),
-        click.option("--metadata", type=click.IntRange(min=1), help="The level of metadata.version."),
+        click.option("--metadata", help="The level of metadata.version: a number or a name, such as 4.0-IV3 or 3.9."),
         click.option("--feature", "features", multiple=True, metavar="NAME=LEVEL", help="May be given several times."),
     ):
         function = option(function)
@@ -79,7 +79,7 @@ def upgrade(
     bootstrap_controller: str | None,
     command_config: Path | None,
     features: tuple[str, ...],
-    metadata: int | None,
+    metadata: str | None,
     dry_run: bool,
 ) -> None:
     """Raise levels, all that are named or none."""
@@ -99,7 +99,7 @@ def downgrade(
     bootstrap_controller: str | None,
     command_config: Path | None,
     features: tuple[str, ...],
-    metadata: int | None,
+    metadata: str | None,
     dry_run: bool,
     unsafe: bool,
 ) -> None:
@@ -109,8 +109,8 @@ def downgrade(
     _update("downgrade", reach, command_config, _levels(features, metadata), kind, dry_run)
 
 
-def _levels(features: tuple[str, ...], metadata: int | None) -> dict[str, int]:
-    levels = {} if metadata is None else {METADATA_VERSION: metadata}
+def _levels(features: tuple[str, ...], metadata: str | None) -> dict[str, int]:
+    levels = {} if metadata is None else {METADATA_VERSION: _metadata_level(metadata)}
     for text in features:
         name, separator, level = text.partition("=")
         if not separator or not name.strip() or not level.strip().isdecimal():
@@ -121,6 +121,21 @@ def _levels(features: tuple[str, ...], metadata: int | None) -> dict[str, int]:
     if not levels:
         raise click.UsageError("give at least one --feature NAME=LEVEL")
     return levels
+
+
+def _metadata_level(text: str) -> int:
+    """A level by its number or its name; a release stands for its last level."""
+    if text.isdecimal():
+        return int(text)
+    found = [level for level, name in METADATA_VERSION_NAMES.items() if text in (name, name.partition("-")[0])]
+    if not found:
+        raise click.UsageError(f"--metadata {text}: known are {', '.join(METADATA_VERSION_NAMES.values())}")
+    return max(found)
+
+
+def _shown(feature: str, level: int) -> str:
+    """A level as kafka-features.sh shows it."""
+    return METADATA_VERSION_NAMES.get(level, f"UNKNOWN {level}") if feature == METADATA_VERSION else str(level)
 
 
 def _update(

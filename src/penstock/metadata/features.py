@@ -11,6 +11,14 @@ LOWEST_METADATA_VERSION: Final = 7
 NEWEST_METADATA_VERSION: Final = 25
 """The level that a new cluster starts with: that of Kafka 4.0 (4.0-IV3)."""
 
+_NAMES: Final = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
+    "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0",
+    "4.1-IV1",
+)  # fmt: skip
+METADATA_VERSION_NAMES: Final = dict(enumerate(_NAMES, LOWEST_METADATA_VERSION))
+"""What Kafka's tools call the levels of metadata.version."""
+
 KRAFT_VERSION: Final = "kraft.version"
 """Whether the voters of the metadata quorum are fixed (0) or in its log (1, KIP-853). No metadata record tells its
 level: the quorum's own log does."""
