@@ -61,10 +61,11 @@ def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID
 def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """What a broker that comes leads of all that nobody leads, and a note if that is not all yet.
 
-    And it does not lead, and is not in sync, where the directory of its replica is not there any more.
+    And it does not lead, and is not in sync, where the directory of its replica is not there any more; what it led all
+    the time it leads without those that are still away.
     """
     electorate = Electorate(state.image, coming=broker_id)
-    return _bounded(state, broker_id, chain(_lost(state, electorate), _coming(state, electorate)), thorough=True)
+    return _bounded(state, broker_id, chain(_kept(state, electorate), _coming(state, electorate)), thorough=True)
 
 
 def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
@@ -128,14 +129,19 @@ def _left(
     return None
 
 
-def _lost(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
+def _kept(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
+    """What a broker that comes was in sync with while it was away: it leads that alone, or cannot any more."""
     going = Electorate(state.image, going=electorate.coming)
     for name, index in each(state.image.index.in_sync(electorate.coming)):
         topic = state.image.topics[name]
-        if not electorate.may_lead(topic.partitions[index], electorate.coming):
+        partition = topic.partitions[index]
+        record = None
+        if not electorate.may_lead(partition, electorate.coming):
             record = _left(state, going, topic, index, Going.FENCED)
-            if record is not None:
-                yield record
+        elif partition.leader == electorate.coming and len(partition.isr) > 1:
+            record = changed(electorate, topic, index, Wanted())
+        if record is not None:
+            yield record
 
 
 def _coming(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:

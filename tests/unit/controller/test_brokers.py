@@ -355,3 +355,17 @@ def test_what_a_broker_keeps_over_a_crash_it_keeps_at_once() -> None:
     carry_out(controller, heartbeat(controller, 1))
     leaders = [(p.leader, p.leader_epoch) for p in controller.image.topics["flights"].partitions.values()]
     assert leaders == [(1, 1)] * 25
+
+
+def test_who_is_still_away_is_not_in_sync_with_a_leader_that_is_back() -> None:
+    old = active_controller(1, 2, node_id=1)
+    carry_out(old, assigned("pair", [1, 2]))
+    carry_out(old, heartbeat(old, 2, want_shut_down=True))
+    controller = successor(old, node_id=1)
+    controller.apply([BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=2, fenced=1)])
+    topic_id = controller.image.topics["pair"].topic_id
+    controller.apply([PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1, 2])])
+    carry_out(controller, registration(1, 99))
+    assert partition(controller, "pair") == (1, (1, 2)), "either may come back first"
+    carry_out(controller, heartbeat(controller, 1))
+    assert partition(controller, "pair") == (1, (1,))
