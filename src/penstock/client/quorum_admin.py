@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.client.cluster import ClusterClient
+from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import error_code
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
@@ -141,7 +142,12 @@ class QuorumAdmin:
             if answer.error_code != ErrorCode.FENCED_LEADER_EPOCH:  # else it has gone already
                 _raise(answer.error_code, answer.error_message, f"controller {info.leader_id}")
 
-        await self._cluster.retrying(attempt)
+        try:
+            await self._cluster.retrying(attempt)
+        except UnsupportedByBrokerError:
+            raise UnsupportedByBrokerError(
+                "this cluster's controllers cannot be asked to resign: only Penstock's can"
+            ) from None
         return await self.describe(newer_than=info.leader_epoch)
 
     async def metadata_of(self, node_id: int) -> MetadataState:

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.admin import Admin
+from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.quorum_admin import QuorumEndpoint
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api import ApiKey, OwnApiKey
@@ -108,6 +109,17 @@ async def test_who_has_gone_already_need_not_go(error: ErrorCode, done: bool) ->
         else:
             with pytest.raises(KafkaError, match="so it is"):
                 await admin.quorum.resign(before)
+
+
+async def test_controllers_of_others_cannot_be_asked_to_go() -> None:
+    fake = FakeController()
+    fake.scripts[ApiKey.DESCRIBE_QUORUM] = [lambda request: described(1, 3)]
+    async with fake_broker(fake) as fake.broker:
+        del fake.broker.api_versions[OwnApiKey.RESIGN_CONTROLLER]
+        async with Admin([fake.broker.address], SETTINGS, of_controllers=True) as admin:
+            info = await admin.quorum.describe()
+            with pytest.raises(UnsupportedByBrokerError, match="only Penstock's can"):
+                await admin.quorum.resign(info)
 
 
 async def test_a_voter_is_added_to_this_cluster() -> None:
