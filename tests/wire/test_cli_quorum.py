@@ -131,6 +131,24 @@ def test_all_nodes_make_the_same_of_the_metadata(three: Cluster, reach: tuple[st
     assert len({(row["offset"], row["checksum"]) for row in rows}) == 1
 
 
+def test_each_node_says_what_it_is_in_numbers(three: Cluster, reach: tuple[str, str]) -> None:
+    create(three, "numbers")
+    node, epoch = active(reach)
+    rows = json.loads(penstock("metadata", "metrics", *reach, "--json").stdout)
+    values = {(row["node"], row["group"], row["metric"]): row["value"] for row in rows}
+    states = {node: values[node, "raft-metrics", "current-state"] for node in (1, 2, 3)}
+    assert states == dict.fromkeys((1, 2, 3), "follower") | {node: "leader"}
+    assert values[node, "raft-metrics", "current-epoch"] == str(epoch)
+    assert values[node, "KafkaController", "ActiveControllerCount"] == "1"
+    assert int(values[node, "KafkaController", "GlobalTopicCount"]) >= 1
+    assert int(values[node, "ControllerEventManager", "EventQueueTimeMs.count"]) >= 1
+    assert float(values[node, "ControllerEventManager", "EventQueueProcessingTimeMs.max"]) > 0
+    only = json.loads(penstock("metadata", "metrics", *reach, "--node", "2", "--json").stdout)
+    assert {row["node"] for row in only} == {2}
+    refused = penstock("metadata", "metrics", *reach, "--node", "9", exit_code=1)
+    assert "there is no node 9: there are 1, 2, 3" in refused.output
+
+
 def test_a_node_that_does_not_answer_is_told(three: Cluster) -> None:
     away = three.nodes[2]
     reach = ["--bootstrap-controller", three.bootstrap_controllers]

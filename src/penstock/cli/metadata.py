@@ -1,4 +1,4 @@
-"""`penstock metadata`: whether all nodes have made the same of the metadata log."""
+"""`penstock metadata`: whether all nodes have made the same of the metadata log, and what they say of themselves."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from penstock.cli.session import Reach, command_config_option, json_option, reac
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.client.quorum_admin import MetadataState
+from penstock.protocol.own_apis import Metric
 
 ROUNDS: Final = 20
 """So often nodes are asked again that are not at the same offset: metadata may change all the time."""
 
 
-@click.group(short_help="compare the nodes' metadata")
+@click.group(short_help="compare the nodes' metadata; their metrics")
 def command() -> None:
     """Look at the metadata that each node has."""
 
@@ -46,6 +47,49 @@ def checksum(
         click.echo(f"node {node_id} does not answer: {failure}", err=True)
     for offset, differing in _contradictions(states):
         raise click.ClickException(f"nodes {differing} differ at offset {offset}: one of them applied something else")
+
+
+@command.command("metrics")
+@reach_options
+@command_config_option
+@json_option
+@click.option("--node", "node_id", type=int, help="Only this node.")
+def metrics(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    as_json: bool,
+    node_id: int | None,
+) -> None:
+    """Show what each node says of itself in numbers: its part in the quorum, and the queue of its controller.
+
+    The names are those of Kafka's metrics. Asked are all brokers in service, or with --bootstrap-controller all
+    controllers.
+    """
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    found, failures = run_with_admin(reach, command_config, lambda admin: _metrics(admin, node_id))
+    print_rows(
+        ["NODE", "GROUP", "METRIC", "VALUE"],
+        [(node, metric.group, metric.name, metric.value) for node, metric in found],
+        as_json=as_json,
+        empty="no node answers",
+    )
+    for node, failure in failures.items():
+        click.echo(f"node {node} does not answer: {failure}", err=True)
+
+
+async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metric]], dict[int, ClientError]]:
+    nodes = sorted(admin.cluster.metadata.brokers)
+    if only is not None and only not in nodes:
+        raise click.ClickException(f"there is no node {only}: there are {', '.join(map(str, nodes))}")
+    found: list[tuple[int, Metric]] = []
+    failures: dict[int, ClientError] = {}
+    for node in nodes if only is None else [only]:
+        try:
+            found += [(node, metric) for metric in await admin.quorum.metrics_of(node)]
+        except ClientError as error:
+            failures[node] = error
+    return found, failures
 
 
 async def _states(admin: Admin) -> tuple[list[MetadataState], dict[int, Exception]]:

@@ -26,6 +26,9 @@ from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest,
 from penstock.protocol.own_apis import (
     DescribeMetadataRequest,
     DescribeMetadataResponse,
+    DescribeMetricsRequest,
+    DescribeMetricsResponse,
+    Metric,
     ResignControllerRequest,
     ResignControllerResponse,
 )
@@ -158,6 +161,15 @@ class QuorumAdmin:
         answer = await self._cluster.to_node(node_id, DescribeMetadataRequest(), DescribeMetadataResponse)
         _raise(answer.error_code, answer.error_message, f"node {node_id}")
         return MetadataState(answer.node_id, answer.offset, answer.epoch, answer.checksum)
+
+    async def metrics_of(self, node_id: int) -> list[Metric]:
+        """What this node says of itself in numbers, by the names of Kafka's metrics.
+
+        A node that cannot be reached is not waited for.
+        """
+        answer = await self._cluster.to_node(node_id, DescribeMetricsRequest(), DescribeMetricsResponse)
+        _raise(answer.error_code, answer.error_message, f"node {node_id}")
+        return answer.metrics
 
 
 def _describe_request() -> DescribeQuorumRequest:

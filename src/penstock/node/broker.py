@@ -17,6 +17,7 @@ from penstock.node.partition import Partition
 from penstock.node.partitions import PartitionTable
 from penstock.node.producer_ids import ProducerIds
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.voters import STATIC_VOTERS
 
@@ -68,6 +69,8 @@ class Broker:
     """The level of `kraft.version`, which the metadata quorum knows and no metadata record tells."""
     hears_controller: Callable[[], bool] = always
     """Whether the active controller answers this node."""
+    metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
+    """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""
 

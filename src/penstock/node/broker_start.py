@@ -71,6 +71,7 @@ class BrokerParts:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
             now_ms=surroundings.now_ms,
             kraft_version=lambda: parts.quorum.quorum.kraft_version,
+            metrics=parts.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
         self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.controller.controller import DECISIONS, Controller
@@ -29,6 +29,7 @@ from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.node.metadata_log import MetadataLog
+from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
 
@@ -46,22 +47,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class QueueStatistics:
-    """How long commands waited in the queue and how long it took to decide them, in microseconds."""
+    """How long commands waited in the queue, and how long it took to decide them."""
 
-    commands: int = 0
     failures: int = 0
-    queue_time_us: int = 0
-    max_queue_time_us: int = 0
-    processing_time_us: int = 0
-    max_processing_time_us: int = 0
-
-    def add(self, queue_time_us: int, processing_time_us: int) -> None:
-        """Counts one command."""
-        self.commands += 1
-        self.queue_time_us += queue_time_us
-        self.max_queue_time_us = max(self.max_queue_time_us, queue_time_us)
-        self.processing_time_us += processing_time_us
-        self.max_processing_time_us = max(self.max_processing_time_us, processing_time_us)
+    queue_time: Latency = field(default_factory=Latency)
+    processing_time: Latency = field(default_factory=Latency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +172,8 @@ class ControllerDriver:
             queued = self._queue.popleft()
             start = loop.time()
             self._decide(queued)
-            self.statistics.add(_microseconds(start - queued.since), _microseconds(loop.time() - start))
+            self.statistics.queue_time.add((start - queued.since) * 1000)
+            self.statistics.processing_time.add((loop.time() - start) * 1000)
         self._working = bool(self._queue)
         if self._working:
             loop.call_soon(self._work)
@@ -270,10 +261,6 @@ def _look_at(committed: asyncio.Future[int]) -> None:
     """Nobody waits for what the controller decided by itself: it decides again if it is lost."""
     if not committed.cancelled():
         committed.exception()
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * 1_000_000)
 
 
 def _first_levels(records: Sequence[MetadataRecord]) -> list[MetadataRecord]:

@@ -11,6 +11,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.broker import wall_clock_ms
 from penstock.node.handler import Handler
+from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.requests import AddVoter, Answer, PeerRequest, RemoveVoter
@@ -96,5 +97,7 @@ class ControllerNode:
     controller: Commands
     quorum: QuorumMember
     handlers: dict[int, Handler] = field(default_factory=dict)
+    metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
+    """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms
     """The wall clock, in milliseconds since 1970."""

@@ -39,6 +39,7 @@ from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.server import BoundListener, Server
 from penstock.node.surroundings import Surroundings, steady_clock
+from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
@@ -95,6 +96,7 @@ class QuorumParts:
                 controller=self.controller,
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
+                metrics=self.metrics,
                 now_ms=surroundings.now_ms,
             )
         self.channel = ControllerChannel(
@@ -110,6 +112,12 @@ class QuorumParts:
             self._registration = ControllerRegistration(
                 config.node_id, random_uuid(surroundings.random), self._advertised, self.channel, self.log
             )
+
+    def metrics(self) -> DescribeMetricsResponse:
+        """What the node says of itself in numbers."""
+        from penstock.node.node_metrics import describe_metrics
+
+        return describe_metrics(self)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""

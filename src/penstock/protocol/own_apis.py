@@ -8,7 +8,7 @@ Kafka's ever sees one.
 from enum import IntEnum
 from typing import Final
 
-from penstock.protocol.schema import Message, field
+from penstock.protocol.schema import Message, array, field
 
 FIRST_OWN_KEY: Final = 15_000
 """Keys of our own start here and are not told to strangers."""
@@ -22,11 +22,13 @@ class OwnApiKey(IntEnum):
 
     RESIGN_CONTROLLER = 15_000
     DESCRIBE_METADATA = 15_001
+    DESCRIBE_METRICS = 15_002
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_000: ("own_apis", "ResignController", 0, 0, 0),
     15_001: ("own_apis", "DescribeMetadata", 0, 0, 0),
+    15_002: ("own_apis", "DescribeMetrics", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -66,3 +68,24 @@ class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
     offset: int = field("int64", "0+", default=-1)
     epoch: int = field("int32", "0+", default=-1)
     checksum: str = field("string", "0+", default="")
+
+
+class DescribeMetricsRequest(Message, versions="0-0", flexible="0+"):
+    """What does this very node say of itself in numbers? It is answered by each node for itself."""
+
+
+class Metric(Message, versions="0-0", flexible="0+"):
+    """One figure, by Kafka's names: that of its group, and its own. `value` is a number or a word."""
+
+    group: str = field("string", "0+", default="")
+    name: str = field("string", "0+", default="")
+    value: str = field("string", "0+", default="")
+
+
+class DescribeMetricsResponse(Message, versions="0-0", flexible="0+"):
+    """All figures, in an order that stays."""
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    node_id: int = field("int32", "0+", default=-1)
+    metrics: list[Metric] = array(Metric, "0+", default_factory=list)

@@ -92,8 +92,9 @@ async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(m
     assert [result.error_code for result in codes] == [0, ErrorCode.TOPIC_ALREADY_EXISTS, 0, 0]
     assert memory.syncs == syncs + 1, "four commands, one sync"
     assert list(driver.image.topics) == ["flights"]
-    assert driver.statistics.commands == 4 + 2
-    assert driver.statistics.max_queue_time_us <= driver.statistics.queue_time_us
+    for latency in (driver.statistics.queue_time, driver.statistics.processing_time):
+        assert latency.count == 4 + 2
+        assert latency.max_ms <= latency.total_ms
 
 
 async def test_a_refusal_waits_for_what_it_was_decided_on(memory: GatedLog) -> None:

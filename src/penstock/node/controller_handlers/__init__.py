@@ -18,6 +18,7 @@ MODULES: tuple[str, ...] = (
     "delete_topics",
     "describe_cluster",
     "describe_metadata",
+    "describe_metrics",
     "describe_quorum",
     "elect_leaders",
     "end_quorum_epoch",

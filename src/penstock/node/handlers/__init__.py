@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "describe_groups",
     "describe_log_dirs",
     "describe_metadata",
+    "describe_metrics",
     "describe_producers",
     "describe_quorum",
     "describe_topic_partitions",
