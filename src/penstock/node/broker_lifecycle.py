@@ -137,16 +137,27 @@ class BrokerLifecycle:
         limit_ms = self._times.registration_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                while (reply := await self._heartbeat()).error_code or reply.is_fenced:
-                    if reply.error_code == ErrorCode.STALE_BROKER_EPOCH:
-                        raise self._replaced()
+                while not await self._is_let_in():
                     await asyncio.sleep(RETRY_S)
-                await self._applied(lambda: (own := self._registered) is not None and not own.fenced)
         except TimeoutError:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"the controller did not let this broker in within {limit_ms} ms"
             ) from None
         self._beating = asyncio.create_task(self._beat(), name="broker heartbeats")
+
+    async def _is_let_in(self) -> bool:
+        """One heartbeat, and after a good answer a while for the metadata to say so, too. Raises KafkaError."""
+        reply = await self._heartbeat()
+        if reply.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            raise self._replaced()
+        if reply.error_code or reply.is_fenced:
+            return False
+        try:
+            async with asyncio.timeout(self._times.heartbeat_interval_ms / 1000):
+                await self._applied(lambda: (own := self._registered) is not None and not own.fenced)
+        except TimeoutError:
+            return False  # it may have been fenced again meanwhile, and must not fall silent
+        return True
 
     @property
     def _registered(self) -> BrokerImage | None:
@@ -201,18 +212,27 @@ class BrokerLifecycle:
         return reply
 
     async def _beat(self) -> None:
-        """Tells that the broker lives, for as long as it does."""
+        """Tells that the broker lives, for as long as it does and nobody has replaced it."""
         interval_s = self._times.heartbeat_interval_ms / 1000
-        while True:
+        is_replaced = False
+        while not is_replaced:
             await asyncio.sleep(interval_s)
-            code = ErrorCode((await self._heartbeat()).error_code)
-            if code == ErrorCode.STALE_BROKER_EPOCH and not self._is_own_newer():
-                self._on_replaced(self._replaced())
-                return
-            if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-                await self._register_anew()
-            elif code != ErrorCode.NONE:
-                logger.warning("the controller answers the heartbeat with %s", code.name)
+            try:
+                is_replaced = await self._beat_once()
+            except Exception:
+                logger.exception("a heartbeat failed by our own fault; the next one follows")
+
+    async def _beat_once(self) -> bool:
+        """One heartbeat, and what follows from its answer; whether another process has the id now."""
+        code = ErrorCode((await self._heartbeat()).error_code)
+        if code == ErrorCode.STALE_BROKER_EPOCH and not self._is_own_newer():
+            self._on_replaced(self._replaced())
+            return True
+        if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            await self._register_anew()
+        elif code != ErrorCode.NONE:
+            logger.warning("the controller answers the heartbeat with %s", code.name)
+        return False
 
     def _is_own_newer(self) -> bool:
         """Whether the newer registration is this broker's own: its answer was lost, and it was asked for twice."""

@@ -146,6 +146,27 @@ async def test_it_is_let_in_when_the_controller_and_the_image_say_so() -> None:
     await world.broker.leave()
 
 
+async def test_it_goes_on_with_heartbeats_while_the_metadata_do_not_say_that_it_is_let_in() -> None:
+    world = World(REGISTERED)
+    world.commit(registration())
+    await world.broker.register()
+    letting_in = asyncio.ensure_future(world.broker.unfence())
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 3)
+    assert not letting_in.done()
+    world.commit(UnfenceBrokerRecord(id=NODE, epoch=EPOCH))
+    await letting_in
+    await world.broker.leave()
+
+
+async def test_a_fault_in_one_heartbeat_is_not_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(REGISTERED, LET_IN, BrokerHeartbeatResponse(error_code=9_999), LET_IN)
+    await world.joined()
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 4)
+    assert "a heartbeat failed" in caplog.text
+    assert not world.ended
+    await world.broker.leave()
+
+
 async def test_heartbeats_tell_how_far_it_is_and_end_when_it_leaves() -> None:
     world = World(REGISTERED)
     await world.joined()
