@@ -75,6 +75,17 @@ async def test_other_errors_are_for_the_client() -> None:
         assert has_error(answer, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
+async def test_a_fault_in_one_request_does_not_cut_off_the_broker_that_handed_it_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    replies = [CreateTopicsResponse(topics=[CreatableTopicResult(name=None)]), CREATED]  # type: ignore[arg-type]
+    async with controller(lambda command: replies.pop(0)) as (client, _):
+        with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):
+            unwrap(await put(client, wrap(CREATE, 7)), CREATE, 7)
+        assert unwrap(await put(client, wrap(CREATE, 7)), CREATE, 7) == CREATED
+    assert "handed on" in caplog.text
+
+
 def with_header(key: int, version: int, rest: bytes = b"") -> EnvelopeRequest:
     return wrap(CREATE, 7).replace(request_data=struct.pack(">hhih", key, version, 1, -1) + rest)
 
