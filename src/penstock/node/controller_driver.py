@@ -199,9 +199,19 @@ class ControllerDriver:
             committed.add_done_callback(lambda done: self._answer_when_committed(queued, decision.reply, done))
 
     def _carry_out(self, controller: Controller, decision: Decision[Any]) -> asyncio.Future[int]:
-        """Appends what was decided and takes it into the controller's state. Raises KafkaError."""
+        """Appends what was decided and takes it into the controller's state. Raises KafkaError.
+
+        Records that are in the log, and of which only a part is in that state, end it: the next controller, perhaps on
+        this node, begins with what was committed.
+        """
         committed = self._log.append(decision.records, self._epoch)
-        controller.apply(decision.records)
+        try:
+            controller.apply(decision.records)
+        except Exception:
+            committed.add_done_callback(_look_at)
+            self._deactivate()
+            self._log.resign()
+            raise
         return committed
 
     def _answer_when_committed(self, queued: _Queued, reply: object, committed: asyncio.Future[int]) -> None:

@@ -62,6 +62,9 @@ class ReplicatedLog(Protocol):
     def barrier(self, epoch: int) -> asyncio.Future[int]:
         """Appends nothing; the future is done when all that was appended before is committed and applied."""
 
+    def resign(self) -> None:
+        """Lead no longer, if this node does."""
+
     async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
         """Writes a snapshot of all before `end_offset`, and lets go of the log before it."""
 
@@ -138,6 +141,10 @@ class MetadataLog:
         except BaseException:
             self._own.pop(key, None)
             raise
+
+    def resign(self) -> None:
+        """Lead the quorum no longer, if this node does."""
+        self.quorum.resign()
 
     # -- what the quorum tells ----------------------------------------------------------------------------------------
 

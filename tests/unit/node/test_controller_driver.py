@@ -7,6 +7,7 @@ import pytest
 from tests.unit.node.controller_node import NODE, create, identity, node_over, started
 from tests.unit.node.gated_log import GatedLog
 
+from penstock.controller.controller import Controller
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
@@ -126,6 +127,27 @@ async def test_a_fault_in_one_decision_leaves_the_queue_alive(
     assert good.topics[0].error_code == ErrorCode.NONE
     assert len(caplog.records) == 1
     assert driver.statistics.failures == 1
+
+
+async def test_a_controller_that_fails_to_follow_its_own_decision_begins_anew_with_what_is_committed(
+    memory: GatedLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(memory)
+    active = asyncio.Event()
+    node.log.add_leader_listener(lambda leader_id, epoch: active.set() if leader_id == NODE else None)
+
+    def broken(self: Controller, records: Sequence[MetadataRecord]) -> None:
+        raise KeyError("half of it")
+
+    with monkeypatch.context() as fault:
+        fault.setattr(Controller, "apply", broken)
+        reply = await node.submit(create("flights"))
+    assert reply.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "nobody knows what becomes of it"
+    refused = await node.submit(create("delays"))
+    assert refused.topics[0].error_code == ErrorCode.NOT_CONTROLLER, "its state is not that of the log"
+    await active.wait()
+    assert (await node.submit(create("flights"))).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    await node.stop()
 
 
 async def test_a_broker_is_fenced_though_that_could_not_be_written_down_at_first(

@@ -56,6 +56,9 @@ class Replicated:
     def barrier(self, epoch: int) -> asyncio.Future[int]:
         raise NotImplementedError
 
+    def resign(self) -> None:
+        raise NotImplementedError
+
     async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
         if self.snapshot_error is not None:
             raise self.snapshot_error
