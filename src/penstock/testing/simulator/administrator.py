@@ -13,6 +13,7 @@ from penstock.client.topic_admin import NewTopic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.plan import Plan
 from penstock.testing.simulator.promised_topics import CONFIG_KEY, TopicPromises
 
 MAX_PARTITIONS = 6
@@ -30,13 +31,14 @@ NO_BROKERS = ErrorCode.INVALID_REPLICATION_FACTOR
 class AdministratingClient:
     """See the module. Each operation is told to the ledger before it begins and when it is acknowledged."""
 
-    def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], max_topics: int) -> None:
+    def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], plan: Plan) -> None:
         self.name = name
         self.acknowledged = 0
         self._world = world
         self._random = random
         self._groups = groups
-        self._max_topics = max_topics
+        self._max_topics = plan.topics
+        self._pause_s = plan.admin_pause_s
         self._tried = 0
         self._values = 0
 
@@ -52,7 +54,7 @@ class AdministratingClient:
                 async with Admin(self._world.bootstrap(self._random), settings) as admin:
                     while not self._world.stopping:
                         await self._act(admin)
-                        await asyncio.sleep(self._random.expovariate(1))
+                        await asyncio.sleep(self._random.expovariate(1 / self._pause_s))
             except FAILURES as error:
                 self._world.trace.note(self.name, f"failed: {error!r}")
                 await asyncio.sleep(0.5)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import selectors
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -109,10 +110,15 @@ class _Handle(asyncio.Handle):
 
 
 class _TimerHandle(asyncio.TimerHandle):
-    """A callback of a process, at a time."""
+    """A callback of a process, at a time; of several at one time the first that was asked for is the first."""
 
-    __slots__ = ("process",)
+    __slots__ = ("number", "process")
+    number: int
     process: Process | None
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _TimerHandle)
+        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]  # typeshed lacks it
 
     def _run(self) -> None:
         _run(self, super()._run)
@@ -150,6 +156,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, random: Random) -> None:
         self._now = 0.0
+        self._numbers = itertools.count()
         self._random = random
         self.thread_delay_s: Callable[[Process | None], float] = lambda _: self._random.uniform(0.000_05, 0.01)
         self.failures: list[str] = []
@@ -206,6 +213,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Call back later, within the process whose context it is."""
         context = copy_context() if context is None else context
         handle = _TimerHandle(when, callback, args, self, context)
+        handle.number = next(self._numbers)
         process = handle.process = context.get(_PROCESS)
         if process is None or process.is_alive:
             self._scheduled: list[asyncio.TimerHandle]

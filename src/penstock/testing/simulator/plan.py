@@ -56,6 +56,8 @@ class Plan:
     consumers: int
     groups: int
     topics: int
+    admin_pause_s: float = 1.0
+    """How long the administrator rests between two operations, in the mean."""
     faults: tuple[str, ...]
     troubles: int = 1
     """So many faults there may be at a time."""
@@ -149,6 +151,7 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         consumers=random.randrange(1, 5),
         groups=random.randrange(1, 3),
         topics=random.randrange(1, 6),
+        admin_pause_s=random.choice((1.0, 0.1)) if is_cluster else 1.0,
         faults=tuple(fault for fault in kinds if random.random() < (0.25 if is_cluster else 0.4)),
         troubles=random.choice((1, 1, 2)) if is_cluster else 1,
         seconds=random.uniform(10, 40),

@@ -56,7 +56,7 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
     left: list[object] = []
     with _no_collection():
         outcome = _simulate(seed, random, plan or draw(random, nodes), left)
-    _clear_away(left)
+        _clear_away(left)
     return outcome
 
 
@@ -90,9 +90,11 @@ def _no_collection() -> Iterator[None]:
     """When cycles of memory are freed depends on what ran before, and coroutines among them have last things to do."""
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.freeze()  # what was there before is not looked at each time
     try:
         yield
     finally:
+        gc.unfreeze()
         if was_enabled:
             gc.enable()
 
@@ -145,7 +147,7 @@ class _Simulation:
             ConsumingClient(self._world, f"c{n}", groups[n % len(groups)], Random(random.getrandbits(64)))
             for n in range(max(plan.consumers, plan.groups))
         ]
-        admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan.topics)
+        admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan)
         self._clients: list[ProducingClient | ConsumingClient | AdministratingClient | OperatingClient] = [
             *self._producers,
             *consumers,
