@@ -112,7 +112,8 @@ class Replica:
     @property
     def leader_id(self) -> int | None:
         """Who leads this epoch, if that is known and it still does."""
-        return None if isinstance(self.role, Resigned) else self.state.leader_id
+        leader_id = self.state.leader_id
+        return None if leader_id == self.me.id and not isinstance(self.role, Leader) else leader_id
 
     @property
     def quorum(self) -> Quorum:

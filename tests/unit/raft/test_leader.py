@@ -8,6 +8,7 @@ from tests.unit.raft.replicas import answered, elect, log_of, quorum, raft_of, s
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.effects import Commit, Effect, Flush, Reply
+from penstock.raft.follower import Observer
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.ports import EpochEnd
@@ -264,6 +265,20 @@ def test_changes_of_voters_are_refused_with_a_reason() -> None:
     assert error_of(unknown) is ErrorCode.VOTER_NOT_FOUND
     assert said(raft.remove_voter_received(removal, "administrator", now_ms)) is None
     assert raft.quorum.ids == [1, 2]
+
+
+def test_a_leader_that_was_voted_out_names_itself_no_longer() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    raft.remove_voter_received(RemoveVoter(voter(1).key), "administrator", now_ms)
+    raft.flushed(now_ms)
+    for node_id in (2, 3):
+        fetch(raft, node_id, raft.replica.log.end_offset, now_ms)
+    assert isinstance(raft.role, Resigned)
+    assert raft.leader_id is None
+    raft.tick(now_ms + 10_000)
+    assert isinstance(raft.role, Observer)
+    assert raft.leader_id is None, "who asks it would come back for ever"
 
 
 def test_the_last_voter_stays() -> None:
