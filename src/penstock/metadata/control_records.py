@@ -1,27 +1,12 @@
-"""Control records of the metadata log: who leads it, and where a snapshot begins and ends.
+"""Control records of a snapshot of the metadata: where it begins and ends.
 
 They lie in control batches among the metadata records, and nobody applies them to the image.
 """
 
-from collections.abc import Sequence
-
 from penstock.protocol.codec import encode
 from penstock.protocol.control import ControlType, control_batch, control_record
-from penstock.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-
-
-def leader_change_batch(
-    leader_id: int, voters: Sequence[int], leader_epoch: int, *, base_offset: int, now_ms: int
-) -> bytearray:
-    """The batch with which a leader begins its epoch (KIP-595)."""
-    message = LeaderChangeMessage(
-        leader_id=leader_id,
-        voters=[Voter(voter_id=voter) for voter in voters],
-        granting_voters=[Voter(voter_id=leader_id)],
-    )
-    return _batch(ControlType.LEADER_CHANGE, encode(message, 0), base_offset, leader_epoch, now_ms)
 
 
 def snapshot_header_batch(base_offset: int, leader_epoch: int, last_timestamp_ms: int, now_ms: int) -> bytearray:

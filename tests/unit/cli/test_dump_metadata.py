@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 from click.testing import CliRunner
+from tests.unit.cli.elections import election
 
 from penstock.cli.dump_log import command
 from penstock.cli.metadata_shell_source import read_view
 from penstock.metadata.configs.voters import InitialController
-from penstock.metadata.control_records import leader_change_batch
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import BrokerRegistrationChangeRecord, FeatureLevelRecord, MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
@@ -52,7 +52,7 @@ def test_a_record_has_what_its_version_has_and_of_tagged_fields_what_was_written
 
 def test_a_leader_change_of_version_0_has_no_ids_of_directories(tmp_path: Path) -> None:
     file = tmp_path / f"{0:020d}.log"
-    file.write_bytes(leader_change_batch(1, [1], 6, base_offset=0, now_ms=5))
+    file.write_bytes(election(1, 6, now_ms=5))
     voters = '"voters":[{"voterId":1}],"grantingVoters":[{"voterId":1}]'
     assert payloads(file)[1:] == ['| LeaderChange: {"version":0,"leaderId":1,' + voters + "}"]
 

@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.unit.cli.elections import election
 
 from penstock.cli.metadata_shell import MANUAL, Shell, ShellError, command
 from penstock.cli.metadata_shell_source import MetadataView, read_view
 from penstock.cli.metadata_shell_tree import Node, build_tree
-from penstock.metadata.control_records import leader_change_batch
 from penstock.metadata.image import ResourceType
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
@@ -30,10 +30,10 @@ def data(tmp_path: Path) -> Path:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
-    election = leader_change_batch(1, [1], 6, base_offset=0, now_ms=1529210278988)
+    beginning = election(1, 6, now_ms=1529210278988)
     records = [Record(timestamp_ms=1529210279000, value=encode_record(record)) for record in RECORDS]
     batch = encode_batch(records, base_offset=1, partition_leader_epoch=6)
-    (directory / f"{0:020d}.log").write_bytes(bytes(election + batch) + b"half a batch")
+    (directory / f"{0:020d}.log").write_bytes(bytes(beginning + batch) + b"half a batch")
     return tmp_path
 
 

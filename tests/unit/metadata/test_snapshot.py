@@ -2,7 +2,6 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.control_records import leader_change_batch
 from penstock.metadata.records import MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import (
     RECORDS_PER_BATCH,
@@ -12,10 +11,8 @@ from penstock.metadata.snapshot import (
     snapshot_name,
 )
 from penstock.protocol.batch import read_header
-from penstock.protocol.codec import decode
-from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.control import control_type
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record, decode_batch
 
 
@@ -58,22 +55,6 @@ def test_the_name_sorts_by_offset_then_epoch() -> None:
     assert parse_snapshot_name(snapshot_name(42, 7)) == (42, 7)
     assert parse_snapshot_name("00000000000000000042-0000000007.checkpoint.tmp") is None
     assert parse_snapshot_name("leader-epoch-checkpoint") is None
-
-
-def test_a_leader_begins_its_epoch_with_a_control_record() -> None:
-    batch = leader_change_batch(1, [1, 2, 3], 4, base_offset=10, now_ms=99)
-    header = read_header(batch, 0)
-    assert header.is_control
-    assert header.base_offset == 10
-    assert header.partition_leader_epoch == 4
-    (record,) = decode_batch(batch)
-    assert record.key == bytes.fromhex("0000 0002")
-    assert control_type(record) == ControlType.LEADER_CHANGE
-    assert record.value is not None
-    message, _ = decode(LeaderChangeMessage, 0, record.value)
-    assert message.leader_id == 1
-    assert [voter.voter_id for voter in message.voters] == [1, 2, 3]
-    assert [voter.voter_id for voter in message.granting_voters] == [1]
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])

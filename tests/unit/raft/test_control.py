@@ -1,0 +1,19 @@
+"""The control records of the metadata log, as they lie in it."""
+
+from tests.unit.raft.replicas import quorum, voter
+
+from penstock.protocol.codec import decode
+from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
+from penstock.raft.control import leader_change_record
+
+
+def test_a_leader_begins_its_epoch_with_who_may_vote_and_who_voted_for_it() -> None:
+    record = leader_change_record(1, quorum(1, 2, 3), [voter(1).key, voter(3).key], 99)
+    assert record.key == bytes.fromhex("0000 0002")
+    assert control_type(record) == ControlType.LEADER_CHANGE
+    assert record.value is not None
+    message, _ = decode(LeaderChangeMessage, 0, record.value)
+    assert message.leader_id == 1
+    assert [item.voter_id for item in message.voters] == [1, 2, 3]
+    assert [item.voter_id for item in message.granting_voters] == [1, 3]
