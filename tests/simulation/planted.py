@@ -1,7 +1,5 @@
 """Bugs to plant, so that the simulation can show that it would find them. Each is one that a person might write."""
 
-from dataclasses import replace
-
 import pytest
 from tests.simulation.node import Node
 from tests.simulation.world import World
@@ -21,7 +19,7 @@ def vote_not_persisted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The epoch is on the disk, the vote is not: after a crash the node votes again."""
 
     def persist(world: World, node: Node, effect: do.Persist) -> None:
-        node.disk.state = replace(effect.state, voted=None)
+        node.disk.state = effect.state.replace(voted=None)
 
     monkeypatch.setattr(World, "persist", persist)
 

@@ -24,7 +24,7 @@ from penstock.raft.voters import Quorum, ReplicaKey, Voter
 HEALING_TIMEOUTS = 400
 """So many election time-outs the cluster has to recover; a fraction is the rule."""
 
-RECEIVE = {
+RECEIVE: dict[type, str] = {
     ask.Vote: "vote_received",
     ask.BeginEpoch: "begin_epoch_received",
     ask.EndEpoch: "end_epoch_received",
@@ -32,7 +32,7 @@ RECEIVE = {
     ask.FetchSnapshot: "fetch_snapshot_received",
     ask.UpdateVoter: "update_voter_received",
 }
-ANSWERED = {
+ANSWERED: dict[type, str] = {
     ask.Vote: "vote_answered",
     ask.BeginEpoch: "begin_epoch_answered",
     ask.EndEpoch: "end_epoch_answered",

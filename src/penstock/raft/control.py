@@ -4,7 +4,6 @@ How any control record is written and told from others is in `protocol/control.p
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.protocol.codec import decode, encode
@@ -86,7 +85,7 @@ def quorums_in(buffer: Buffer, quorum: Quorum) -> Iterator[tuple[int, Quorum]]:
         for record in decode_batch(buffer, position):
             kind, value = control_type(record), record.value or b""
             if kind == ControlType.KRAFT_VERSION:
-                quorum = replace(quorum, kraft_version=decode(KRaftVersionRecord, 0, value)[0].k_raft_version)
+                quorum = quorum.replace(kraft_version=decode(KRaftVersionRecord, 0, value)[0].k_raft_version)
             elif kind == ControlType.KRAFT_VOTERS:
                 quorum = Quorum.of(_voters(decode(voters_record.VotersRecord, 0, value)[0]), quorum.kraft_version)
             else:

@@ -1,9 +1,9 @@
 """What DescribeQuorum tells about the quorum."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
 from penstock.raft.leader import Leader
 from penstock.raft.progress import Progress
 from penstock.raft.voters import Quorum, ReplicaKey
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaDescription:
+class ReplicaDescription(Value):
     """One replica as the leader sees it; -1 is what it does not know."""
 
     key: ReplicaKey
@@ -24,8 +23,7 @@ class ReplicaDescription:
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumDescription:
+class QuorumDescription(Value):
     """The quorum as its leader sees it."""
 
     leader_id: int

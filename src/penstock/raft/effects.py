@@ -4,8 +4,7 @@ Effects are carried out in the order in which they come, each before the next: a
 (D39). Only `Flush` and `Send` take time of their own; what comes of them is reported later.
 """
 
-from dataclasses import dataclass
-
+from penstock.protocol.value import Value
 from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import Answer, PeerRequest
 from penstock.raft.voters import ReplicaKey
@@ -17,8 +16,7 @@ ANY_SERVER = -1
 """A destination: any of the bootstrap servers, for a node that knows no voter yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionState:
+class ElectionState(Value):
     """What has to survive a restart: Kafka's `quorum-state`."""
 
     epoch: int = 0
@@ -26,50 +24,43 @@ class ElectionState:
     voted: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(Value):
     """Put the state on the disk before anything else is done."""
 
     state: ElectionState
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Value):
     """Send the request; report the answer with this very request, or `request_failed`."""
 
     to: int
     request: PeerRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Value):
     """Answer the request that `token` stands for. Each token is answered exactly once."""
 
     token: Token
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(Value):
     """Bring the log to the disk as it is now, then report `flushed`. At most one is under way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Value):
     """All records before `high_watermark` are committed: apply them."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSnapshot:
+class LoadSnapshot(Value):
     """The log starts behind this snapshot now: throw away what was applied and load it."""
 
     snapshot: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Value):
     """Tell the application who leads: None while nobody is known to."""
 
     leader_id: int | None

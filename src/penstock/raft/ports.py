@@ -7,6 +7,7 @@ but for those that say so: the `Flush` effect does that.
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.protocol.value import Value
 from penstock.protocol.varint import Buffer
 
 
@@ -18,8 +19,7 @@ class SnapshotId:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EpochEnd(Value):
     """The records of `epoch` end before `end_offset`."""
 
     epoch: int

@@ -3,17 +3,15 @@
 Each answer carries what its sender knows of the leader: that is how knowledge of a new epoch spreads.
 """
 
-from dataclasses import dataclass
-
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.value import Value
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.voters import Endpoint, ReplicaKey, Voter
 
 NO_ERROR = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Value):
     """Will you vote for me? A pre-vote only asks whether you would, and names the epoch that the asker is in."""
 
     epoch: int
@@ -24,8 +22,7 @@ class Vote:
     pre_vote: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VoteAnswer:
+class VoteAnswer(Value):
     """The answer to `Vote`."""
 
     error: ErrorCode
@@ -34,8 +31,7 @@ class VoteAnswer:
     granted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BeginEpoch:
+class BeginEpoch(Value):
     """I lead this epoch: fetch from me."""
 
     epoch: int
@@ -43,8 +39,7 @@ class BeginEpoch:
     voter: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class BeginEpochAnswer:
+class BeginEpochAnswer(Value):
     """The answer to `BeginEpoch`."""
 
     error: ErrorCode
@@ -52,8 +47,7 @@ class BeginEpochAnswer:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndEpoch:
+class EndEpoch(Value):
     """I lead no longer. Those named first have most of my log: they should stand first."""
 
     epoch: int
@@ -61,8 +55,7 @@ class EndEpoch:
     successors: tuple[ReplicaKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EndEpochAnswer:
+class EndEpochAnswer(Value):
     """The answer to `EndEpoch`."""
 
     error: ErrorCode
@@ -70,8 +63,7 @@ class EndEpochAnswer:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Value):
     """My log ends at `offset`, its last record is of `last_epoch`, all of it is on my disk: what comes next?"""
 
     epoch: int
@@ -83,8 +75,7 @@ class Fetch:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAnswer:
+class FetchAnswer(Value):
     """The answer to `Fetch`: records, or where our logs part, or which snapshot to take first."""
 
     error: ErrorCode
@@ -97,8 +88,7 @@ class FetchAnswer:
     snapshot: SnapshotId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshot:
+class FetchSnapshot(Value):
     """The bytes of this snapshot from `position` on."""
 
     epoch: int
@@ -108,8 +98,7 @@ class FetchSnapshot:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshotAnswer:
+class FetchSnapshotAnswer(Value):
     """The answer to `FetchSnapshot`; `size` is that of the whole snapshot."""
 
     error: ErrorCode
@@ -121,8 +110,7 @@ class FetchSnapshotAnswer:
     piece: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class AddVoter:
+class AddVoter(Value):
     """Make this replica, which has caught up as an observer, a voter."""
 
     key: ReplicaKey
@@ -131,31 +119,27 @@ class AddVoter:
     timeout_ms: int = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveVoter:
+class RemoveVoter(Value):
     """This replica shall not vote any longer."""
 
     key: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class VoterChangeAnswer:
+class VoterChangeAnswer(Value):
     """The answer to `AddVoter` and `RemoveVoter`."""
 
     error: ErrorCode
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateVoter:
+class UpdateVoter(Value):
     """I have other endpoints, or understand other levels of `kraft.version`, than the log says."""
 
     epoch: int
     voter: Voter
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateVoterAnswer:
+class UpdateVoterAnswer(Value):
     """The answer to `UpdateVoter`."""
 
     error: ErrorCode
@@ -163,16 +147,14 @@ class UpdateVoterAnswer:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskVersions:
+class AskVersions(Value):
     """Which levels of `kraft.version` do you understand? Kafka asks with ApiVersions."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AskVersionsAnswer:
+class AskVersionsAnswer(Value):
     """The answer to `AskVersions`."""
 
     error: ErrorCode

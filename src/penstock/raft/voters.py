@@ -5,10 +5,10 @@ takes its voters with it. `VoterHistory` is therefore a stack that follows the l
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from uuid import UUID
 
 from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.value import Value
 
 CONFIGURED = -1
 """The offset of voters that no record names: they come from the configuration or from a bootstrap snapshot."""
@@ -18,8 +18,7 @@ DYNAMIC_VOTERS = 1
 """Levels of `kraft.version`: with the first, voters are fixed and have no directory ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaKey:
+class ReplicaKey(Value):
     """A replica and the disk it has: a node that lost its disk is another replica, for it has forgotten its votes."""
 
     id: int
@@ -32,8 +31,7 @@ class ReplicaKey:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Value):
     """Where a voter listens, by the name of the listener."""
 
     name: str
@@ -41,8 +39,7 @@ class Endpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(Value):
     """One voter: who it is, where it listens, which levels of `kraft.version` it understands."""
 
     key: ReplicaKey
@@ -51,8 +48,7 @@ class Voter:
     max_kraft_version: int = DYNAMIC_VOTERS
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
+class Quorum(Value):
     """A set of voters, in the order of their ids, and the level of `kraft.version` it lives at."""
 
     voters: tuple[Voter, ...] = ()

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from tests.simulation.memory import Contents, MemoryLog
 from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
@@ -134,7 +132,7 @@ def test_successors_stand_in_their_order(successors: tuple[int, ...], patience_m
 
 def test_a_voter_that_the_log_describes_wrongly_says_so() -> None:
     raft, first = follower(1)
-    raft.replica.local = replace(raft.replica.local, endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),))
+    raft.replica.local = raft.replica.local.replace(endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),))
     requests = [request for _, request in sent(raft.fetch_answered(2, first, good(), 10))]
     assert requests[1:] == [UpdateVoter(EPOCH, raft.replica.local)]
     second = requests[0]

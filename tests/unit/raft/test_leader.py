@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -44,7 +43,7 @@ def fetch(raft: Raft, node_id: int, end: int, now_ms: int, **more: Any) -> list[
     log = raft.replica.log
     last_epoch = log.epoch_at(end - 1) if 0 < end <= log.end_offset else 0
     request = Fetch(raft.epoch, voter(node_id).key, end, last_epoch, raft.high_watermark, 500, 1 << 20)
-    return raft.fetch_received(replace(request, **more), f"fetch of {node_id}", now_ms)
+    return raft.fetch_received(request.replace(**more), f"fetch of {node_id}", now_ms)
 
 
 def batch(text: str = "x") -> bytearray:
@@ -313,7 +312,7 @@ def test_a_voter_corrects_what_the_log_says_about_it() -> None:
     raft.flushed(now_ms)
     effects = fetch(raft, 2, raft.replica.log.end_offset, now_ms)
     assert Reply("update", UpdateVoterAnswer(ErrorCode.NONE, 1, raft.epoch)) in effects
-    stranger = replace(moved, key=replace(moved.key, directory_id=UUID(int=77)))
+    stranger = moved.replace(key=moved.key.replace(directory_id=UUID(int=77)))
     answer = answered(raft.update_voter_received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
     assert isinstance(answer, UpdateVoterAnswer)
     assert answer.error is ErrorCode.VOTER_NOT_FOUND

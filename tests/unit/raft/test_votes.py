@@ -1,4 +1,3 @@
-from dataclasses import replace
 from uuid import UUID
 
 from tests.unit.raft.replicas import YES, add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
@@ -40,7 +39,7 @@ def test_one_vote_in_an_epoch_given_again_to_the_same() -> None:
     raft = started(1, 1, 3)
     assert vote(raft, ASKED).granted
     assert vote(raft, ASKED).granted
-    assert not vote(raft, replace(ASKED, candidate=voter(3).key)).granted
+    assert not vote(raft, ASKED.replace(candidate=voter(3).key)).granted
     assert isinstance(raft.role, Voted)
 
 
@@ -48,7 +47,7 @@ def test_a_vote_survives_a_restart() -> None:
     raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(5, None, voter(3).key))
     raft.start(0)
     assert not vote(raft, ASKED).granted
-    assert vote(raft, replace(ASKED, candidate=voter(3).key)).granted
+    assert vote(raft, ASKED.replace(candidate=voter(3).key)).granted
 
 
 def test_a_candidate_needs_a_log_that_is_as_good() -> None:
@@ -65,19 +64,19 @@ def test_a_vote_for_an_old_epoch_is_fenced() -> None:
 
 def test_a_vote_is_for_the_replica_that_has_the_directory() -> None:
     stranger = ReplicaKey(1, UUID(int=99))
-    assert vote(started(), replace(ASKED, voter=stranger)).error is ErrorCode.INVALID_VOTER_KEY
-    assert vote(started(), replace(ASKED, voter=ReplicaKey(1))).granted, "older candidates do not know the directory"
+    assert vote(started(), ASKED.replace(voter=stranger)).error is ErrorCode.INVALID_VOTER_KEY
+    assert vote(started(), ASKED.replace(voter=ReplicaKey(1))).granted, "older candidates do not know the directory"
 
 
 def test_a_vote_that_cannot_be_is_invalid() -> None:
-    assert vote(started(), replace(ASKED, last_epoch=5)).error is ErrorCode.INVALID_REQUEST
-    assert vote(started(), replace(ASKED, end_offset=-1)).error is ErrorCode.INVALID_REQUEST
-    assert vote(started(), replace(ASKED, last_epoch=5, pre_vote=True)).granted
+    assert vote(started(), ASKED.replace(last_epoch=5)).error is ErrorCode.INVALID_REQUEST
+    assert vote(started(), ASKED.replace(end_offset=-1)).error is ErrorCode.INVALID_REQUEST
+    assert vote(started(), ASKED.replace(last_epoch=5, pre_vote=True)).granted
 
 
 def test_a_pre_vote_binds_nobody() -> None:
     raft = started()
-    effects = raft.vote_received(replace(ASKED, epoch=0, last_epoch=0, pre_vote=True), "token", 10)
+    effects = raft.vote_received(ASKED.replace(epoch=0, last_epoch=0, pre_vote=True), "token", 10)
     assert effects == [Reply("token", VoteAnswer(ErrorCode.NONE, None, 0, granted=True))]
     assert isinstance(raft.role, Unattached)
 
@@ -222,7 +221,7 @@ def test_elections_are_drawn_from_one_to_two_time_outs() -> None:
     for _ in range(200):
         raft = started()
         for _ in range(3):
-            raft.vote_received(replace(ASKED, epoch=raft.epoch + 5), "token", 0)
+            raft.vote_received(ASKED.replace(epoch=raft.epoch + 5), "token", 0)
             drawn.append(raft.deadline_ms)
     assert min(drawn) >= 1000
     assert max(drawn) < 2000

@@ -6,8 +6,6 @@ than that of the metadata log is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.node.controller_node import QuorumNode
 from penstock.node.handler import RequestContext, handles
 from penstock.node.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, asked, check_numbers, with_endpoint
@@ -32,8 +30,7 @@ async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest
     try:
         wanted = read_fetch(request, node.cluster_id)
         check_numbers(wanted.max_wait_ms, wanted.max_bytes)
-        wanted = replace(
-            wanted,
+        wanted = wanted.replace(
             max_wait_ms=min(wanted.max_wait_ms, MAX_WAIT_MS),
             max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES),
         )

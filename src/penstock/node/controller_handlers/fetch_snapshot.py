@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.node.controller_node import QuorumNode
 from penstock.node.handler import RequestContext, handles
 from penstock.node.quorum_answers import MAX_ANSWER_BYTES, asked, check_numbers, with_endpoint
@@ -22,7 +20,7 @@ async def fetch_snapshot(
     try:
         wanted = read_fetch_snapshot(request, node.cluster_id)
         check_numbers(wanted.snapshot.end_offset, wanted.snapshot.epoch, wanted.max_bytes)
-        wanted = replace(wanted, max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES))
+        wanted = wanted.replace(max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES))
     except KafkaError as error:
         return FetchSnapshotResponse(error_code=error.code)
     response = await asked(node, wanted, write_fetch_snapshot_answer)
