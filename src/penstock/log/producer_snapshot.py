@@ -8,7 +8,7 @@ coordinator epoch (4), first offset of the open transaction or -1 (8).
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
+from penstock.protocol.checksum import crc32c
 
 VERSION = 1
 _HEAD = Struct(">hI")

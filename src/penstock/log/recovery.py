@@ -7,11 +7,10 @@ disk.
 
 from collections.abc import Callable
 
-from crc32c import crc32c
-
 from penstock.log.disk import OpenFile
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.protocol.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
+from penstock.protocol.checksum import crc32c
 from penstock.protocol.errors import DecodeError
 
 CHUNK_BYTES = 1 << 20

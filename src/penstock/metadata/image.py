@@ -11,7 +11,6 @@ Who the active controller is, and up to which offset the log was applied, is no 
 `elected` and `applied_to`.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -143,7 +142,9 @@ class ClusterImage:
 
         It goes by what is there, not by the order in which it came: a node that began from a snapshot has the same one.
         """
-        digest = hashlib.sha256(self.cluster_id.encode())
+        from hashlib import sha256  # with it comes OpenSSL, and hardly any node is asked
+
+        digest = sha256(self.cluster_id.encode())
         for frame in sorted(map(encode_record, self.records())):
             digest.update(len(frame).to_bytes(4, "big"))
             digest.update(frame)

@@ -7,8 +7,7 @@ touching it; a timestamp may not be set so cheaply.
 import struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from penstock.protocol.checksum import crc32c
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.varint import Buffer
