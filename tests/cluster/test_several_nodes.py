@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.testing.layout import format_as_one_cluster
 
 SPLIT = {1: "broker", 2: "broker", 3: "controller", 4: "controller", 5: "controller"}
 
@@ -278,6 +280,24 @@ async def test_a_follower_that_was_left_behind_begins_with_a_snapshot(tmp_path: 
         await cluster.until(behind, lambda image: "topic-29" in image.topics and "early" not in image.topics)
         leaders = {p.leader for t in cluster.image(behind).topics.values() for p in t.partitions.values()}
         assert behind not in leaders or list(cluster.running[behind].broker.partitions)
+
+
+async def test_a_node_that_lost_its_disk_follows_again_and_leads_what_only_it_had(tmp_path: Path) -> None:
+    async with nodes(tmp_path, broker_session_timeout_ms="1000", broker_heartbeat_interval_ms="100") as cluster:
+        await create(cluster, "flights")
+        await cluster.until_everywhere(lambda image: "flights" in image.topics)
+        lost = next(node_id for node_id in cluster.running if node_id != cluster.active.node_id)
+        (before,) = cluster.running[lost].parts.directories.directory_ids
+        await cluster.stop(lost)
+        shutil.rmtree(tmp_path / f"node-{lost}")
+        format_as_one_cluster({node_id: tmp_path / f"node-{node_id}" for node_id in cluster.roles})
+        await cluster.start(lost)
+        (after,) = cluster.running[lost].parts.directories.directory_ids
+        assert after != before
+        await cluster.until_everywhere(
+            lambda image: {partition.leader for partition in image.topics["flights"].partitions.values()} == {1, 2, 3}
+        )
+        await asyncio.to_thread(produced_and_consumed, cluster.address(), "flights")
 
 
 async def test_nodes_that_were_not_formatted_as_one_cluster_do_not_start(tmp_path: Path) -> None:

@@ -163,11 +163,20 @@ def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 
 async def _tell_of_waiting(config: BrokerConfig, parts: "list[QuorumParts]") -> None:
-    """A node of several may have to wait for the others: say what for, from time to time."""
+    """A node of several may have to wait for the others: say what for, less and less often."""
+    pause_s = WAITING_S
     while True:
-        await asyncio.sleep(WAITING_S)
+        await asyncio.sleep(pause_s)
+        pause_s *= 2
         quorum = parts[0].quorum if parts else None
-        if quorum is not None and quorum.is_running:
+        if quorum is None or not quorum.is_running:
+            continue
+        if quorum.hears_leader:
+            click.echo(
+                f"node {config.node_id} does not serve yet: controller {quorum.leader_id} is active, and has not let "
+                "it in"
+            )
+        else:
             voters = ", ".join(map(str, quorum.quorum.ids)) or "them"
             click.echo(
                 f"node {config.node_id} does not serve yet: it waits for the active controller, and controllers need a "

@@ -23,7 +23,7 @@ from itertools import chain, islice
 from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState
-from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed, directory_of
+from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
 from penstock.metadata.image import TopicImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
@@ -51,7 +51,7 @@ def left_by(state: ControllerState, broker_id: int, going: Going) -> list[Metada
 
 def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
     """What becomes of what an active broker has in directories that went offline, and a note if that is not all yet."""
-    moves = _leaving(state, broker_id, Going.FENCED, lambda p: directory_of(p, broker_id) in directories)
+    moves = _leaving(state, broker_id, Going.FENCED, lambda p: p.directory_of(broker_id) in directories)
     records = list(islice(moves, state.settings.max_moves_per_decision))
     if len(records) == state.settings.max_moves_per_decision:
         state.heartbeats.unfinished[broker_id] = True

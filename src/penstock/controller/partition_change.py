@@ -24,7 +24,7 @@ from penstock.controller.assignments import only_directory
 from penstock.controller.decision import ControllerState
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY, is_reserved
+from penstock.metadata.topics import LOST_DIRECTORY, NO_LEADER, is_reserved
 
 RECOVERED = 0
 RECOVERING = 1
@@ -68,7 +68,7 @@ class Electorate:
         """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
         if not self.is_active(broker_id):
             return False
-        directory = directory_of(partition, broker_id)
+        directory = partition.directory_of(broker_id)
         if is_reserved(directory):
             return directory != LOST_DIRECTORY
         directories = self.image.brokers[broker_id].directories
@@ -108,13 +108,6 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
         after = after._replace(isr=tuple(replica for replica in after.isr if electorate.is_active(replica)))
     record = _difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
-
-
-def directory_of(partition: PartitionImage, broker_id: int) -> UUID:
-    """The directory in which a broker's replica lies; `UNASSIGNED_DIRECTORY` if the broker has not said."""
-    if len(partition.directories) != len(partition.replicas) or broker_id not in partition.replicas:
-        return UNASSIGNED_DIRECTORY
-    return partition.directories[partition.replicas.index(broker_id)]
 
 
 def allows_unclean(state: ControllerState, topic: str) -> bool:
@@ -176,6 +169,6 @@ def _elect(electorate: Electorate, partition: PartitionImage, election: Election
 def _directories(image: ClusterImage, before: PartitionImage, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
     """Where the replicas lie: those that stay where they are, the others where their brokers have no choice."""
     return tuple(
-        directory_of(before, broker) if broker in before.replicas else only_directory(image, broker)
+        before.directory_of(broker) if broker in before.replicas else only_directory(image, broker)
         for broker in replicas
     )

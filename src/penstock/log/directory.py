@@ -82,8 +82,7 @@ class LogDirectories:
         data_paths = [path.rstrip("/") or "/" for path in paths]
         self.metadata_path = data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
         self._data_paths = frozenset(data_paths)
-        self.directory_ids: list[UUID] = []
-        """The ids of the directories for data (`directory.id`)."""
+        self._ids: dict[str, UUID] = {}
         try:
             for path in dict.fromkeys([*data_paths, self.metadata_path]):
                 self._directories.append(LogDirectory(self._disk, path))
@@ -140,7 +139,16 @@ class LogDirectories:
 
     def _know(self, directory: LogDirectory, directory_id: UUID) -> None:
         if directory.path in self._data_paths:
-            self.directory_ids.append(directory_id)
+            self._ids[directory.path] = directory_id
+
+    @property
+    def directory_ids(self) -> list[UUID]:
+        """The ids of the directories for data (`directory.id`)."""
+        return list(self._ids.values())
+
+    def id_of(self, log: PartitionLog) -> UUID | None:
+        """The id of the directory in which a partition's log lies; None where only the metadata log should lie."""
+        return self._ids.get(log.parent)
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""

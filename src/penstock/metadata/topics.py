@@ -50,6 +50,12 @@ class PartitionImage(NamedTuple):
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
 
+    def directory_of(self, broker_id: int) -> UUID:
+        """The directory in which a broker's replica lies; `UNASSIGNED_DIRECTORY` if the broker has not said."""
+        if len(self.directories) != len(self.replicas) or broker_id not in self.replicas:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(broker_id)]
+
 
 class TopicImage:
     """One topic; `partitions` is by index and without a gap."""

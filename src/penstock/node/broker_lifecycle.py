@@ -99,6 +99,7 @@ class BrokerLifecycle:
         self._times = times
         self._on_registered = on_registered
         self._on_replaced = on_replaced
+        self._knows_namesake = False
         self._beating: asyncio.Task[None] | None = None
         self._metadata_changed = asyncio.Event()
         log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
@@ -120,17 +121,30 @@ class BrokerLifecycle:
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 while (last := await self._ask_to_register()) != ErrorCode.NONE:
+                    self._tell_of_namesake(last)
                     await asyncio.sleep(RETRY_S)
                 await self._applied(lambda: self._registered is not None)
         except TimeoutError:
             why = f"the last answer was {last.name}" if last else "the metadata did not come"
             if last == ErrorCode.REQUEST_TIMED_OUT:
                 why = (
-                    "no active controller was found: are enough of the controllers running, and where this node looks?"
+                    "no active controller was found: does a majority of the controllers run, at the addresses where"
+                    " this node looks for them?"
                 )
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"this broker could not be registered within {limit_ms} ms: {why}"
             ) from None
+
+    def _tell_of_namesake(self, code: ErrorCode) -> None:
+        """Says once that another process lives, or lived until now, as this broker."""
+        if code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._knows_namesake:
+            return
+        self._knows_namesake = True
+        logger.warning(
+            "broker %d is registered with other log directories, and was alive a moment ago: this one waits until that"
+            " process has been silent for broker.session.timeout.ms; if it lives, two nodes have the same node.id",
+            self._identity.node_id,
+        )
 
     async def unfence(self) -> None:
         """Sends heartbeats until the broker is let in, and goes on with them until `leave`. Raises KafkaError."""

@@ -27,6 +27,7 @@ from penstock.node.handler import load_handlers
 from penstock.node.log_configs import TopicSettingsTable
 from penstock.node.partitions import PartitionTable
 from penstock.node.quorum_start import QuorumParts, connection_limits
+from penstock.node.replica_directories import ReplicaDirectories
 from penstock.node.replicas import LocalReplicas
 from penstock.node.server import BoundListener, Server
 from penstock.node.upkeep import Upkeep, UpkeepIntervals
@@ -74,6 +75,7 @@ class BrokerParts:
             metrics=parts.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
+        self.replica_directories = ReplicaDirectories(self.broker, channel, self.replicas.misplaced)
         self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), asyncio.get_running_loop())
@@ -121,6 +123,7 @@ class BrokerParts:
         self.broker.groups = GroupDriver(self.broker)
         self._listen_to_metadata()
         await self.lifecycle.unfence()
+        self.replica_directories.start()
         self.broker.groups.start()
         self.upkeep.start()
         await self._server.listen(self._listeners)
@@ -134,6 +137,7 @@ class BrokerParts:
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self._parts.channel.stop)
             parts.push_async_callback(self.upkeep.stop)
+            parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             if self.broker.groups is not None:
                 # Before the server: members that wait for a rebalance would hold it up.
@@ -150,6 +154,7 @@ class BrokerParts:
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(groups.on_metadata, groups.on_new_image)
         self.replicas.on_settled = groups.follow
+        self.replicas.on_misplaced = self.replica_directories.wake
         self._parts.channel.settled = self.replicas.settled
 
 

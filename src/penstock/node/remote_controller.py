@@ -17,6 +17,7 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest
@@ -31,6 +32,7 @@ DIRECT: Final = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControllerRegistrationRequest,
+    AssignReplicasToDirsRequest,
 )
 """What nodes themselves say to the active controller."""
 

@@ -31,6 +31,7 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
+from penstock.metadata.topics import is_reserved
 from penstock.node.log_configs import TopicSettingsTable
 from penstock.node.partition import Partition
 from penstock.node.partitions import PartitionTable
@@ -70,7 +71,10 @@ class LocalReplicas:
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._todo: deque[tuple[UUID, int]] = deque()
         self._done: asyncio.Event | None = None
+        self.on_misplaced: Callable[[], None] = _nobody_waits
         self.on_settled: Callable[[], None] = _nobody_waits
+        self.misplaced: dict[tuple[UUID, int], UUID] = {}
+        """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
 
     def open_all(self) -> None:
         """At start: hold every replica that the image says is ours, with the logs that are found."""
@@ -222,6 +226,7 @@ class LocalReplicas:
         self._upkeep.watch(partition)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
+        self._compare_directories(partition, image)
         if image.leader != self._node_id:
             if partition.leader is not None or partition.leader_epoch < 0:
                 partition.stop_leading(image.leader_epoch)
@@ -231,12 +236,21 @@ class LocalReplicas:
         elif partition.leader.on_isr_changed(image.isr):
             partition.wake()
 
+    def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
+        said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
+        if said == actual or actual is None or is_reserved(said):
+            self.misplaced.pop((partition.topic_id, partition.index), None)
+        else:
+            self.misplaced[partition.topic_id, partition.index] = actual
+            self.on_misplaced()
+
     def _on_topic_removed(self, topic_id: UUID) -> None:
         for partition in self._table.of_topic_id(topic_id):
             self._drop(partition)
 
     def _drop(self, partition: Partition) -> None:
         self._table.remove(partition)
+        self.misplaced.pop((partition.topic_id, partition.index), None)
         try:
             self._directories.delete(partition.log, self._now_ms())
         except KafkaError as error:
@@ -254,4 +268,4 @@ class LocalReplicas:
 
 
 def _nobody_waits() -> None:
-    """What `on_settled` is until somebody wants to know."""
+    """What `on_settled` and `on_misplaced` are until somebody wants to know."""

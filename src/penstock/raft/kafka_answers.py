@@ -216,6 +216,8 @@ def _described(replica: ReplicaDescription) -> describe_quorum.ReplicaState:
 
 
 def _check(error_code: int) -> None:
+    if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "it belongs to a cluster with another cluster.id")
     if error_code:
         raise KafkaError(_error(error_code), "the whole request was refused")
 

@@ -112,6 +112,15 @@ async def test_what_may_pass_is_tried_again() -> None:
     assert len(world.asked) == 3
 
 
+async def test_it_says_once_that_another_process_has_its_id(caplog: pytest.LogCaptureFixture) -> None:
+    duplicate = refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    world = World(refused(ErrorCode.REQUEST_TIMED_OUT), duplicate, duplicate, REGISTERED)
+    world.commit(registration())
+    await world.broker.register()
+    (record,) = caplog.records
+    assert f"broker {NODE} is registered with other log directories" in record.getMessage()
+
+
 @pytest.mark.parametrize("code", [ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION])
 async def test_what_stays_ends_the_start(code: ErrorCode) -> None:
     with pytest.raises(KafkaError, match=f"the controller refuses this broker: {code.name}"):
