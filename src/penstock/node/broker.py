@@ -58,7 +58,7 @@ class Broker:
     replicas: LocalReplicas = field(default=NOT_YET)
     """Keeps `partitions` in step with `image`."""
     controller: Any = None
-    """The ControllerDriver: `submit(command)`. Tests put in its place whatever answers commands."""
+    """The way to the active controller: `submit(command, context)` of a `ControllerChannel`."""
     groups: GroupDriver = field(default=NOT_YET)
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)

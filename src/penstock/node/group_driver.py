@@ -103,7 +103,9 @@ class GroupDriver:
         """The partition of a group that this node coordinates; KafkaError as the table above says."""
         topic = self._needed_topic()
         index = coordinator_partition(group_id, len(topic.partitions))
-        led = self._led.get(index) or self._lead_late(index)
+        led = None
+        if topic.partitions[index].leader == self._broker.node_id:  # the partition may not have followed yet
+            led = self._led.get(index) or self._lead_late(index)
         if led is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not led.is_loaded:

@@ -211,6 +211,17 @@ async def test_who_waits_is_sent_away_when_leadership_moves(tmp_path: Path) -> N
     await node.stop()
 
 
+async def test_a_coordinator_says_nothing_more_when_the_metadata_name_another(node: GroupNode) -> None:
+    node.create_offsets_topic()
+    await node.ready()
+    await ask(offset_commit, node, 8, commit_request(1))
+    for index in range(2):  # very many partitions change with them: these follow later
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="orders", topics=None)])
+    (answer,) = (await ask(offset_fetch, node, 8, request)).groups
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR, "the other one may know of a later offset"
+
+
 async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None:
     node, _ = await replicated(tmp_path)
     for index, partition in enumerate(list(node.table.held.values())):
