@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.log.config import LogConfig
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import topic_values
+
+logger = logging.getLogger(__name__)
 
 _KEYS = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
 _OF_BROKER = "producer_id_expiration_ms"
@@ -35,12 +39,28 @@ class TopicSettingsTable:
         key = tuple(sorted(overrides.items()))
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._work_out(overrides)
+            try:
+                known = self._work_out(overrides)
+            except ConfigError:
+                known = self._work_out(self._understood(overrides))
+            self._known[key] = known
         return known
 
     def forget(self) -> None:
         """The broker's own configs have changed."""
         self._known.clear()
+
+    def _understood(self, overrides: Mapping[str, str]) -> dict[str, str]:
+        """The settings without those that another version of this program let in: a partition goes on without them."""
+        understood = {}
+        for key, value in overrides.items():
+            try:
+                topic_values({key: value}, self._config.layers)
+            except ConfigError as error:
+                logger.error("a setting of a topic has no effect on this node: %s", error)
+            else:
+                understood[key] = value
+        return understood
 
     def _work_out(self, overrides: Mapping[str, str]) -> TopicSettings:
         values = topic_values(overrides, self._config.layers)

@@ -93,6 +93,23 @@ def test_configs_change_while_it_runs(node: Node) -> None:
     assert node.partition().log.config.retention_ms == before
 
 
+@pytest.mark.parametrize(("key", "value"), [("retention.ms", "soon"), ("no.such.key", "1")])
+def test_a_config_that_is_not_understood_keeps_nothing_else_from_its_effect(
+    node: Node, key: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.commit(*topic_records(max_message_bytes="777"))
+    before = node.partition().log.config
+    node.commit(config(key, value), change(leader=OTHER_NODE))
+    assert node.partition().leader is None
+    assert node.partition().log.config == before
+    assert ("retention.ms: 'soon'" in caplog.text) is (value == "soon")
+
+
+def test_a_restart_gets_over_a_config_that_is_not_understood(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topic_records(retention_ms="soon")) as node:
+        assert node.produce(b"a") == (ErrorCode.NONE, 0)
+
+
 def test_broker_keys_stand_behind_those_of_topics(node: Node) -> None:
     node.commit(*topic_records("own", topic_id=UUID(int=1), segment_bytes="5000000"), *topic_records())
     node.broker.config.apply_dynamic(broker={}, default={"log.segment.bytes": "9000000"})
