@@ -39,7 +39,7 @@ SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 LOCAL_HOST: Final = "127.0.0.1"
 
 ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-"""Answers of a node that is not the active controller; the second one is that of the quorum."""
+"""Answers of a node that is not the active controller; the second one is the quorum's, to what is no decision."""
 
 
 class LeaderLookup(Protocol):
@@ -142,7 +142,7 @@ class ControllerChannel:
             try:
                 async with asyncio.timeout_at(deadline_s):
                     reply = await self._ask(command, context)
-                    if reply is not None and not _is_of_no_controller(reply):
+                    if reply is not None and not _is_of_no_controller(command, reply):
                         if not isinstance(command, SIGNS_OF_LIFE):
                             await self.settled()
                         return reply
@@ -195,9 +195,10 @@ async def _wait(changed: asyncio.Event, seconds: float) -> None:
         pass
 
 
-def _is_of_no_controller(reply: Message) -> bool:
+def _is_of_no_controller(command: Message, reply: Message) -> bool:
     """Whether a response says that another node should have been asked."""
-    return any(has_error(reply, code) for code in ASK_AGAIN)
+    words = ASK_AGAIN[:1] if type(command) in DECISIONS else ASK_AGAIN
+    return any(has_error(reply, code) for code in words)
 
 
 def refused(command: Message, error: KafkaError) -> Any:

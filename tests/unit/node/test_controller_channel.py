@@ -15,10 +15,17 @@ from penstock.node.envelope import version_for
 from penstock.node.handler import RequestContext
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest
+from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from penstock.protocol.schema import Message
 
 LOCAL = 1
@@ -144,6 +151,17 @@ async def test_not_controller_beside_an_item_counts_as_well() -> None:
     done = CreateTopicsResponse(topics=[])
     async with channel(Quorum(OTHER), None, Controller(not_here, done)) as (asking, _):
         assert await asking.submit(create) == done
+
+
+async def test_the_quorum_has_another_word_for_it_which_the_controller_uses_for_replicas() -> None:
+    not_mine = AssignReplicasToDirsResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    topic = AssignReplicasToDirsResponseTopicData(partitions=[not_mine])
+    answer = AssignReplicasToDirsResponse(directories=[AssignReplicasToDirsResponseDirectoryData(topics=[topic])])
+    leads_no_longer = DescribeQuorumResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    described = DescribeQuorumResponse()
+    async with channel(Quorum(OTHER), None, Controller(answer, leads_no_longer, described)) as (asking, _):
+        assert await asking.submit(AssignReplicasToDirsRequest()) == answer
+        assert await asking.submit(DescribeQuorumRequest()) is described
 
 
 async def test_a_request_to_a_node_that_hangs_is_given_up_when_another_leads() -> None:
