@@ -129,10 +129,10 @@ class Replica:
     def may_stand(self) -> bool:
         """Whether this replica is a voter, or is not known to be none for good.
 
-        One whose removal is in its log but not known to be committed may hold the only log that the remaining voters
-        accept: it has to lead once more, though its own vote does not count.
+        One whose removal is in its log but not known to be committed, say because it has just started, may hold the
+        only log that the remaining voters accept: it has to lead once more, though its own vote does not count.
         """
-        return self.is_voter or self.voters.at(self.high_watermark).has(self.me)
+        return self.is_voter or any(quorum.has(self.me) for quorum in self.voters.since(self.high_watermark))
 
     def election_timeout_ms(self) -> int:
         """Drawn anew each time from [t, 2t), so that two candidates seldom meet twice."""

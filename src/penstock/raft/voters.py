@@ -4,7 +4,7 @@ A set of voters holds from the moment its record is in the log, committed or not
 takes its voters with it. `VoterHistory` is therefore a stack that follows the log.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from penstock.protocol.uuids import ZERO_UUID
@@ -112,6 +112,11 @@ class VoterHistory:
     def at(self, end_offset: int) -> Quorum:
         """The quorum that the records before `end_offset` name: what a snapshot that ends there has to say."""
         return next(quorum for offset, quorum in reversed(self._entries) if offset < max(end_offset, 0))
+
+    def since(self, end_offset: int) -> Iterator[Quorum]:
+        """The quorum that the records before `end_offset` name, and all that came after it."""
+        yield self.at(end_offset)
+        yield from (quorum for offset, quorum in self._entries if offset >= end_offset)
 
     def add(self, offset: int, quorum: Quorum) -> None:
         """The record at `offset` names this quorum."""

@@ -28,6 +28,11 @@ def test_the_quorum_follows_the_log() -> None:
     history.add(5, quorum(1, 2))
     history.add(9, quorum(1, 2, 3))
     assert [history.at(end).ids for end in (0, 5, 6, 9, 10)] == [[1], [1], [1, 2], [1, 2], [1, 2, 3]]
+    assert [[quorum.ids for quorum in history.since(end)] for end in (0, 6, 10)] == [
+        [[1], [1, 2], [1, 2, 3]],
+        [[1, 2], [1, 2, 3]],
+        [[1, 2, 3]],
+    ]
     history.cut(9)
     assert (history.latest.ids, history.latest_offset) == ([1, 2], 5)
     history.cut(0)
