@@ -25,6 +25,7 @@ def peers(
     return Peers(
         settings=_settings(config, surroundings, config.controller_quorum_request_timeout_ms),
         cluster_id=cluster_id,
+        node_id=config.node_id,
         listener_name=listener_name,
         listeners=own_endpoints,
         bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],

@@ -28,6 +28,7 @@ from penstock.raft.voters import Endpoint, Quorum
 
 logger = logging.getLogger(__name__)
 
+NOBODY = -1
 MAX_LEARNED = 1_000
 """So many addresses that peers have told are kept; anybody who reaches the listener may tell some."""
 PRE_VOTES = 2
@@ -111,8 +112,8 @@ class Peers:
     """See the module.
 
     `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`;
-    `listener_name` is the listener by which voters are reached, `listeners` are those of this node, `bootstrap` is
-    asked by a node that knows no voter.
+    `listener_name` is the listener by which voters are reached, `listeners` are those of this node, whose id is
+    `node_id`, and `bootstrap` is asked by a node that knows no voter.
     """
 
     def __init__(
@@ -123,8 +124,10 @@ class Peers:
         listener_name: str = "CONTROLLER",
         listeners: Sequence[Endpoint] = (),
         bootstrap: Sequence[Address] = (),
+        node_id: int = NOBODY,
     ) -> None:
         self._settings = settings
+        self._node_id = node_id
         self._cluster_id = cluster_id
         self._listener_name = listener_name
         self._listeners = tuple(listeners)
@@ -148,8 +151,8 @@ class Peers:
         self._quorum, self._answered, self._failed = quorum, answered, failed
 
     def learn(self, node_id: int, host: str, port: int) -> None:
-        """See `PeerLinks`."""
-        if node_id < 0 or not host:
+        """See `PeerLinks`. Of this node itself others may know an old address, and would be told it back."""
+        if node_id < 0 or node_id == self._node_id or not host:
             return
         if node_id not in self._learned and len(self._learned) >= MAX_LEARNED:
             del self._learned[next(iter(self._learned))]

@@ -65,7 +65,11 @@ def peers_of(told: Told, *bootstrap: Address, timeout_ms: int = 30_000) -> Peers
         random=Random(1),
     )
     peers = Peers(
-        settings=settings, cluster_id="cluster", listeners=(Endpoint("CONTROLLER", "me", 9),), bootstrap=bootstrap
+        settings=settings,
+        cluster_id="cluster",
+        listeners=(Endpoint("CONTROLLER", "me", 9),),
+        bootstrap=bootstrap,
+        node_id=ME.id,
     )
     peers.start(lambda: told.quorum, told.answered, told.failed)
     return peers
@@ -215,6 +219,13 @@ async def test_what_a_peer_said_is_not_believed_for_ever(told: Told, peers: Peer
         assert await told.next() == (2, VOTE, FAILED)
         peers.send(2, VOTE)
         assert await told.next() == (2, VOTE, GRANTED)
+
+
+async def test_what_others_remember_of_this_node_is_not_believed(told: Told, peers: Peers) -> None:
+    here = Endpoint("CONTROLLER", "me", 9)
+    told.quorum = Quorum.of([Voter(ME, (here,)), Voter(PEER)])
+    peers.learn(ME.id, "where-it-was", 8)
+    assert peers.endpoint_of(ME.id) == here, "as leader it would spread the old address"
 
 
 async def test_only_so_many_addresses_are_kept(peers: Peers) -> None:
