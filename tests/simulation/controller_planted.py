@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller import controller, moves, partition_change, registrations
-from penstock.controller.controller import DECISIONS
+from penstock.controller import moves, partition_change, producer_ids, registrations
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Heartbeats
 from penstock.controller.partition_change import Electorate
@@ -40,8 +39,7 @@ def producer_ids_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
             record.next_producer_id -= 500
         return decision
 
-    decisions: dict[type, Any] = {**DECISIONS, AllocateProducerIdsRequest: decide_short}
-    monkeypatch.setattr(controller, "DECISIONS", decisions)
+    monkeypatch.setattr(producer_ids, "decide_allocate_producer_ids", decide_short)
 
 
 def moves_forgotten_at_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:

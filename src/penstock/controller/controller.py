@@ -11,64 +11,15 @@ What nobody asks for, `tick` decides: brokers that fall silent are fenced, moves
 on, leadership returns to preferred replicas. The caller needs one timer, for `next_deadline_ms`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from penstock.controller.alter_configs import decide_alter_configs, decide_incremental_alter_configs
-from penstock.controller.alter_partition import decide_alter_partition
-from penstock.controller.assign_directories import decide_assign_replicas_to_dirs
-from penstock.controller.brokers import decide_broker_heartbeat
-from penstock.controller.create_partitions import decide_create_partitions
-from penstock.controller.create_topics import decide_create_topics
 from penstock.controller.decision import Chance, ControllerSettings, ControllerState, Decision, ReplyT
-from penstock.controller.delete_topics import decide_delete_topics
-from penstock.controller.elect_leaders import decide_elect_leaders
-from penstock.controller.producer_ids import decide_allocate_producer_ids
-from penstock.controller.reassignments import decide_alter_partition_reassignments
-from penstock.controller.registrations import (
-    decide_broker_registration,
-    decide_controller_registration,
-    decide_unregister_broker,
-)
-from penstock.controller.update_features import decide_update_features
+from penstock.controller.decisions import decision_on
 from penstock.controller.upkeep import Upkeep
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.protocol.messages.alter_configs import AlterConfigsRequest
-from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
-from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest
-from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
-from penstock.protocol.messages.create_topics import CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
-from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.messages.update_features import UpdateFeaturesRequest
 from penstock.protocol.schema import Message
-
-DECISIONS: dict[type[Message], Callable[[ControllerState, Any, int], Decision[Any]]] = {
-    CreateTopicsRequest: decide_create_topics,
-    DeleteTopicsRequest: decide_delete_topics,
-    CreatePartitionsRequest: decide_create_partitions,
-    AlterConfigsRequest: decide_alter_configs,
-    IncrementalAlterConfigsRequest: decide_incremental_alter_configs,
-    AllocateProducerIdsRequest: decide_allocate_producer_ids,
-    BrokerRegistrationRequest: decide_broker_registration,
-    BrokerHeartbeatRequest: decide_broker_heartbeat,
-    ControllerRegistrationRequest: decide_controller_registration,
-    UnregisterBrokerRequest: decide_unregister_broker,
-    AlterPartitionRequest: decide_alter_partition,
-    AssignReplicasToDirsRequest: decide_assign_replicas_to_dirs,
-    ElectLeadersRequest: decide_elect_leaders,
-    AlterPartitionReassignmentsRequest: decide_alter_partition_reassignments,
-    UpdateFeaturesRequest: decide_update_features,
-}
-"""Every command, with what decides on it."""
 
 
 class Controller:
@@ -92,7 +43,7 @@ class Controller:
         `now_ms` comes from a clock that never goes back, here and in `tick`.
         """
         self._open(now_ms)
-        return self._closed(DECISIONS[type(command)](self.state, command, now_ms))
+        return self._closed(decision_on(command)(self.state, command, now_ms))
 
     @property
     def next_deadline_ms(self) -> int | None:

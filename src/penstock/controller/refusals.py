@@ -3,61 +3,46 @@
 The error stands wherever the layout of the API's response has room for one, that is mostly beside each thing asked for.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
-from penstock.controller.update_features import answer
-from penstock.protocol.errors import KafkaError
-from penstock.protocol.messages import alter_configs, incremental_alter_configs
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from penstock.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from penstock.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from penstock.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-)
-from penstock.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
-from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from penstock.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
-from penstock.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from penstock.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from penstock.protocol.schema import Message
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.framing import api_of_request
+
+if TYPE_CHECKING:
+    from penstock.protocol.errors import KafkaError
+    from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from penstock.protocol.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+    from penstock.protocol.schema import Message
 
 
 def refusal(command: Message, error: KafkaError) -> Any:
     """The response that answers `command` with `error` throughout.
 
-    All commands of `DECISIONS` have one; so has ListPartitionReassignments, which the active controller alone answers.
+    All commands of `DECISIONS` have one; so has whatever else the active controller alone answers.
     """
-    return _REFUSALS[type(command)](command, error)
+    api = api_of_request(command)
+    refuse = _BESIDE_EACH.get(api.key)
+    if refuse is not None:
+        return refuse(command, error)
+    response_class = api.response_class
+    values: dict[str, Any] = {"error_code": error.code, "error_message": error.message}
+    return response_class(**{name: value for name, value in values.items() if name in response_class.__fields__})
 
 
 def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
@@ -67,6 +52,8 @@ def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTop
 
 
 def _delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+
     asked: list[dict[str, Any]] = [{"name": name} for name in request.topic_names]
     asked += [{"name": topic.name, "topic_id": topic.topic_id} for topic in request.topics]
     return DeleteTopicsResponse(
@@ -75,6 +62,8 @@ def _delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTop
 
 
 def _create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    from penstock.protocol.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
+
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
@@ -84,9 +73,11 @@ def _create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> C
 
 
 def _alter_configs(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    from penstock.protocol.messages.alter_configs import AlterConfigsResourceResponse, AlterConfigsResponse
+
     return AlterConfigsResponse(
         responses=[
-            alter_configs.AlterConfigsResourceResponse(
+            AlterConfigsResourceResponse(
                 error_code=error.code,
                 error_message=error.message,
                 resource_type=asked.resource_type,
@@ -98,9 +89,14 @@ def _alter_configs(request: AlterConfigsRequest, error: KafkaError) -> AlterConf
 
 
 def _incremental(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
+    from penstock.protocol.messages.incremental_alter_configs import (
+        AlterConfigsResourceResponse,
+        IncrementalAlterConfigsResponse,
+    )
+
     return IncrementalAlterConfigsResponse(
         responses=[
-            incremental_alter_configs.AlterConfigsResourceResponse(
+            AlterConfigsResourceResponse(
                 error_code=error.code,
                 error_message=error.message,
                 resource_type=asked.resource_type,
@@ -113,6 +109,9 @@ def _incremental(request: IncrementalAlterConfigsRequest, error: KafkaError) -> 
 
 def _elect_leaders(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
     """Version 0 has no place for one error of all, so it stands beside each partition, too."""
+
+    from penstock.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[
@@ -129,32 +128,20 @@ def _elect_leaders(request: ElectLeadersRequest, error: KafkaError) -> ElectLead
 
 
 def _update_features(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    from penstock.controller.update_features import answer
+
     return answer(request, error.code, error.message)
 
 
-def _by_code(response_class: Callable[..., Message]) -> Callable[[Message, KafkaError], Message]:
-    return lambda request, error: response_class(error_code=error.code)
-
-
-def _by_code_and_message(response_class: Callable[..., Message]) -> Callable[[Message, KafkaError], Message]:
-    return lambda request, error: response_class(error_code=error.code, error_message=error.message)
-
-
-_REFUSALS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
-    CreateTopicsRequest: _create_topics,
-    DeleteTopicsRequest: _delete_topics,
-    CreatePartitionsRequest: _create_partitions,
-    AlterConfigsRequest: _alter_configs,
-    IncrementalAlterConfigsRequest: _incremental,
-    AllocateProducerIdsRequest: _by_code(AllocateProducerIdsResponse),
-    BrokerRegistrationRequest: _by_code(BrokerRegistrationResponse),
-    BrokerHeartbeatRequest: _by_code(BrokerHeartbeatResponse),
-    ControllerRegistrationRequest: _by_code_and_message(ControllerRegistrationResponse),
-    UnregisterBrokerRequest: _by_code_and_message(UnregisterBrokerResponse),
-    AlterPartitionRequest: _by_code(AlterPartitionResponse),
-    AssignReplicasToDirsRequest: _by_code(AssignReplicasToDirsResponse),
-    ElectLeadersRequest: _elect_leaders,
-    AlterPartitionReassignmentsRequest: _by_code_and_message(AlterPartitionReassignmentsResponse),
-    ListPartitionReassignmentsRequest: _by_code_and_message(ListPartitionReassignmentsResponse),
-    UpdateFeaturesRequest: _update_features,
+_BESIDE_EACH: Final[dict[int, Callable[[Any, KafkaError], Message]]] = {
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.UPDATE_FEATURES: _update_features,
 }
+"""Where the error stands beside each thing asked for. All others have room for it at the top, some with a message.
+
+What they import is imported when it is needed: a controller seldom refuses whole commands."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final, Protocol
 
-from penstock.controller.controller import DECISIONS
+from penstock.controller.decisions import is_command
 from penstock.controller.refusals import refusal
 from penstock.node.controller_node import ControllerNode
 from penstock.node.envelope import has_error, version_for
@@ -63,7 +63,7 @@ class LocalController:
     async def answer(self, command: Message, context: RequestContext | None) -> Any:
         """What it says: to a command, or as a handler of its listeners does."""
         node = self._node
-        if type(command) in DECISIONS:
+        if is_command(command):
             return await node.controller.submit(command)
         key, version = api_of_request(command).key, version_for(command)
         if context is None:
@@ -150,10 +150,10 @@ class ControllerChannel:
                 pass
             except KafkaError as error:
                 if error.code not in ASK_AGAIN:
-                    return refused(command, error)
+                    return refusal(command, error)
             if loop.time() >= deadline_s:
                 late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the active controller did not answer in time")
-                return refused(command, late)
+                return refusal(command, late)
             pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S) * self._random.uniform(0.8, 1.2)
             await _wait(changed, min(pause_s, deadline_s - loop.time()))
             attempt = 0 if changed.is_set() else attempt + 1
@@ -197,12 +197,5 @@ async def _wait(changed: asyncio.Event, seconds: float) -> None:
 
 def _is_of_no_controller(command: Message, reply: Message) -> bool:
     """Whether a response says that another node should have been asked."""
-    words = ASK_AGAIN[:1] if type(command) in DECISIONS else ASK_AGAIN
+    words = ASK_AGAIN[:1] if is_command(command) else ASK_AGAIN
     return any(has_error(reply, code) for code in words)
-
-
-def refused(command: Message, error: KafkaError) -> Any:
-    """The response that answers `command` with `error`, whatever API it is of."""
-    if type(command) in DECISIONS:
-        return refusal(command, error)
-    return api_of_request(command).response_class(error_code=error.code)

@@ -22,8 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.controller.controller import DECISIONS, Controller
+from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
+from penstock.controller.decisions import is_command
 from penstock.controller.refusals import refusal
 from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
@@ -112,7 +113,7 @@ class ControllerDriver:
 
         It never fails: what goes wrong stands in the response as an error code.
         """
-        assert type(command) in DECISIONS, f"{type(command).__name__} is no command of the controller"
+        assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
         if len(self._queue) >= MAX_QUEUED_COMMANDS:

@@ -2,23 +2,23 @@
 
 import pytest
 
-from penstock.controller.controller import DECISIONS
+from penstock.controller.decisions import DECISIONS
 from penstock.controller.refusals import refusal
+from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.schema import Message
 
 ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
 
 
-@pytest.mark.parametrize("command", [*DECISIONS, ListPartitionReassignmentsRequest], ids=lambda cls: cls.__name__)
-def test_every_command_has_a_refusal(command: type[Message]) -> None:
-    reply = refusal(command(), ERROR)
-    assert type(reply).__name__ == command.__name__.replace("Request", "Response")
+@pytest.mark.parametrize("key", [*DECISIONS, ApiKey.LIST_PARTITION_REASSIGNMENTS], ids=lambda key: key.name)
+def test_every_command_has_a_refusal(key: ApiKey) -> None:
+    reply = refusal(api_of(key).request_class(), ERROR)
+    assert type(reply) is api_of(key).response_class
+    assert getattr(reply, "error_code", ERROR.code) == ERROR.code
     for version in type(reply).version_range():
         encode(reply, version)
 

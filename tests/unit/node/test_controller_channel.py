@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.controller.refusals import refusal
 from penstock.metadata.image import ClusterImage
-from penstock.node.controller_channel import ControllerChannel, LocalController, refused
+from penstock.node.controller_channel import ControllerChannel, LocalController
 from penstock.node.envelope import version_for
 from penstock.node.handler import RequestContext
 from penstock.node.metadata_log import MetadataLog
@@ -145,7 +146,7 @@ async def test_one_that_is_not_active_any_more_or_cannot_be_reached_is_asked_aga
 
 async def test_not_controller_beside_an_item_counts_as_well() -> None:
     create = CreateTopicsRequest(topics=[CreatableTopic(name="a"), CreatableTopic(name="b")])
-    not_here = refused(create, KafkaError(ErrorCode.NOT_CONTROLLER))
+    not_here = refusal(create, KafkaError(ErrorCode.NOT_CONTROLLER))
     assert isinstance(not_here, CreateTopicsResponse)
     assert [topic.error_code for topic in not_here.topics] == [ErrorCode.NOT_CONTROLLER] * 2
     done = CreateTopicsResponse(topics=[])
