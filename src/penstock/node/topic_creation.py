@@ -4,21 +4,24 @@ from collections.abc import Sequence
 
 from penstock.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.node.broker import Broker
+from penstock.node.commands import carry_out
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 DEFAULT = -1
 ONE_REPLICA = 1
+LONGEST_WAIT_MS = 5_000
+"""For a topic that is created because somebody asks for it: topics that are there must not wait for a controller."""
+NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT)
+"""The last one leaves the topic unknown for now, and clients ask again."""
 
 
 async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Creates topics and waits until they can be used; an error code by name for each that could not be."""
-    topics = [creatable(broker, name) for name in names]
-    reply = await broker.controller.submit(CreateTopicsRequest(topics=topics))
+    """Creates topics and waits a while until they can be used; an error code by name for each that could not be."""
+    command = CreateTopicsRequest(topics=[creatable(broker, name) for name in names])
+    reply = await carry_out(broker, command, LONGEST_WAIT_MS)
     return {
-        result.name: ErrorCode(result.error_code)
-        for result in reply.topics
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        result.name: ErrorCode(result.error_code) for result in reply.topics if result.error_code not in NO_FAILURES
     }
 
 

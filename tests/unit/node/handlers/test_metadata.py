@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
 from uuid import UUID
@@ -7,6 +8,7 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, create, start_
 
 from penstock.metadata.image import NOBODY, PartitionImage
 from penstock.metadata.records import BrokerRegistrationChangeRecord
+from penstock.node import topic_creation
 from penstock.node.broker import Broker
 from penstock.node.handlers.metadata import metadata
 from penstock.protocol.codec import decode, encode
@@ -113,6 +115,17 @@ async def test_the_request_can_forbid_creation(broker: Broker) -> None:
     topic = only(await ask(broker, MetadataRequest(topics=named("new"), allow_auto_topic_creation=False)))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert "new" not in broker.image.topics
+
+
+async def test_topics_that_are_there_do_not_wait_for_a_controller_that_is_not(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_creation, "LONGEST_WAIT_MS", 1)
+    monkeypatch.setattr(broker.controller, "submit", lambda command: asyncio.get_running_loop().create_future())
+    async with asyncio.timeout(10):
+        known, new = (await ask(broker, MetadataRequest(topics=named("flights", "new")))).topics
+    assert (known.name, known.error_code) == ("flights", ErrorCode.NONE)
+    assert (new.name, new.error_code) == ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "clients ask again"
 
 
 async def test_versions_before_4_always_allow_creation(broker: Broker) -> None:
