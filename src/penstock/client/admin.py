@@ -36,7 +36,6 @@ from penstock.protocol.messages.describe_log_dirs import (
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKERS_ENDPOINT = 1
-SIZE_UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)

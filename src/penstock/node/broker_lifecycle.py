@@ -15,11 +15,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
+from penstock.node.commands import ActiveController
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -29,7 +30,6 @@ from penstock.protocol.messages.broker_registration import (
     Feature,
     Listener,
 )
-from penstock.protocol.schema import Message
 
 UNKNOWN_EPOCH = -1
 RETRY_S: Final = 0.1
@@ -70,13 +70,6 @@ class LifecycleTimes:
 
     heartbeat_interval_ms: int = 2_000
     registration_timeout_ms: int = 60_000
-
-
-class ActiveController(Protocol):
-    """Whoever answers commands to the active controller."""
-
-    def submit(self, command: Message) -> asyncio.Future[Any]:
-        """Asks it; the future never fails."""
 
 
 class BrokerLifecycle:

@@ -9,6 +9,13 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
 
 
+class ActiveController(Protocol):
+    """Whoever answers commands to the active controller."""
+
+    def submit(self, command: Message) -> asyncio.Future[Any]:
+        """Asks it; the future never fails."""
+
+
 class Commanding(Protocol):
     """A broker, which asks the active controller, or a controller."""
 

@@ -7,11 +7,12 @@ metadata.version has the record. A quorum of one without a listener of its own h
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import Endpoint
+from penstock.node.commands import ActiveController
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.controller_registration import (
@@ -20,18 +21,10 @@ from penstock.protocol.messages.controller_registration import (
     Feature,
     Listener,
 )
-from penstock.protocol.schema import Message
 
 RETRY_S: Final = 1.0
 
 logger = logging.getLogger(__name__)
-
-
-class ActiveController(Protocol):
-    """Whoever answers commands to the active controller."""
-
-    def submit(self, command: Message) -> asyncio.Future[Any]:
-        """Asks it; the future never fails."""
 
 
 class ControllerRegistration:

@@ -9,9 +9,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
+from penstock.node.commands import ActiveController
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -20,7 +21,6 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from penstock.protocol.schema import Message
 
 RETRY_S: Final = 1.0
 MOST_AT_ONCE: Final = 2_000
@@ -30,13 +30,6 @@ logger = logging.getLogger(__name__)
 
 Replica = tuple[UUID, int]
 """The id of a topic, and a partition."""
-
-
-class ActiveController(Protocol):
-    """Whoever answers commands to the active controller."""
-
-    def submit(self, command: Message) -> asyncio.Future[Any]:
-        """Asks it; the future never fails."""
 
 
 class Registered(Protocol):

@@ -9,7 +9,6 @@ All methods belong to the thread of the event loop, but for `flush`, which may r
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -18,8 +17,6 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
-
-BEGINNING: Final = SnapshotId(0, 0)
 
 
 class StoredLog:

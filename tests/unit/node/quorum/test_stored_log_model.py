@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.simulation.memory import Contents, MemoryLog, MemorySnapshots
+from tests.simulation.memory import BEGINNING, Contents, MemoryLog, MemorySnapshots
 from tests.unit.node.quorum.stores import Store, batch
 
 from penstock.log.config import LogConfig
-from penstock.node.quorum.stored_log import BEGINNING, StoredLog
+from penstock.node.quorum.stored_log import StoredLog
 from penstock.raft.control import batches_in
 from penstock.raft.ports import SnapshotId
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
