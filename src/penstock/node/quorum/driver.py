@@ -242,7 +242,7 @@ class QuorumDriver:
         The future's result is the last offset, when all is committed and the application has it. It fails with
         KafkaError NOT_CONTROLLER if the leadership is lost before: then nobody knows what becomes of the records; and
         with KAFKA_STORAGE_ERROR if the driver fails. Raises KafkaError, and DecodeError for what are no batches: then
-        nothing was appended.
+        nothing was appended. A disk that takes nothing more costs one of several voters the lead.
         """
         raft = self._leading(epoch)
         assert not self._is_busy, "nobody appends in the middle of an event"
@@ -252,10 +252,18 @@ class QuorumDriver:
         except Exception as error:
             if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
                 self._fail(error)
+            elif isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._make_way(error)
             raise
         done = self._applier.wait(self._log.end_offset, epoch)
         self._event(lambda _: effects)
         return done
+
+    def _make_way(self, error: KafkaError) -> None:
+        """The disk takes nothing: another voter may have one that does. The only one goes on: room may come again."""
+        if len(self.raft.quorum.voters) > 1:
+            logger.error("this node can write nothing to its log and hands over the lead: %s", error.message)
+            asyncio.get_running_loop().call_soon(self.resign)
 
     def barrier(self, epoch: int) -> asyncio.Future[int]:
         """The future is done as `append`'s, when all that was appended before is committed and applied."""

@@ -48,6 +48,22 @@ async def test_appends_of_a_lost_leadership_have_an_unknown_outcome() -> None:
     await kit.driver.stop()
 
 
+async def test_a_leader_whose_disk_takes_nothing_hands_over() -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    kept = kit.driver.append(batch_of(b"a"), epoch)
+    await kit.fetch(2, epoch)
+    assert await kept == 1
+    kit.taken()
+    kit.log.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    with pytest.raises(KafkaError, match="full"):
+        kit.driver.append(batch_of(b"b"), epoch)
+    await kit.application.until(lambda: kit.application.leaders[-1] == (None, epoch))
+    assert {(to, type(sent)) for to, sent in kit.taken()} == {(2, ask.EndEpoch), (3, ask.EndEpoch)}
+    assert kit.failures == []
+    await kit.driver.stop()
+
+
 async def test_another_record_in_the_place_of_a_lost_one_is_no_success() -> None:
     """The new leader has another record at the offset of one whose outcome is unknown, and commits it."""
     kit = Kit(voters=3)
