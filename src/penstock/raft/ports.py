@@ -49,7 +49,7 @@ class Log(Protocol):
         """The epoch of the last record; `start_epoch` if there is none."""
 
     def append(self, batches: Buffer) -> None:
-        """Adds batches whose offsets continue the log."""
+        """Adds batches whose offsets continue the log. Raises DecodeError for damaged ones; then nothing is added."""
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""

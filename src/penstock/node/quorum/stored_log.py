@@ -7,26 +7,30 @@ did not reach the disk are let go of once more when the log is opened.
 All methods belong to the thread of the event loop, but for `flush`, which may run in another one.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.protocol.batch import BatchHeader, read_header
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
+
+logger = logging.getLogger(__name__)
 
 
 class StoredLog:
     """The log of one replica. Raises KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE) where the disk fails."""
 
-    __slots__ = ("_log", "_snapshots", "_start")
+    __slots__ = ("_damaged_at", "_log", "_snapshots", "_start")
 
     def __init__(self, log: PartitionLog, snapshots: StoredSnapshots) -> None:
         self._log = log
         self._snapshots = snapshots
+        self._damaged_at = -1
         self._start = SnapshotId(log.log_start_offset, 0)
         latest = snapshots.latest
         if latest is not None and self._holds(latest):
@@ -117,11 +121,28 @@ class StoredLog:
     # records
 
     def append(self, batches: Buffer) -> None:
-        """Adds batches whose offsets continue the log."""
+        """Adds batches whose offsets continue the log. Raises DecodeError for damaged ones; then nothing is added."""
         header = read_header(batches, 0)
         assert header.base_offset == self.end_offset, "a hole in the log"
         assert header.partition_leader_epoch >= self.last_epoch, "epochs go back in the log"
-        self._log.append_as_follower(memoryview(batches))
+        try:
+            self._log.append_as_follower(memoryview(batches))
+        except KafkaError as error:
+            if error.code != ErrorCode.CORRUPT_MESSAGE:
+                raise
+            self._tell_of_damage(error)
+            raise DecodeError(error.message) from error
+
+    def _tell_of_damage(self, error: KafkaError) -> None:
+        """Says once for each place that the leader sends what is damaged: a follower asks for it again and again."""
+        if self._damaged_at != self.end_offset:
+            self._damaged_at = self.end_offset
+            logger.error(
+                "what the quorum's leader sends of the metadata log from offset %d on is damaged (%s): if this lasts,"
+                " it is so on the leader's disk, and another node should lead",
+                self.end_offset,
+                error.message,
+            )
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""

@@ -8,7 +8,7 @@ from tests.unit.node.quorum.stores import Store, batch
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import OpenFile
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
 
@@ -52,6 +52,21 @@ def test_batches_keep_offsets_and_epochs(store: Store) -> None:
     assert facts(store) == (0, 0, 7, 3)
     assert [store.log.epoch_at(offset) for offset in range(7)] == [1, 1, 1, 3, 3, 3, 3]
     assert everything(store) == [(0, 1), (2, 2), (3, 6)]
+
+
+def test_what_was_damaged_on_its_way_is_refused_as_a_whole_and_told_once(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = batch(0, 1) + batch(1, 1)
+    damaged = bytearray(good)
+    damaged[-1] ^= 1
+    for _ in range(3):  # the core fetches it again, and again
+        with pytest.raises(DecodeError, match="CRC"):
+            store.log.append(damaged)
+    assert facts(store) == (0, 0, 0, 0)
+    assert len(caplog.records) == 1
+    store.log.append(bytearray(good))
+    assert everything(store) == [(0, 0), (1, 1)]
 
 
 def test_several_batches_come_at_once(store: Store) -> None:
