@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 
 from penstock.controller.decisions import is_command
 from penstock.controller.refusals import refusal
+from penstock.node.commands import has_error, version_for
 from penstock.node.controller_node import ControllerNode
-from penstock.node.envelope import has_error, version_for
 from penstock.node.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError

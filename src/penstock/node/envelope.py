@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from penstock.node.commands import has_error
 from penstock.node.handler import Handler, RequestContext
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode
@@ -62,15 +62,6 @@ class Enclosed:
     handler: Handler
     context: RequestContext
     request: Message
-
-
-def version_for(command: Message) -> int:
-    """The newest version that leaves nothing out of a command: some say in older ones what newer ones say otherwise."""
-    versions = api_of_request(command).versions
-    for version in reversed(versions):
-        if decode(type(command), version, encode(command, version))[0] == command:
-            return version
-    return versions[-1]
 
 
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
@@ -135,29 +126,6 @@ def closed(enclosed: Enclosed, reply: Message) -> EnvelopeResponse:
     context = enclosed.context
     frame = encode_response(reply, context.api_key, context.api_version, context.correlation_id)
     return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
-
-
-def has_error(response: Message, code: ErrorCode) -> bool:
-    """Whether that error stands anywhere in a response: at its top, or beside any of its items."""
-    has_code, nested = _places_of_errors(type(response))
-    if has_code and getattr(response, "error_code") == code:  # noqa: B009 - not every message has one
-        return True
-    for name, is_array in nested:
-        value: Any = getattr(response, name)
-        items = (value or ()) if is_array else (value,)
-        if any(item is not None and has_error(item, code) for item in items):
-            return True
-    return False
-
-
-@cache
-def _places_of_errors(message: type[Message]) -> tuple[bool, tuple[tuple[str, bool], ...]]:
-    """Whether such a message has an error code of its own, and in which fields there are others; bool: is it a list?"""
-    nested = []
-    for name, field in message.__fields__.items():
-        if isinstance(field.kind, type) and any(_places_of_errors(field.kind)):
-            nested.append((name, field.is_array))
-    return "error_code" in message.__fields__, tuple(nested)
 
 
 def _known(error_code: int) -> ErrorCode:

@@ -9,10 +9,13 @@
 Every node takes part: a controller as a voter or as one that may become it, a broker as an observer.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
@@ -27,7 +30,6 @@ from penstock.node.connections import ConnectionLimits, Connections
 from penstock.node.controller_channel import ControllerChannel, LocalController, Remote
 from penstock.node.controller_driver import ControllerDriver
 from penstock.node.controller_node import ControllerNode
-from penstock.node.controller_registration import ControllerRegistration
 from penstock.node.dispatch import Dispatcher
 from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
@@ -43,6 +45,9 @@ from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
+
+if TYPE_CHECKING:
+    from penstock.node.controller_registration import ControllerRegistration
 
 FETCH_MAX_WAIT_MS = 500
 """So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
@@ -107,11 +112,7 @@ class QuorumParts:
             timeout_ms=config.request_timeout_ms,
             random=surroundings.random,
         )
-        self._registration: ControllerRegistration | None = None
-        if self._listeners:
-            self._registration = ControllerRegistration(
-                config.node_id, random_uuid(surroundings.random), self._advertised, self.channel, self.log
-            )
+        self._registration = self._registering() if self._listeners else None
 
     def metrics(self) -> DescribeMetricsResponse:
         """What the node says of itself in numbers."""
@@ -142,6 +143,13 @@ class QuorumParts:
                 await self._registration.stop()
             if self.controller is not None:
                 self.controller.resign()
+
+    def _registering(self) -> ControllerRegistration:
+        """Only a controller that others can reach has something to register."""
+        from penstock.node.controller_registration import ControllerRegistration
+
+        incarnation_id = random_uuid(self.surroundings.random)
+        return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
 
     def _on_failure(self, error: Exception) -> None:
         if self.controller is not None:

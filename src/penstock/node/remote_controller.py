@@ -10,8 +10,9 @@ from typing import Any, Final
 from penstock.client.address import Address
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
+from penstock.node.commands import version_for
 from penstock.node.controller_link import ControllerLink
-from penstock.node.envelope import unwrap, version_for, wrap
+from penstock.node.envelope import unwrap, wrap
 from penstock.node.handler import RequestContext
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.framing import api_of_request

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.controller.refusals import refusal
 from penstock.metadata.image import ClusterImage
+from penstock.node.commands import version_for
 from penstock.node.controller_channel import ControllerChannel, LocalController
-from penstock.node.envelope import version_for
 from penstock.node.handler import RequestContext
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -11,7 +11,7 @@ from tests.unit.node.serving import serving_node
 from penstock.controller.decisions import DECISIONS
 from penstock.controller.refusals import refusal
 from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.node.envelope import has_error
+from penstock.node.commands import has_error
 from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode

@@ -12,8 +12,9 @@ from tests.unit.node.metadata_node import context
 from tests.unit.node.serving import RawClient, serving_node
 
 from penstock.controller.refusals import refusal
+from penstock.node.commands import has_error
 from penstock.node.controller_node import ControllerNode
-from penstock.node.envelope import FORWARDABLE, has_error, opened, unwrap, wrap
+from penstock.node.envelope import FORWARDABLE, opened, unwrap, wrap
 from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
