@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ConfluentTopic
 from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 
+from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import NOBODY
 from penstock.metadata.topics import CONSUMER_OFFSETS
@@ -88,6 +89,13 @@ async def test_all_nodes_know_the_same_controller_brokers_and_controllers(three:
         assert described.cluster_id == three.cluster_id
         assert [broker.node_id for broker in described.brokers] == [1, 2, 3]
         assert described.controller_id == three.active.node_id
+
+
+async def test_a_controllers_listener_is_not_for_clients_of_brokers(three: Nodes) -> None:
+    endpoint = three.running[1].endpoints[-1]
+    assert endpoint.listener == "CONTROLLER"
+    with pytest.raises(KafkaError, match="is the listener of a controller, not of a broker"):
+        await Admin(f"{endpoint.host}:{endpoint.port}").cluster.start()
 
 
 async def test_several_replicas_are_refused_in_words_and_the_other_topics_created(three: Nodes) -> None:

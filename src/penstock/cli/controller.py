@@ -5,7 +5,14 @@ from pathlib import Path
 import click
 
 from penstock.cli.output import print_json
-from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.cli.session import (
+    QUORUM_PATIENCE_MS,
+    Reach,
+    command_config_option,
+    json_option,
+    reach_options,
+    run_with_admin,
+)
 from penstock.client.admin import Admin
 from penstock.client.quorum_admin import NO_SUCCESSOR, QuorumInfo
 
@@ -45,7 +52,7 @@ def command(
         return before, await admin.quorum.resign(before, NO_SUCCESSOR if successor_id is None else successor_id)
 
     reach = Reach.of(bootstrap_server, bootstrap_controller)
-    before, after = run_with_admin(reach, command_config, work)
+    before, after = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
     _print(before, after, as_json=as_json)
     if successor_id is not None and after.leader_id != successor_id:
         raise click.ClickException(f"the voters elected {after.leader_id}, not {successor_id}: try again")

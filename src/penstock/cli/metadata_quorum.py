@@ -9,7 +9,14 @@ import click
 
 from penstock.cli.output import print_json
 from penstock.cli.quorum_views import quorum_as_json, replication_lines, status_lines
-from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
+from penstock.cli.session import (
+    QUORUM_PATIENCE_MS,
+    Reach,
+    command_config_option,
+    json_option,
+    reach_options,
+    run_with_admin,
+)
 from penstock.client.admin import Admin
 from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
 from penstock.log.directory_errors import LogDirectoryError
@@ -61,7 +68,7 @@ def describe(
         return admin.cluster.metadata.cluster_id or "", info
 
     reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
-    cluster_id, info = run_with_admin(reach, command_config, work)
+    cluster_id, info = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
     if as_json:
         print_json(quorum_as_json(cluster_id, info))
         return

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from penstock.cli.metadata_shell_source import MetadataView, read_batch
-from penstock.cli.session import Reach, run_with_admin
+from penstock.cli.session import QUORUM_PATIENCE_MS, Reach, run_with_admin
 from penstock.client.address import Address
 from penstock.client.admin import Admin
 from penstock.client.connection import Connection, connect
@@ -51,7 +51,7 @@ class ClusterSource:
     def has_news(self) -> bool:
         """Read on; whether anything has changed. Raises click.ClickException if the cluster cannot be asked."""
         before = self._leader, self._offset
-        run_with_admin(self._reach, self._command_config, self._read_on)
+        run_with_admin(self._reach, self._command_config, self._read_on, patience_ms=QUORUM_PATIENCE_MS)
         return before != (self._leader, self._offset)
 
     def resign(self) -> None:
@@ -60,7 +60,7 @@ class ClusterSource:
         async def work(admin: Admin) -> None:
             await admin.quorum.resign(await admin.quorum.describe())
 
-        run_with_admin(self._reach, self._command_config, work)
+        run_with_admin(self._reach, self._command_config, work, patience_ms=QUORUM_PATIENCE_MS)
 
     async def _read_on(self, admin: Admin) -> None:
         async def attempt() -> None:

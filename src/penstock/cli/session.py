@@ -26,6 +26,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP_SERVER: Final = "127.0.0.1:9092"
 SETUP_TIMEOUT_MS: Final = 3_000
 """A node that hangs should not keep a person from the others; socket.connection.setup.timeout.ms says otherwise."""
+QUORUM_PATIENCE_MS: Final = 15_000
+"""Whoever looks at the quorum may do so because it has no leader: default.api.timeout.ms says otherwise."""
 INTERRUPTED: Final = 130
 TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
 
@@ -153,10 +155,16 @@ def run_with_admin(
     reach: str | Reach,
     command_config: Path | None,
     work: Callable[[Admin], Coroutine[Any, Any, Result]],
+    *,
+    patience_ms: int = ClientSettings().default_api_timeout_ms,
 ) -> Result:
     """Connect to brokers (or to what `Reach` says), work, disconnect."""
     where = Reach(reach) if isinstance(reach, str) else reach
-    defaults = ClientSettings(client_id="penstock-cli", socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS)
+    defaults = ClientSettings(
+        client_id="penstock-cli",
+        socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS,
+        default_api_timeout_ms=patience_ms,
+    )
     settings = settings_from(defaults, read_properties(command_config))
 
     async def connected() -> Result:

@@ -71,7 +71,13 @@ class ClusterClient:
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=create,
         )
-        response = await (await self.any_connection()).request(request, MetadataResponse)
+        connection = await self.any_connection()
+        if not connection.serves(ApiKey.METADATA):
+            raise KafkaError(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                f"{connection.address} is the listener of a controller, not of a broker",
+            )
+        response = await connection.request(request, MetadataResponse)
         self.metadata = self.metadata.updated(response, all_topics=topics is None)
         if topics is None or topics:
             self._refreshed_at = asyncio.get_running_loop().time()

@@ -98,7 +98,12 @@ class QuorumAdmin:
         """The quorum; waits for a leader, of a newer epoch than `newer_than`."""
 
         async def attempt() -> QuorumInfo:
-            info = _info(await self._cluster.to_controller(_describe_request(), DescribeQuorumResponse))
+            try:
+                info = _info(await self._cluster.to_controller(_describe_request(), DescribeQuorumResponse))
+            except KafkaError as error:
+                if error.code != ErrorCode.NOT_CONTROLLER:
+                    raise
+                raise KafkaError(error.code, "no controller is active: does a majority of them run?") from error
             if info.leader_id < 0 or info.leader_epoch <= newer_than:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is active yet")
             return info

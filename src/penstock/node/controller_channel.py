@@ -7,7 +7,8 @@
 
 A request that meets no active controller, or loses its connection, is asked again: at once when another leader of the
 quorum is heard of, otherwise after a pause that grows. So it may be carried out twice: a topic that was created may be
-said to exist already. After `request.timeout.ms` the answer is REQUEST_TIMED_OUT in the layout of the response. A
+said to exist already. After `request.timeout.ms` the answer is REQUEST_TIMED_OUT in the layout of the response; to a
+client a little earlier, for it waits no longer itself; about the quorum soon, for whoever asks wants to know. A
 request to a node that leads no longer is given up as soon as that is known, for the node may hang.
 """
 
@@ -27,11 +28,17 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest
 from penstock.protocol.schema import Message
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
 """Between two attempts, doubling; with 20 % of jitter."""
+
+CLIENTS_SHARE: Final = 0.9
+"""Of `request.timeout.ms`, which is as long for clients: an answer that comes later is one that nobody hears."""
+QUORUM_LIMIT_S: Final = 5.0
+"""So long a question about the quorum waits for a leader: an election takes less."""
 
 SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 """What must not wait until this node follows what it knows: it lives all the same."""
@@ -118,10 +125,15 @@ class ControllerChannel:
         It never fails: what goes wrong stands in the response as an error code. `context` says who asked this node.
         """
         loop = asyncio.get_running_loop()
-        asking = loop.create_task(self._ask_until(command, context, loop.time() + self._timeout_s))
+        asking = loop.create_task(self._ask_until(command, context, loop.time() + self._limit_s(command, context)))
         self._under_way[asking] = None
         asking.add_done_callback(self._under_way.pop)
         return asking
+
+    def _limit_s(self, command: Message, context: RequestContext | None) -> float:
+        if isinstance(command, DescribeQuorumRequest):
+            return min(QUORUM_LIMIT_S, self._timeout_s)
+        return self._timeout_s if context is None else self._timeout_s * CLIENTS_SHARE
 
     async def stop(self) -> None:
         """Asks nobody any more; what is still asked is cancelled."""
@@ -152,7 +164,10 @@ class ControllerChannel:
                 if error.code not in ASK_AGAIN:
                     return refusal(command, error)
             if loop.time() >= deadline_s:
-                late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the active controller did not answer in time")
+                late = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "no active controller has answered in time: does a majority of them run?",
+                )
                 return refusal(command, late)
             pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S) * self._random.uniform(0.8, 1.2)
             await _wait(changed, min(pause_s, deadline_s - loop.time()))

@@ -1,6 +1,7 @@
 """The metadata quorum from outside, against fake controllers that say what the test wants."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -133,6 +134,15 @@ async def test_a_voter_is_added_to_this_cluster() -> None:
     request = next(asked for _, asked in fake.broker.requests if isinstance(asked, AddRaftVoterRequest))
     assert (request.cluster_id, request.voter_id, request.voter_directory_id) == ("fake", 4, DIRECTORY)
     assert [(row.name, row.host, row.port) for row in request.listeners] == [("CONTROLLER", "four", 9093)]
+
+
+async def test_without_a_leader_it_says_in_the_end_what_may_be_missing() -> None:
+    fake = FakeController()
+    fake.scripts[ApiKey.DESCRIBE_QUORUM] = [lambda request: described(-1, 3, ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 1000
+    settings = replace(SETTINGS, default_api_timeout_ms=10)
+    async with fake_broker(fake) as fake.broker, Admin([fake.broker.address], settings, of_controllers=True) as admin:
+        with pytest.raises(KafkaError, match="no controller is active: does a majority of them run"):
+            await admin.quorum.describe()
 
 
 async def test_a_broker_is_no_controller() -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from penstock.controller.refusals import refusal
 from penstock.metadata.image import ClusterImage
+from penstock.node import controller_channel
 from penstock.node.commands import version_for
 from penstock.node.controller_channel import ControllerChannel, LocalController
 from penstock.node.handler import RequestContext
 from penstock.node.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -182,6 +184,24 @@ async def test_in_the_end_the_answer_is_that_the_time_is_over() -> None:
     async with channel(Quorum(None), None, Controller(), timeout_ms=10) as (asking, _):
         assert (await asking.submit(HEARTBEAT)).error_code == ErrorCode.REQUEST_TIMED_OUT
         assert (await asking.submit(DescribeQuorumRequest())).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("command", "is_of_client", "share"),
+    [
+        (HEARTBEAT, False, 1.0),
+        (CreateTopicsRequest(), True, controller_channel.CLIENTS_SHARE),
+        (DescribeQuorumRequest(), True, controller_channel.QUORUM_LIMIT_S / 30),
+    ],
+)
+async def test_who_asks_for_a_client_answers_before_the_client_gives_up(
+    command: Message, is_of_client: bool, share: float
+) -> None:
+    limits: list[float] = []
+    context = RequestContext(api_of_request(command).key, 0, 0, None, "127.0.0.1", "", -1) if is_of_client else None
+    async with channel(Quorum(None), None, Controller(), timeout_ms=30_000) as (asking, _):
+        limits.append(asking._limit_s(command, context))
+    assert limits == [30 * share]
 
 
 async def test_other_refusals_are_answers() -> None:
