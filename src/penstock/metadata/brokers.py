@@ -1,6 +1,5 @@
 """Brokers and controllers as they registered themselves: immutable parts of the `ClusterImage`."""
 
-from dataclasses import dataclass, replace
 from uuid import UUID
 
 from penstock.metadata.records import (
@@ -12,14 +11,14 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
+from penstock.protocol.value import Value
 
 FENCE = 1
 UNFENCE = -1
 """What `BrokerRegistrationChangeRecord.fenced` can ask for; 0 leaves it as it is (KIP-841)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Value):
     """Where a listener can be reached, as its node advertises it."""
 
     listener: str
@@ -28,16 +27,14 @@ class Endpoint:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Value):
     """The levels of a feature that a node can run at, both included."""
 
     lowest: int
     newest: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(Value):
     """One broker's registration. Its epoch is the offset of the record that registered it, so it only grows.
 
     A fenced broker is known and leads nothing; clients do not see it.
@@ -63,8 +60,7 @@ class BrokerImage:
         return self.endpoints.get(listener)
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerImage:
+class ControllerImage(Value):
     """One controller's registration."""
 
     node_id: int
@@ -91,8 +87,7 @@ def broker_from(record: RegisterBrokerRecord) -> BrokerImage:
 
 def broker_changed(broker: BrokerImage, record: BrokerRegistrationChangeRecord) -> BrokerImage:
     """`broker` after `record`, which changes only what it names."""
-    return replace(
-        broker,
+    return broker.replace(
         fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
         in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
         directories=tuple(record.log_dirs) or broker.directories,

@@ -1,14 +1,13 @@
 """One member of a group, as its coordinator sees it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.coordinator.group.effects import Token
 from penstock.coordinator.group.timers import Timer
+from penstock.protocol.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Value):
     """Who sent a request, and in which version of its API."""
 
     client_id: str

@@ -5,7 +5,6 @@ do not know (newer kinds of groups) are left alone. A value starts with its own 
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.value import Value
 
 OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
@@ -71,8 +71,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     members: list[MemberMetadata] = array(MemberMetadata, "0+", default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(Value):
     """One committed offset as a shard holds it. `expire_timestamp_ms` and `leader_epoch` are -1 where there is none."""
 
     offset: int
@@ -83,8 +82,7 @@ class CommittedOffset:
     topic_id: UUID = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
+class OffsetRecord(Value):
     """A record about one offset; `value` None takes it away."""
 
     group_id: str
@@ -93,8 +91,7 @@ class OffsetRecord:
     value: CommittedOffset | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
+class GroupRecord(Value):
     """A record about one group; `value` None takes it away."""
 
     group_id: str

@@ -6,8 +6,9 @@ Contract: a definition never changes; `parse_value` is the only way from text to
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+from penstock.protocol.value import Value
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -54,8 +55,7 @@ class ConfigError(ValueError):
         self.allowed = allowed
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Value):
     """Numbers from `lower` to `upper`, both included, and single values beside them."""
 
     lower: int | None = None
@@ -79,8 +79,7 @@ class Range:
         return text if self.also is None else f"{text}, or {self.also}"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Value):
     """One of some words; for a list, each of its items is."""
 
     words: tuple[str, ...]
@@ -100,8 +99,7 @@ class OneOf:
 Validator = Range | OneOf
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDefinition:
+class ConfigDefinition(Value):
     """One key. `default` is text as it would stand in a file; None means that the key has no default."""
 
     name: str

@@ -6,13 +6,13 @@ and their numbers are Kafka's (KIP-226, KIP-430).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, ConfigValue, Definitions, parse_value
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from penstock.metadata.configs.topic import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIGS, TOPIC_SYNONYMS
+from penstock.protocol.value import Value
 
 
 class ConfigSource(IntEnum):
@@ -29,8 +29,7 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(Value):
     """A value that holds, or would hold if those before it were not set. A secret's value is None."""
 
     name: str
@@ -38,8 +37,7 @@ class Synonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(Value):
     """One key with the value that holds, as text. The synonyms are in order of rank; the first gives the source."""
 
     definition: ConfigDefinition

@@ -1,16 +1,15 @@
 """Listeners as configuration files write them: `name://host:port` with commas between, and what Kafka asks of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.protocol.value import Value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 FORM = "name://host:port, with commas between several"
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Value):
     """One address. An empty host is every interface; port 0 is any free port; the protocol is named by the map."""
 
     name: str

@@ -4,9 +4,8 @@ The links are Kafka's: for `retention.ms` the broker is asked for `log.retention
 `log.retention.hours`; the first that has a value counts.
 """
 
-from dataclasses import dataclass
-
 from penstock.metadata.configs.table import read_table
+from penstock.protocol.value import Value
 
 TOPIC_CONFIGS = read_table("""
 cleanup.policy list delete compact/delete cluster medium
@@ -58,8 +57,7 @@ internal.segment.bytes int null 1.. cluster low | Size of a segment below the fl
 """Keys that are accepted, but shown only where they are set."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSynonym:
+class BrokerSynonym(Value):
     """A broker key that gives a topic key its default; its value times `factor` is the topic's value."""
 
     name: str

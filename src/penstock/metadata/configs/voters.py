@@ -4,18 +4,17 @@
 Where voters may change, the first ones are named when directories are formatted: `id@host:port:directory` (KIP-853).
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.protocol.value import Value
 
 VOTERS_KEY = "controller.quorum.voters"
 BOOTSTRAP_KEY = "controller.quorum.bootstrap.servers"
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(Value):
     """One voter and the address of its controller listener."""
 
     node_id: int
@@ -23,8 +22,7 @@ class Voter:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class InitialController:
+class InitialController(Value):
     """One of the first voters, its address, and the id that its metadata directory is going to have."""
 
     node_id: int
@@ -38,8 +36,7 @@ class InitialController:
         return f"{self.node_id}@{host}:{self.port}:{uuid_to_text(self.directory_id)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(Value):
     """Where a server listens of which nothing else is known."""
 
     host: str
