@@ -48,7 +48,7 @@ bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
 	$(BIN)/python -m bench.versus
 
-drills: $(STAMP) ## kill, pause and overload three real nodes (10 minutes): bench/results/drills.json
+drills: $(STAMP) ## kill, pause and overload three real nodes (4 minutes): bench/results/drills.json
 	$(BIN)/python -m bench.drills
 
 docs: $(STAMP) ## generate the pages that are derived from the code
