@@ -24,7 +24,7 @@ def test_rows_go_to_the_partitions_of_their_keys(spark: SparkSession, servers: s
 
 def test_columns_say_topic_partition_and_headers(spark: SparkSession, servers: str) -> None:
     first, second = new_topic(servers, 2), new_topic(servers, 2)
-    rows = spark.range(10).selectExpr(
+    rows = spark.range(0, 10, 1, 1).selectExpr(
         f"if(id < 6, '{first}', '{second}') AS topic",
         "CAST(1 AS INT) AS partition",
         "CAST(NULL AS BINARY) AS key",
