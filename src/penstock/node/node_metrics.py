@@ -6,15 +6,12 @@ Times are in milliseconds and since the start of the node.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controller_driver import ControllerDriver
+from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.own_apis import DescribeMetricsResponse, Metric
-
-if TYPE_CHECKING:
-    from penstock.node.quorum_start import QuorumParts
 
 Figure = tuple[str, str, str | float]
 
@@ -23,13 +20,15 @@ QUEUE = "ControllerEventManager"
 CONTROLLER = "KafkaController"
 
 
-def describe_metrics(parts: QuorumParts) -> DescribeMetricsResponse:
+def describe_metrics(
+    node_id: int, image: ClusterImage, quorum: QuorumDriver, controller: ControllerDriver | None
+) -> DescribeMetricsResponse:
     """All figures of the node. Its cost is that of the topics and partitions, so ask every few seconds at most."""
-    figures = [(QUORUM, name, value) for name, value in parts.quorum.metrics().items()]
-    if parts.controller is not None:
-        figures += [*_queue(parts.controller), *_cluster(parts.image, is_active=parts.controller.is_active)]
+    figures = [(QUORUM, name, value) for name, value in quorum.metrics().items()]
+    if controller is not None:
+        figures += [*_queue(controller), *_cluster(image, is_active=controller.is_active)]
     return DescribeMetricsResponse(
-        node_id=parts.config.node_id,
+        node_id=node_id,
         metrics=[Metric(group=group, name=name, value=_text(value)) for group, name, value in figures],
     )
 

@@ -118,7 +118,7 @@ class QuorumParts:
         """What the node says of itself in numbers."""
         from penstock.node.node_metrics import describe_metrics
 
-        return describe_metrics(self)
+        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
