@@ -28,7 +28,6 @@ from tests.golden.raft_words import told
 from tests.simulation.invariants import Invariants
 from tests.simulation.memory import MemoryLog
 from tests.simulation.node import Node
-from tests.simulation.world import ANSWERED, RECEIVE
 
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -209,13 +208,12 @@ class RaftLecture:
                 yield from self.carry_out(self.nodes[sender], effects)
             return
         if answer is not None:
-            answered = getattr(node.raft, ANSWERED[type(request)])
-            effects = answered(sender, request, answer, self.now_ms)
+            effects = node.raft.answered(sender, request, answer, self.now_ms)
         elif isinstance(request, ask.AskVersions):
             yield from self._post((to, sender, request, ask.AskVersionsAnswer(ask.NO_ERROR, 0, DYNAMIC_VOTERS)))
             return
         else:
-            effects = getattr(node.raft, RECEIVE[type(request)])(request, (sender, request), self.now_ms)
+            effects = node.raft.received(request, (sender, request), self.now_ms)
         yield from self.carry_out(node, effects)
 
     def do_cut(self, *ways: str) -> Iterator[str]:

@@ -24,24 +24,6 @@ from penstock.raft.voters import Quorum, ReplicaKey, Voter
 HEALING_TIMEOUTS = 400
 """So many election time-outs the cluster has to recover; a fraction is the rule."""
 
-RECEIVE: dict[type, str] = {
-    ask.Vote: "vote_received",
-    ask.BeginEpoch: "begin_epoch_received",
-    ask.EndEpoch: "end_epoch_received",
-    ask.Fetch: "fetch_received",
-    ask.FetchSnapshot: "fetch_snapshot_received",
-    ask.UpdateVoter: "update_voter_received",
-}
-ANSWERED: dict[type, str] = {
-    ask.Vote: "vote_answered",
-    ask.BeginEpoch: "begin_epoch_answered",
-    ask.EndEpoch: "end_epoch_answered",
-    ask.Fetch: "fetch_answered",
-    ask.FetchSnapshot: "fetch_snapshot_answered",
-    ask.UpdateVoter: "update_voter_answered",
-    ask.AskVersions: "versions_answered",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -222,9 +204,8 @@ class World:
             self._answer(call, to, ask.AskVersionsAnswer(ask.NO_ERROR, 0, 1))
         else:
             assert request is not None
-            receive = getattr(raft, RECEIVE[type(request)])
             what = f"{type(request).__name__} from {call.sender}"
-            self.event(node, what, lambda: receive(request, call, self.now_ms))
+            self.event(node, what, lambda: raft.received(request, call, self.now_ms))
 
     def reply(self, node: Node, effect: do.Reply) -> None:
         call = effect.token
@@ -235,12 +216,13 @@ class World:
             self.travel(node.id, call.sender, lambda: self._answer(call, node.id, effect.answer), lambda: None)
 
     def _answer(self, call: Call, sender: int, answer: Any) -> None:
-        node = self.nodes[call.sender]
-        if node.raft is None or node.incarnation != call.incarnation:
+        node, request = self.nodes[call.sender], call.request
+        raft = node.raft
+        if raft is None or node.incarnation != call.incarnation:
             return
-        answered = getattr(node.raft, ANSWERED[type(call.request)])
+        assert request is not None
         what = f"{type(answer).__name__} from {sender}"
-        self.event(node, what, lambda: answered(sender, call.request, answer, self.now_ms))
+        self.event(node, what, lambda: raft.answered(sender, request, answer, self.now_ms))
 
     def _failed(self, call: Call, to: int) -> None:
         node, request = self.nodes[call.sender], call.request

@@ -12,6 +12,8 @@ Not part of the core: where a node listens, how long a request may be on its way
 `request_timeout_ms` anyway), and gathering small appends (`controller.quorum.append.linger.ms`).
 """
 
+from typing import Any, Final
+
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.describe import QuorumDescription, describe
 from penstock.raft.effects import Effect, ElectionState, Reply, Token
@@ -20,6 +22,7 @@ from penstock.raft.ports import Log, Random, SnapshotId, Snapshots
 from penstock.raft.replica import Replica
 from penstock.raft.requests import (
     AddVoter,
+    Answer,
     AskVersions,
     AskVersionsAnswer,
     BeginEpoch,
@@ -261,6 +264,41 @@ class Raft:
         self.replica.role.request_failed(to, request, now_ms)
         return self._take()
 
+    # Any of them, by its type.
+
+    def received(self, request: PeerRequest | AddVoter | RemoveVoter, token: Token, now_ms: int) -> list[Effect]:
+        """A request of a peer, or of an administrator; AskVersions is for the node to answer."""
+        effects: list[Effect] = getattr(self, _RECEIVED[type(request)])(request, token, now_ms)
+        return effects
+
+    def answered(
+        self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int
+    ) -> list[Effect]:
+        """The answer of a peer. `request` is the object that was sent."""
+        effects: list[Effect] = getattr(self, _ANSWERED[type(request)])(sender, request, answer, now_ms)
+        return effects
+
     def _take(self) -> list[Effect]:
         effects, self.replica.out = self.replica.out, []
         return effects
+
+
+_RECEIVED: Final[dict[type[Any], str]] = {
+    Vote: "vote_received",
+    BeginEpoch: "begin_epoch_received",
+    EndEpoch: "end_epoch_received",
+    Fetch: "fetch_received",
+    FetchSnapshot: "fetch_snapshot_received",
+    UpdateVoter: "update_voter_received",
+    AddVoter: "add_voter_received",
+    RemoveVoter: "remove_voter_received",
+}
+_ANSWERED: Final[dict[type[Any], str]] = {
+    Vote: "vote_answered",
+    BeginEpoch: "begin_epoch_answered",
+    EndEpoch: "end_epoch_answered",
+    Fetch: "fetch_answered",
+    FetchSnapshot: "fetch_snapshot_answered",
+    UpdateVoter: "update_voter_answered",
+    AskVersions: "versions_answered",
+}

@@ -23,7 +23,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
 
 from penstock.node.quorum.applier import Applier, Leadership
 from penstock.node.quorum.metrics import QuorumMetrics
@@ -316,16 +315,14 @@ class QuorumDriver:
             return token
         self._asked[token] = None
         token.add_done_callback(self._settled)
-        receive = getattr(self.raft, _RECEIVE[type(request)])
-        self._event(lambda now_ms: receive(request, token, now_ms))
+        self._event(lambda now_ms: self.raft.received(request, token, now_ms))
         return token
 
     def _settled(self, token: asyncio.Future[ask.Answer]) -> None:
         self._asked.pop(token, None)
 
     def _answered(self, sender: int, request: ask.PeerRequest, answer: PeerAnswer) -> None:
-        answered = getattr(self.raft, _ANSWERED[type(request)])
-        self._event(lambda now_ms: answered(sender, request, answer, now_ms))
+        self._event(lambda now_ms: self.raft.answered(sender, request, answer, now_ms))
 
     def _request_failed(self, to: int, request: ask.PeerRequest) -> None:
         self._event(lambda now_ms: self.raft.request_failed(to, request, now_ms))
@@ -466,24 +463,3 @@ def _unavailable() -> KafkaError:
 
 def _nobody_cares(error: Exception) -> None:
     """What `on_failure` is until somebody wants to know."""
-
-
-_RECEIVE: Final[dict[type[Any], str]] = {
-    ask.Vote: "vote_received",
-    ask.BeginEpoch: "begin_epoch_received",
-    ask.EndEpoch: "end_epoch_received",
-    ask.Fetch: "fetch_received",
-    ask.FetchSnapshot: "fetch_snapshot_received",
-    ask.UpdateVoter: "update_voter_received",
-    ask.AddVoter: "add_voter_received",
-    ask.RemoveVoter: "remove_voter_received",
-}
-_ANSWERED: Final[dict[type[Any], str]] = {
-    ask.Vote: "vote_answered",
-    ask.BeginEpoch: "begin_epoch_answered",
-    ask.EndEpoch: "end_epoch_answered",
-    ask.Fetch: "fetch_answered",
-    ask.FetchSnapshot: "fetch_snapshot_answered",
-    ask.UpdateVoter: "update_voter_answered",
-    ask.AskVersions: "versions_answered",
-}

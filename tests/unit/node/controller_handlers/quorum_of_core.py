@@ -95,7 +95,7 @@ class CoreQuorum:
         if self.is_stopped:
             token.set_exception(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "stopped"))
         else:
-            self._carry_out(_RECEIVE[type(request)](self.raft)(request, token, self.now_ms))
+            self._carry_out(self.raft.received(request, token, self.now_ms))
         return token
 
     def pass_time(self, ms: int) -> None:
@@ -130,18 +130,6 @@ def _votes_asked(effects: list[Effect]) -> Iterator[tuple[int, ask.Vote]]:
     for effect in effects:
         if isinstance(effect, Send) and isinstance(effect.request, ask.Vote):
             yield effect.to, effect.request
-
-
-_RECEIVE: dict[type, Callable[[Raft], Any]] = {
-    ask.Vote: lambda raft: raft.vote_received,
-    ask.BeginEpoch: lambda raft: raft.begin_epoch_received,
-    ask.EndEpoch: lambda raft: raft.end_epoch_received,
-    ask.Fetch: lambda raft: raft.fetch_received,
-    ask.FetchSnapshot: lambda raft: raft.fetch_snapshot_received,
-    ask.AddVoter: lambda raft: raft.add_voter_received,
-    ask.RemoveVoter: lambda raft: raft.remove_voter_received,
-    ask.UpdateVoter: lambda raft: raft.update_voter_received,
-}
 
 
 class Answering:
