@@ -3,9 +3,9 @@
 from examples.raft_kv.messages import BY_KEY, VERSION, Request, encode_response
 from examples.raft_kv.peers import StoreNode
 from examples.raft_kv.service import StoreService
-from penstock.node.dispatch import Dispatcher, Peer, Waiting
-from penstock.node.handler import CloseConnection, Handler, RequestContext
-from penstock.node.outgoing import ResponsePart
+from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.outgoing import ResponsePart
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import RequestHeader, parse_request_header
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.metadata.image import ClusterImage
-from penstock.node.handler import CONTROLLER_HANDLERS, Handler, load_handlers
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, load_handlers
 from penstock.protocol.api import ApiKey
 
 SERVED: Final = (

@@ -36,13 +36,13 @@ from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from penstock.node.connections import ConnectionLimits, Connections
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.server import BoundListener, Endpoint, Server
+from penstock.node.serving.connections import ConnectionLimits, Connections
+from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.uuids import random_uuid

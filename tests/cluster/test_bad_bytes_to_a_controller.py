@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from tests.cluster.started import started
 from tests.property.test_controller_garbage import bad_frames
-from tests.unit.node.controller_handlers.quorum_of_core import CLUSTER
+from tests.unit.node.api.controller.quorum_of_core import CLUSTER
 from tests.wire.raw_client import RawClient
 
 from penstock.log.disk import Disk

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 from tests.wire.raw_client import Closed, RawClient
 
-from penstock.node.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
+from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import describe_quorum, elect_leaders
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener

@@ -19,7 +19,7 @@ from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import NOBODY
 from penstock.metadata.topics import CONSUMER_OFFSETS
-from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.start import StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -11,20 +11,20 @@ from uuid import UUID
 
 import pytest
 from tests.property.mutations import mutated, wild
-from tests.unit.node.controller_handlers.quorum_of_core import CLUSTER, ME, Answering
+from tests.unit.node.api.controller.quorum_of_core import CLUSTER, ME, Answering
 from tests.unit.node.on_disk import PEER
 from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
-from tests.unit.node.serving import serving_node
+from tests.unit.node.served_node import serving_node
 
 from penstock.controller.refusals import refusal
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controller_node import ControllerNode
-from penstock.node.dispatch import Dispatcher, Waiting
-from penstock.node.envelope import FORWARDABLE, wrap
-from penstock.node.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
+from penstock.node.controlling.envelope import FORWARDABLE, wrap
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.serving.dispatch import Dispatcher, Waiting
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
 from penstock.protocol.api import api_of
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request, encode_request

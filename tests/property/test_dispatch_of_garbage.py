@@ -9,8 +9,8 @@ from random import Random
 from tests.property.mutations import mutated
 from tests.unit.node.on_disk import PEER, batch, node_on, produce_request, topic_records
 
-from penstock.node.dispatch import Waiting
-from penstock.node.handler import CloseConnection
+from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.framing import encode_request

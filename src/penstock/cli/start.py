@@ -119,7 +119,7 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
 async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
-    from penstock.node.memory import keep_for_good
+    from penstock.node.serving.memory import keep_for_good
     from penstock.node.start import StartError, start_node
 
     stop = asyncio.Event()

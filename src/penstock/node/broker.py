@@ -11,19 +11,19 @@ from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.node.fetch_sessions import FetchSessions
-from penstock.node.handler import Handler
-from penstock.node.partition import Partition
-from penstock.node.partitions import PartitionTable
-from penstock.node.producer_ids import ProducerIds
+from penstock.node.coordinators.producer_ids import ProducerIds
+from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.serving.handler import Handler
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.voters import STATIC_VOTERS
 
 if TYPE_CHECKING:
-    from penstock.node.group_driver import GroupDriver
-    from penstock.node.replicas import LocalReplicas
+    from penstock.node.coordinators.group_driver import GroupDriver
+    from penstock.node.partitions.replicas import LocalReplicas
 
 NOT_YET: Any = None
 """A part that is put in place before the first request."""

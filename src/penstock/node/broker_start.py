@@ -15,22 +15,22 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.advertise import advertised_endpoints
 from penstock.node.broker import Broker
-from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
-from penstock.node.connections import Connections
-from penstock.node.dispatch import Dispatcher
+from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
+from penstock.node.coordinators.group_driver import GroupDriver
 from penstock.node.dynamic_configs import DynamicConfigs
-from penstock.node.fetch_sessions import FetchSessions
-from penstock.node.group_driver import GroupDriver
-from penstock.node.handler import load_handlers
-from penstock.node.log_configs import TopicSettingsTable
-from penstock.node.partitions import PartitionTable
+from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.replica_directories import ReplicaDirectories
+from penstock.node.partitions.replicas import LocalReplicas
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.quorum_start import QuorumParts, connection_limits
-from penstock.node.replica_directories import ReplicaDirectories
-from penstock.node.replicas import LocalReplicas
-from penstock.node.server import BoundListener, Server
-from penstock.node.upkeep import Upkeep, UpkeepIntervals
+from penstock.node.serving.advertise import advertised_endpoints
+from penstock.node.serving.connections import Connections
+from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.handler import load_handlers
+from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.uuids import random_uuid
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.node.controller_driver import ControllerDriver
+from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.own_apis import DescribeMetricsResponse, Metric

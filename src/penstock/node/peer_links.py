@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.controlling.remote import RemoteController
 from penstock.node.quorum.peers import Peers
-from penstock.node.remote_controller import RemoteController
 from penstock.node.surroundings import Surroundings
 from penstock.raft.voters import Endpoint
 

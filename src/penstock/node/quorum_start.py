@@ -25,21 +25,21 @@ from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.image import Endpoint as AdvertisedEndpoint
-from penstock.node.advertise import advertised_endpoints
-from penstock.node.connections import ConnectionLimits, Connections
-from penstock.node.controller_channel import ControllerChannel, LocalController, Remote
-from penstock.node.controller_driver import ControllerDriver
 from penstock.node.controller_node import ControllerNode
-from penstock.node.dispatch import Dispatcher
-from penstock.node.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.node.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
+from penstock.node.controlling.channel import ControllerChannel, LocalController, Remote
+from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerLinks
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.server import BoundListener, Server
+from penstock.node.serving.advertise import advertised_endpoints
+from penstock.node.serving.connections import ConnectionLimits, Connections
+from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
+from penstock.node.serving.server import BoundListener, Server
 from penstock.node.surroundings import Surroundings, steady_clock
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
@@ -47,7 +47,7 @@ from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
 if TYPE_CHECKING:
-    from penstock.node.controller_registration import ControllerRegistration
+    from penstock.node.controlling.controller_registration import ControllerRegistration
 
 FETCH_MAX_WAIT_MS = 500
 """So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
@@ -146,7 +146,7 @@ class QuorumParts:
 
     def _registering(self) -> ControllerRegistration:
         """Only a controller that others can reach has something to register."""
-        from penstock.node.controller_registration import ControllerRegistration
+        from penstock.node.controlling.controller_registration import ControllerRegistration
 
         incarnation_id = random_uuid(self.surroundings.random)
         return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)

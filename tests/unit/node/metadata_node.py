@@ -14,10 +14,10 @@ from penstock.controller.decision import ControllerSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
-from penstock.node.broker_lifecycle import BrokerIdentity
-from penstock.node.controller_driver import ControllerDriver
-from penstock.node.handler import RequestContext
-from penstock.node.partitions import PartitionTable
+from penstock.node.controlling.broker_lifecycle import BrokerIdentity
+from penstock.node.controlling.driver import ControllerDriver
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.serving.handler import RequestContext
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.schema import Message
 

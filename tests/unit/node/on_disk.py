@@ -13,15 +13,15 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from penstock.node.broker import Broker
-from penstock.node.dispatch import Dispatcher, Peer, Waiting
-from penstock.node.fetch_sessions import FetchSessions
-from penstock.node.handler import load_handlers
-from penstock.node.log_configs import TopicSettingsTable
-from penstock.node.outgoing import FilePart, ResponsePart
-from penstock.node.partition import Partition
-from penstock.node.partitions import PartitionTable
-from penstock.node.replicas import LocalReplicas
-from penstock.node.upkeep import Upkeep, UpkeepIntervals
+from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replicas import LocalReplicas
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
+from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.handler import load_handlers
+from penstock.node.serving.outgoing import FilePart, ResponsePart
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.produce import (
     PartitionProduceData,

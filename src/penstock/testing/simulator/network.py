@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
-from penstock.node.server import BoundListener, Endpoint
+from penstock.node.serving.server import BoundListener, Endpoint
 from penstock.testing.simulator.loop import Process, VirtualLoop, current_process
 from penstock.testing.simulator.trace import Trace
 

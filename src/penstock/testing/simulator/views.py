@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.metadata.image import ClusterImage
-from penstock.node.partitions import PartitionTable
+from penstock.node.partitions.table import PartitionTable
 from penstock.node.start import RunningNode
 
 

@@ -5,13 +5,13 @@ from typing import Any, cast
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.node.connections import ConnectionLimits, Connections
 from penstock.node.controller_node import ControllerNode
-from penstock.node.dispatch import Dispatcher, Peer, Waiting
-from penstock.node.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
-from penstock.node.outgoing import ResponsePart
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.server import BoundListener, Endpoint, Server
+from penstock.node.serving.connections import ConnectionLimits, Connections
+from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
+from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.protocol.api import ApiKey
 
 

@@ -1,0 +1,21 @@
+"""ApiVersions 0-4: which APIs and versions this node serves, computed from what the handlers declare; and its features.
+
+The rules are in `penstock.node.serving.versions`.
+"""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.versions import finalized_levels, told_versions
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+
+@handles(ApiKey.API_VERSIONS, versions=(0, 4))
+def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tell what is served."""
+    registration = broker.image.brokers.get(broker.node_id)
+    supported = {} if registration is None else registration.features
+    finalized = finalized_levels(broker.image, broker.kraft_version())
+    return told_versions(broker.handlers, context, request, broker.image, supported=supported, finalized=finalized)

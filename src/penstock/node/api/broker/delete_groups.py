@@ -1,0 +1,34 @@
+"""DeleteGroups 0-2: delete groups without members, with their offsets. Waits until that is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+
+@handles(ApiKey.DELETE_GROUPS, versions=(0, 2))
+async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Delete each group by itself."""
+    answers = [_delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]
+    results = [
+        (group_id, answer if isinstance(answer, ErrorCode) else await answer)
+        for group_id, answer in zip(dict.fromkeys(request.groups_names), answers, strict=True)
+    ]
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in results]
+    )
+
+
+def _delete(broker: Broker, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+    try:
+        led: GroupPartition = broker.groups.find(group_id)
+    except KafkaError as error:
+        return error.code
+    answer: ErrorCode | Awaitable[ErrorCode] = led.ask(led.machine.delete_group, group_id)
+    return answer

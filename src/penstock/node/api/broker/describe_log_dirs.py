@@ -1,0 +1,68 @@
+"""DescribeLogDirs 1-5: the log directories of this node, how full they are, and the size of each replica in them."""
+
+from __future__ import annotations
+
+import logging
+import os.path
+
+from penstock.log.directory import DirectoryDescription
+from penstock.node.broker import Broker
+from penstock.node.partitions.partition import Partition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))
+def describe_log_dirs(
+    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """Describe every directory, with the replicas that were asked for; no list of topics means all of them."""
+    if request.topics is None:
+        partitions = list(broker.partitions)
+    else:
+        wanted = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
+        partitions = [held for name, index in wanted if (held := broker.partitions.get(name, index)) is not None]
+    by_directory: dict[str, list[Partition]] = {}
+    for partition in partitions:
+        by_directory.setdefault(partition.log.parent, []).append(partition)
+    described = broker.replicas.describe_directories()
+    return DescribeLogDirsResponse(
+        results=[_describe(directory, by_directory.get(directory.path, [])) for directory in described]
+    )
+
+
+def _describe(directory: DirectoryDescription, partitions: list[Partition]) -> DescribeLogDirsResult:
+    """One directory; where anything in it cannot be read, the error stands for all of it."""
+    path = os.path.abspath(directory.path)
+    try:
+        if directory.failure is not None:
+            raise directory.failure
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for partition in partitions:
+            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.index,
+                    partition_size=partition.log.size_bytes,
+                    offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+                )
+            )
+    except KafkaError as error:
+        logger.error("the log directory %s cannot be described: %s", path, error.message)
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=list(topics.values()),
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )

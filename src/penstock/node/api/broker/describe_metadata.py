@@ -1,0 +1,17 @@
+"""DescribeMetadata 0, an API of our own: how far this broker has applied the metadata log, and a hash of it (D44)."""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.quorum.metadata_state import metadata_state
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import OwnApiKey
+from penstock.protocol.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
+
+
+@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0))
+async def describe_metadata(
+    broker: Broker, context: RequestContext, request: DescribeMetadataRequest
+) -> DescribeMetadataResponse:
+    """Tell what this broker has."""
+    return await metadata_state(broker.node_id, broker.image)

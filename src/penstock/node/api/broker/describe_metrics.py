@@ -1,0 +1,16 @@
+"""DescribeMetrics 0, an API of our own: what this node says of itself in numbers (C12)."""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import OwnApiKey
+from penstock.protocol.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
+
+
+@handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0))
+def describe_metrics(
+    broker: Broker, context: RequestContext, request: DescribeMetricsRequest
+) -> DescribeMetricsResponse:
+    """Tell them."""
+    return broker.metrics()

@@ -1,0 +1,56 @@
+"""DescribeProducers 0: which producers wrote to a partition, their epochs and last sequences (KIP-664).
+
+Transactions come later: no producer has an open one.
+"""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
+def describe_producers(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """List the producers that each partition knows."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_producers(broker, topic.name, index) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        partition = broker.partition(topic, index)
+        partition.check_leader()
+        producers = partition.log.producers
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.timestamp_ms,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_first_offset,
+            )
+            for producer in producers
+        ],
+    )

@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions, version 0: partitions of topics, a page at a time (KIP-966).
+
+Topics come in order of their names; none asked for means all. A page holds at most `response_partition_limit`
+partitions, and never more than `max.request.partition.size.limit`. The cursor of the answer is where the next page
+begins; a topic that it names may have gone meanwhile, then the page begins with the next one.
+"""
+
+from __future__ import annotations
+
+from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
+from penstock.metadata.topic_names import topic_name_error
+from penstock.metadata.topics import INTERNAL_TOPICS
+from penstock.node.api.authorized_operations import TOPIC_OPERATIONS
+from penstock.node.api.partition_views import ListenerView
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
+def describe_topic_partitions(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describes one page from the committed image."""
+    image: ClusterImage = broker.image
+    view = ListenerView(image, context.listener)
+    room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name, first in _names_from(image, request):
+        if room <= 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=first)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            continue
+        described = _page(topic, view, first, room)
+        response.topics.append(described)
+        room -= len(described.partitions)
+        reached = first + len(described.partitions)
+        if reached < len(topic.partitions):
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=reached)
+            break
+    return response
+
+
+def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
+    """The topics of this page and those after it, each with its first partition that is to be told."""
+    names = {topic.name: None for topic in request.topics} or image.topics
+    cursor = request.cursor
+    if cursor is None:
+        return [(name, 0) for name in sorted(names)]
+    first = max(0, cursor.partition_index)
+    return [(name, first if name == cursor.topic_name else 0) for name in sorted(names) if name >= cursor.topic_name]
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    is_name = topic_name_error(name) is None
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _described(index, topic.partitions[index], view)
+            for index in range(first, min(first + room, len(topic.partitions)))
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _described(index: int, partition: PartitionImage, view: ListenerView) -> DescribeTopicPartitionsResponsePartition:
+    leader, code = view.leader(partition)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.eligible_leader_replicas),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=view.offline(partition),
+    )

@@ -1,0 +1,26 @@
+"""Heartbeat 0-4: a member lives, and learns whether the group calls it back to join.
+
+Answered at once. While the coordinator reads its partition, every heartbeat is good.
+"""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@handles(ApiKey.HEARTBEAT, versions=(0, 4))
+def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Ask the group's coordinator."""
+    if not request.group_id:
+        return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    try:
+        led: GroupPartition = broker.groups.find(request.group_id)
+    except KafkaError as error:
+        is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
+    return HeartbeatResponse(error_code=led.machine.heartbeat(request, broker.groups.now_ms()))

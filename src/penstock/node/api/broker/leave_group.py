@@ -1,0 +1,32 @@
+"""LeaveGroup 0-5: members leave, and the others rebalance at once.
+
+Up to version 2 one member, from 3 on several, with static ones by instance id (KIP-345); from 5 on with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+@handles(ApiKey.LEAVE_GROUP, versions=(0, 5))
+def leave_group(
+    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    """Hand the request to the group's coordinator."""
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    try:
+        led: GroupPartition = broker.groups.find(request.group_id)
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+    answer: LeaveGroupResponse | Awaitable[LeaveGroupResponse] = led.ask(
+        led.machine.leave, request, context.api_version
+    )
+    return answer

@@ -1,0 +1,57 @@
+"""ListConfigResources, versions 0 and 1: the names of what can be configured (KIP-1142).
+
+Version 0 lists client metrics subscriptions; version 1 lists the types that are asked for, or all of them if none is.
+Groups and subscriptions are listed when something is set for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.resources import ResourceType
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_TYPES = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+)
+
+
+@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+def list_config_resources(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List the resources of the types that are asked for."""
+    if context.api_version == 0:
+        wanted: list[int] = [ResourceType.CLIENT_METRICS]
+    else:
+        wanted = list(dict.fromkeys(request.resource_types)) or list(_TYPES)
+    if any(kind not in _TYPES for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in wanted
+            for name in _names(broker.image, ResourceType(kind))
+        ]
+    )
+
+
+def _names(image: ClusterImage, kind: ResourceType) -> Iterable[str]:
+    if kind is ResourceType.TOPIC:
+        return sorted(image.topics)
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return (str(node_id) for node_id in sorted(image.brokers))
+    return sorted(resource.name for resource in image.configs if resource.resource_type is kind)

@@ -1,0 +1,28 @@
+"""ListGroups 0-5: the groups that this node coordinates, by state from version 4 on (KIP-518), by type from 5 on."""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+@handles(ApiKey.LIST_GROUPS, versions=(0, 5))
+def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List the groups; a filter that names nothing lets all through, and upper or lower case does not matter."""
+    states = {state.lower() for state in request.states_filter}
+    types = {group_type.lower() for group_type in request.types_filter}
+    try:
+        coordinated = broker.groups.coordinated()
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
+    return ListGroupsResponse(
+        groups=[
+            group
+            for led in coordinated
+            for group in led.machine.list_groups()
+            if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
+        ]
+    )

@@ -1,0 +1,98 @@
+"""ListOffsets 1-11: the offset at a time, and the offsets that have names.
+
+| timestamp | since | the offset of                                                                 |
+| --------- | ----- | ----------------------------------------------------------------------------- |
+| >= 0      | 1     | the first record that is not older, with its own timestamp; -1 if there is none |
+| -1        | 1     | the end: high watermark, last stable offset for read_committed                |
+| -2        | 1     | the beginning                                                                 |
+| -3        | 7     | the record with the largest timestamp (KIP-734)                               |
+| -4        | 8     | the beginning of what lies on this node's disk (KIP-405): the beginning        |
+| -5        | 9     | the end of what lies in remote storage (KIP-1005): -1, as there is none       |
+| -6        | 11    | the first that is still to go to remote storage: -1, as there is none         |
+"""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.partitions.partition import Partition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+READ_COMMITTED = 1
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+_SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch; -1 for what is not known."""
+NOTHING: Found = (-1, -1, -1)
+
+
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 11))
+def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look up one offset per partition."""
+    asked: dict[tuple[str, int], int] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            asked[topic.name, wanted.partition_index] = asked.get((topic.name, wanted.partition_index), 0) + 1
+
+    def answer(topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        try:
+            if asked[topic, wanted.partition_index] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            partition = broker.partition(topic, wanted.partition_index)
+            partition.check_leader(wanted.current_leader_epoch)
+            found = _look_up(partition, wanted.timestamp, _end(partition, request))
+            response.timestamp, response.offset, response.leader_epoch = found
+        except KafkaError as error:
+            response.error_code = error.code
+        return response
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[answer(topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """The end of what the asker may see."""
+    if request.replica_id >= 0:
+        end_offset: int = partition.log.log_end_offset
+        return end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return partition.last_stable_offset
+    return partition.high_watermark
+
+
+def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Found:
+    log = partition.log
+    if timestamp == LATEST:
+        return -1, end_offset, partition.latest_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end_offset:
+        return NOTHING
+    return found.timestamp_ms, found.offset, found.leader_epoch

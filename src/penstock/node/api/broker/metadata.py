@@ -1,0 +1,133 @@
+"""Metadata, versions 0 to 13: brokers, controller, topics, partitions and their leaders.
+
+No topics asked for means all of them in version 0 and none later, where null means all. Topics are found by name or,
+from version 12 on, by id. A name that is not there is created if both the request and `auto.create.topics.enable` allow
+it; then the answer waits until the topic can be used. Topics and brokers come in order. The cost is that of the brokers
+and the topics asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.topic_names import topic_name_error
+from penstock.metadata.topics import INTERNAL_TOPICS
+from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from penstock.node.api.partition_views import ListenerView
+from penstock.node.broker import Broker
+from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.protocol.uuids import ZERO_UUID
+
+EMPTY_MEANS_ALL = 0
+"""The version in which an empty list of topics asks for all."""
+
+FIRST_WITH_IDS = 12
+"""Versions 10 and 11 have a field for the topic id that nothing can be asked by (KIP-516)."""
+
+Failures = Mapping[str, ErrorCode]
+
+
+@handles(ApiKey.METADATA, versions=(0, 13))
+def metadata(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answers from the committed image, at once unless topics are to be created."""
+    if context.api_version == EMPTY_MEANS_ALL and not request.topics:
+        request.topics = None
+    if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        missing = _creatable_names(broker.image, request.topics)
+        if missing:
+            return _create_first(broker, context, request, missing)
+    return _answer(broker, context, request, {})
+
+
+def _creatable_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
+    names = {topic.name: None for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID}
+    return [name for name in names if name not in image.topics and topic_name_error(name) is None]
+
+
+async def _create_first(
+    broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    return _answer(broker, context, request, await create_missing(broker, missing))
+
+
+def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures) -> MetadataResponse:
+    image: ClusterImage = broker.image
+    view = ListenerView(image, context.listener)
+    if request.topics is None:
+        topics = [_described(topic, view) for _, topic in sorted(image.topics.items())]
+    else:
+        topics = [_asked(image, topic, view, context.api_version, failures) for topic in request.topics]
+    if request.include_topic_authorized_operations:
+        for described in topics:
+            described.topic_authorized_operations = NOT_ASKED if described.error_code else TOPIC_OPERATIONS
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node, host=endpoint.host, port=endpoint.port, rack=known.rack)
+            for node, (known, endpoint) in view.reachable.items()
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=view.controller_id(broker.active_controller_id, broker.node_id),
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _asked(
+    image: ClusterImage, asked: MetadataRequestTopic, view: ListenerView, version: int, failures: Failures
+) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        if version < FIRST_WITH_IDS:
+            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "")
+        topic = image.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _described(topic, view)
+    if asked.name is None:
+        return MetadataResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name="" if version < FIRST_WITH_IDS else None
+        )
+    topic = image.topics.get(asked.name)
+    if topic is not None:
+        return _described(topic, view)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_name_error(asked.name) is not None:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(
+        error_code=failures.get(asked.name, code), name=asked.name, is_internal=asked.name in INTERNAL_TOPICS
+    )
+
+
+def _described(topic: TopicImage, view: ListenerView) -> MetadataResponseTopic:
+    partitions = []
+    for index, partition in topic.partitions.items():
+        leader, code = view.leader(partition)
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=code,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=view.offline(partition),
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
+    )

@@ -1,0 +1,44 @@
+"""OffsetDelete 0: delete offsets in topics that no member of the group reads (KIP-496). Waits until it is committed."""
+
+from __future__ import annotations
+
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+@handles(ApiKey.OFFSET_DELETE, versions=(0, 0))
+async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""
+    try:
+        led: GroupPartition = broker.groups.find(request.group_id)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    unknown = [refused for topic in request.topics if (refused := _refuse_unknown(broker, topic)).partitions]
+    answer = led.ask(led.machine.delete_offsets, request)
+    response: OffsetDeleteResponse = answer if isinstance(answer, OffsetDeleteResponse) else await answer
+    if not response.error_code:
+        response.topics = [topic for topic in response.topics if topic.partitions] + unknown
+    return response
+
+
+def _refuse_unknown(broker: Broker, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    """Take the partitions that do not exist out of the request; the answer for them."""
+    known = broker.image.topics.get(topic.name)
+    partitions = {} if known is None else known.partitions
+    unknown = [wanted.partition_index for wanted in topic.partitions if wanted.partition_index not in partitions]
+    topic.partitions = [wanted for wanted in topic.partitions if wanted.partition_index in partitions]
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in unknown],
+    )

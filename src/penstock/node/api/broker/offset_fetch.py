@@ -1,0 +1,143 @@
+"""OffsetFetch 1-10: how far groups have read. Answered at once.
+
+Up to version 7 one group, from version 8 on several (KIP-709); from version 10 on topics are named by their id. No list
+of topics at all asks for everything that the group committed. No offset, or no such group, is offset -1 and no error.
+`require_stable` (KIP-447) has nothing to wait for: there are no transactional commits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from penstock.coordinator.group.offsets import TopicOffsets
+from penstock.coordinator.group.records import CommittedOffset
+from penstock.node.broker import Broker
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from penstock.protocol.uuids import ZERO_UUID
+
+TOPIC_IDS_SINCE: Final = 10
+GROUPS_SINCE: Final = 8
+GROUP_ERROR_SINCE: Final = 2
+
+NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
+
+
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10))
+def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Look up the offsets of each group."""
+    if context.api_version >= GROUPS_SINCE:
+        return OffsetFetchResponse(groups=[_fetch(broker, group, context.api_version) for group in request.groups])
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
+    )
+    return _as_one_group(_fetch(broker, group, context.api_version))
+
+
+def _fetch(broker: Broker, group: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
+    answer = OffsetFetchResponseGroup(group_id=group.group_id)
+    try:
+        led: GroupPartition = broker.groups.find(group.group_id)
+    except KafkaError as error:
+        answer.error_code = error.code
+        if api_version < GROUP_ERROR_SINCE:
+            answer.topics = [_refuse(topic, error.code) for topic in group.topics or []]
+        return answer
+    offsets = led.machine.offsets(group.group_id)
+    topics = _all_topics(broker, offsets, api_version) if group.topics is None else group.topics
+    answer.topics = [_fetch_topic(broker, topic, offsets, api_version) for topic in topics]
+    return answer
+
+
+def _all_topics(broker: Broker, offsets: TopicOffsets, api_version: int) -> list[OffsetFetchRequestTopics]:
+    """A request for everything that is there. Topics without an id any more cannot be named in version 10."""
+    return [
+        OffsetFetchRequestTopics(name=name, topic_id=_topic_id(broker, name), partition_indexes=list(partitions))
+        for name, partitions in offsets.items()
+        if api_version < TOPIC_IDS_SINCE or name in broker.image.topics
+    ]
+
+
+def _fetch_topic(
+    broker: Broker, topic: OffsetFetchRequestTopics, offsets: TopicOffsets, api_version: int
+) -> OffsetFetchResponseTopics:
+    name, topic_id = topic.name, topic.topic_id
+    if api_version >= TOPIC_IDS_SINCE:
+        known = broker.image.topics_by_id.get(topic_id)
+        if known is None:
+            return _refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = known.name
+    else:
+        topic_id = _topic_id(broker, name)
+    committed = offsets.get(name, {})
+    answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+    for index in topic.partition_indexes:
+        found = committed.get(index, NO_OFFSET)
+        if ZERO_UUID not in (found.topic_id, topic_id) and found.topic_id != topic_id:
+            found = NO_OFFSET  # It belongs to a deleted topic of the same name.
+        answer.partitions.append(
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=found.offset,
+                committed_leader_epoch=found.leader_epoch,
+                metadata=found.metadata,
+            )
+        )
+    return answer
+
+
+def _topic_id(broker: Broker, name: str) -> UUID:
+    known = broker.image.topics.get(name)
+    return ZERO_UUID if known is None else known.topic_id
+
+
+def _refuse(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _as_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """The layout of versions up to 7."""
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )

@@ -1,0 +1,26 @@
+"""AddRaftVoter 0-1: a controller that has caught up as an observer shall vote (KIP-853); the leader sees to it."""
+
+from __future__ import annotations
+
+from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from penstock.raft.kafka_answers import write_add_voter_answer
+from penstock.raft.kafka_requests import read_add_voter
+
+
+@handles(ApiKey.ADD_RAFT_VOTER, versions=(0, 1))
+async def add_raft_voter(
+    node: QuorumNode, context: RequestContext, request: AddRaftVoterRequest
+) -> AddRaftVoterResponse:
+    """Ask the quorum's core."""
+    try:
+        change = read_add_voter(request, node.cluster_id)
+        check_numbers(change.key.id)
+        check_endpoints(node, change.endpoints)
+    except KafkaError as error:
+        return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
+    return await asked(node, change, write_add_voter_answer)

@@ -1,0 +1,57 @@
+"""DescribeCluster 0-2: the controllers of the cluster, as tools see them that bootstrap from controllers (KIP-919).
+
+Controllers that have registered are told, and voters that have not yet; each by the listener that the request came by.
+Brokers are not told here: who asks for them (endpoint type 1) gets MISMATCHED_ENDPOINT_TYPE.
+"""
+
+from __future__ import annotations
+
+from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
+from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+NOBODY = -1
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+def describe_cluster(
+    node: ControllerNode, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Describe the controllers from the committed image and the quorum's voters."""
+    if request.endpoint_type != CONTROLLERS:
+        return wrong_endpoint_type(
+            request, node.cluster_id, "a controller describes controllers (endpoint type 2) only"
+        )
+    asked = request.include_cluster_authorized_operations
+    leader_id = node.quorum.leader_id
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=node.cluster_id,
+        controller_id=NOBODY if leader_id is None else leader_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node_id, host=host, port=port)
+            for node_id, (host, port) in sorted(_addresses(node, context.listener).items())
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _addresses(node: ControllerNode, listener: str) -> dict[int, tuple[str, int]]:
+    found = {
+        voter.key.id: (endpoint.host, endpoint.port)
+        for voter in node.quorum.quorum.voters
+        for endpoint in voter.endpoints
+        if endpoint.name == listener
+    }
+    for controller in node.image.controllers.values():
+        registered = controller.endpoints.get(listener)
+        if registered is not None:
+            found[controller.node_id] = (registered.host, registered.port)
+    return found

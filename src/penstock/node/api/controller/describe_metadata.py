@@ -1,0 +1,17 @@
+"""DescribeMetadata 0, an API of our own: how far this node has applied the metadata log, and a hash of it (D44)."""
+
+from __future__ import annotations
+
+from penstock.node.controller_node import ControllerNode
+from penstock.node.quorum.metadata_state import metadata_state
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import OwnApiKey
+from penstock.protocol.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
+
+
+@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), pipelined=True)
+async def describe_metadata(
+    node: ControllerNode, context: RequestContext, request: DescribeMetadataRequest
+) -> DescribeMetadataResponse:
+    """Tell what this controller has."""
+    return await metadata_state(node.node_id, node.image)

@@ -1,0 +1,60 @@
+"""Fetch 4-18 of the metadata log, as replicas fetch it; versions below 17 name no directory of the replica.
+
+It waits, at most as long as the request says and `MAX_WAIT_MS`, until there is something to tell. Another partition
+than that of the metadata log is UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID. There are no fetch sessions here.
+"""
+
+from __future__ import annotations
+
+from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, asked, check_numbers, with_endpoint
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+    PartitionData,
+)
+from penstock.raft.kafka_answers import write_fetch_answer
+from penstock.raft.kafka_requests import read_fetch
+
+FIRST_WITH_TOPIC_IDS = 13
+
+
+@handles(ApiKey.FETCH, versions=(4, 18))
+async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Ask the quorum's core."""
+    try:
+        wanted = read_fetch(request, node.cluster_id)
+        check_numbers(wanted.max_wait_ms, wanted.max_bytes)
+        wanted = wanted.replace(
+            max_wait_ms=min(wanted.max_wait_ms, MAX_WAIT_MS),
+            max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES),
+        )
+    except KafkaError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return _unknown(context, request)
+        return FetchResponse(error_code=error.code)
+    response = await asked(node, wanted, write_fetch_answer)
+    return with_endpoint(node, response, response.responses[0].partitions[0].current_leader.leader_id, NodeEndpoint)
+
+
+def _unknown(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    by_id = context.api_version >= FIRST_WITH_TOPIC_IDS
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=partition.partition, error_code=code, high_watermark=-1, records=b"")
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

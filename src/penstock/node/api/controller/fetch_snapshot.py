@@ -1,0 +1,27 @@
+"""FetchSnapshot 0-1: a replica that is far behind takes a snapshot of the metadata, a piece at a time (KIP-630)."""
+
+from __future__ import annotations
+
+from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, asked, check_numbers, with_endpoint
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse, NodeEndpoint
+from penstock.raft.kafka_answers import write_fetch_snapshot_answer
+from penstock.raft.kafka_requests import read_fetch_snapshot
+
+
+@handles(ApiKey.FETCH_SNAPSHOT, versions=(0, 1))
+async def fetch_snapshot(
+    node: QuorumNode, context: RequestContext, request: FetchSnapshotRequest
+) -> FetchSnapshotResponse:
+    """Ask the quorum's core."""
+    try:
+        wanted = read_fetch_snapshot(request, node.cluster_id)
+        check_numbers(wanted.snapshot.end_offset, wanted.snapshot.epoch, wanted.max_bytes)
+        wanted = wanted.replace(max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES))
+    except KafkaError as error:
+        return FetchSnapshotResponse(error_code=error.code)
+    response = await asked(node, wanted, write_fetch_snapshot_answer)
+    return with_endpoint(node, response, response.topics[0].partitions[0].current_leader.leader_id, NodeEndpoint)

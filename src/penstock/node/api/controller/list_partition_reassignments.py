@@ -1,0 +1,28 @@
+"""ListPartitionReassignments 0: which partitions are on their way to other replicas (KIP-455).
+
+The active controller tells what is committed.
+"""
+
+from __future__ import annotations
+
+from penstock.controller.reassignments import list_reassignments
+from penstock.controller.refusals import refusal
+from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
+def list_partition_reassignments(
+    node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """List them from the committed image."""
+    if not node.controller.is_active:
+        refused: ListPartitionReassignmentsResponse = refusal(request, KafkaError(ErrorCode.NOT_CONTROLLER))
+        return refused
+    return list_reassignments(node.image, request)

@@ -1,0 +1,24 @@
+"""RemoveRaftVoter 0: a controller shall vote no longer (KIP-853); the leader sees to it, and goes if it is itself."""
+
+from __future__ import annotations
+
+from penstock.node.api.quorum_answers import asked
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from penstock.raft.kafka_answers import write_remove_voter_answer
+from penstock.raft.kafka_requests import read_remove_voter
+
+
+@handles(ApiKey.REMOVE_RAFT_VOTER, versions=(0, 0))
+async def remove_raft_voter(
+    node: QuorumNode, context: RequestContext, request: RemoveRaftVoterRequest
+) -> RemoveRaftVoterResponse:
+    """Ask the quorum's core."""
+    try:
+        change = read_remove_voter(request, node.cluster_id)
+    except KafkaError as error:
+        return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
+    return await asked(node, change, write_remove_voter_answer)

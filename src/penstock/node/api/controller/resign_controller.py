@@ -1,0 +1,38 @@
+"""ResignController 0, an API of our own: the active controller lays down its office, on somebody's request (C18, C19).
+
+Only the leader of the epoch that is named goes, so a request that is repeated does not make two controllers go.
+"""
+
+from __future__ import annotations
+
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import OwnApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.own_apis import ResignControllerRequest, ResignControllerResponse
+
+ANYBODY = -1
+
+
+@handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0))
+def resign_controller(
+    node: QuorumNode, context: RequestContext, request: ResignControllerRequest
+) -> ResignControllerResponse:
+    """Resign at once; who leads next is for the voters to say."""
+    quorum = node.quorum
+    if not quorum.is_leader(quorum.epoch):
+        return _refused(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
+    if request.leader_epoch < quorum.epoch:
+        return _refused(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {request.leader_epoch} is over")
+    if request.leader_epoch > quorum.epoch:
+        return _refused(ErrorCode.UNKNOWN_LEADER_EPOCH, f"this is epoch {quorum.epoch}")
+    others = [voter.key.id for voter in quorum.quorum.others(quorum.local_key)]
+    if request.successor_id not in (ANYBODY, *others):
+        known = ", ".join(map(str, others)) or "none"
+        return _refused(ErrorCode.INVALID_REQUEST, f"node {request.successor_id} cannot follow: voters are {known}")
+    quorum.resign(None if request.successor_id == ANYBODY else request.successor_id)
+    return ResignControllerResponse()
+
+
+def _refused(code: ErrorCode, message: str) -> ResignControllerResponse:
+    return ResignControllerResponse(error_code=code, error_message=message)

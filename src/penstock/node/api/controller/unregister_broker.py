@@ -1,0 +1,19 @@
+"""UnregisterBroker 0: a broker that will not come back is forgotten (KIP-631)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+@handles(ApiKey.UNREGISTER_BROKER, versions=(0, 0), pipelined=True)
+def unregister_broker(
+    node: ControllerNode, context: RequestContext, request: UnregisterBrokerRequest
+) -> Awaitable[UnregisterBrokerResponse]:
+    """Answer when that is committed."""
+    reply: Awaitable[UnregisterBrokerResponse] = node.controller.submit(request)
+    return reply

@@ -1,0 +1,19 @@
+"""UpdateFeatures 0-2: the levels of features, metadata.version first of all, are raised or lowered (KIP-584)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.node.controller_node import ControllerNode
+from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+
+@handles(ApiKey.UPDATE_FEATURES, versions=(0, 2), pipelined=True)
+def update_features(
+    node: ControllerNode, context: RequestContext, request: UpdateFeaturesRequest
+) -> Awaitable[UpdateFeaturesResponse]:
+    """Answer when the levels are committed."""
+    return carry_out(node, request, request.timeout_ms)

@@ -1,0 +1,24 @@
+"""Vote 0-2: a peer wants to lead the metadata quorum, or asks whether it could (version 2, KIP-996)."""
+
+from __future__ import annotations
+
+from penstock.node.api.quorum_answers import asked, check_numbers, with_endpoint
+from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages.vote import NodeEndpoint, VoteRequest, VoteResponse
+from penstock.raft.kafka_answers import write_vote_answer
+from penstock.raft.kafka_requests import read_vote
+
+
+@handles(ApiKey.VOTE, versions=(0, 2))
+async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) -> VoteResponse:
+    """Ask the quorum's core."""
+    try:
+        ballot = read_vote(request, node.cluster_id, node.quorum.local_key)
+        check_numbers(ballot.candidate.id, epoch=ballot.epoch)
+    except KafkaError as error:
+        return VoteResponse(error_code=error.code)
+    response = await asked(node, ballot, write_vote_answer)
+    return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

@@ -1,0 +1,287 @@
+"""A broker's life in its cluster: it registers, is let in, tells that it lives, and goes.
+
+| step       | what the broker does                                            | it is over when                      |
+| ---------- | --------------------------------------------------------------- | ------------------------------------ |
+| `register` | asks for a broker epoch, again while no controller answers      | its registration was applied here    |
+| `unfence`  | sends heartbeats: it has seen its registration                  | the image says that it is not fenced |
+| alive      | a heartbeat every `broker.heartbeat.interval.ms`                | `leave`                              |
+| `leave`    | asks to be relieved of what it leads, until it may go           | it may go, or nobody answers         |
+
+A broker whose registration is gone registers anew. One whose epoch is stale was replaced: another process registered
+under its id. Two cannot serve as one, so this one ends: `on_replaced`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from penstock.metadata.features import SUPPORTED_FEATURES
+from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
+from penstock.node.controlling.commands import ActiveController
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+
+UNKNOWN_EPOCH = -1
+RETRY_S: Final = 0.1
+"""After a controller's refusal that may pass."""
+LEAVE_LIMIT_S: Final = 5.0
+"""So long a broker that stops waits until others have taken over what it leads, ..."""
+LEAVE_ANSWER_MS: Final = 2_000
+"""... and so long for a controller to answer at all."""
+
+MAY_PASS: Final = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+"""Refusals of a registration that need not stay: a process that died holds its registration for a while."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """Who a broker is in this run of its process; `previous_epoch` is known after a clean stop only (KIP-966)."""
+
+    node_id: int
+    incarnation_id: UUID
+    endpoints: Sequence[Endpoint]
+    rack: str | None = None
+    log_dirs: Sequence[UUID] = ()
+    previous_epoch: int = UNKNOWN_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleTimes:
+    """Kafka's keys of a broker's life, with their defaults."""
+
+    heartbeat_interval_ms: int = 2_000
+    registration_timeout_ms: int = 60_000
+
+
+class BrokerLifecycle:
+    """See the module. `on_registered` gets each epoch that the broker is given."""
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        controller: ActiveController,
+        log: MetadataLog,
+        times: LifecycleTimes = LifecycleTimes(),
+        *,
+        on_registered: Callable[[int], None],
+        on_replaced: Callable[[KafkaError], None],
+    ) -> None:
+        self.epoch = UNKNOWN_EPOCH
+        self._identity = identity
+        self._controller = controller
+        self._image = log.image
+        self._times = times
+        self._on_registered = on_registered
+        self._on_replaced = on_replaced
+        self._knows_namesake = False
+        self._beating: asyncio.Task[None] | None = None
+        self._metadata_changed = asyncio.Event()
+        log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
+
+    @property
+    def image(self) -> ClusterImage:
+        """What this node knows of the cluster."""
+        return self._image
+
+    # -- coming -------------------------------------------------------------------------------------------------------
+
+    async def register(self) -> None:
+        """Registers, and waits until the registration was applied here.
+
+        Raises KafkaError with the code by which the controller refused, or REQUEST_TIMED_OUT if none was found.
+        """
+        limit_ms = self._times.registration_timeout_ms
+        last = ErrorCode.REQUEST_TIMED_OUT
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                while (last := await self._ask_to_register()) != ErrorCode.NONE:
+                    self._tell_of_namesake(last)
+                    await asyncio.sleep(RETRY_S)
+                await self._applied(lambda: self._registered is not None)
+        except TimeoutError:
+            why = f"the last answer was {last.name}" if last else "the metadata did not come"
+            if last == ErrorCode.REQUEST_TIMED_OUT:
+                why = (
+                    "no active controller was found: does a majority of the controllers run, at the addresses where"
+                    " this node looks for them?"
+                )
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"this broker could not be registered within {limit_ms} ms: {why}"
+            ) from None
+
+    def _tell_of_namesake(self, code: ErrorCode) -> None:
+        """Says once that another process lives, or lived until now, as this broker."""
+        if code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._knows_namesake:
+            return
+        self._knows_namesake = True
+        logger.warning(
+            "broker %d is registered with other log directories, and was alive a moment ago: this one waits until that"
+            " process has been silent for broker.session.timeout.ms; if it lives, two nodes have the same node.id",
+            self._identity.node_id,
+        )
+
+    async def unfence(self) -> None:
+        """Sends heartbeats until the broker is let in, and goes on with them until `leave`. Raises KafkaError."""
+        limit_ms = self._times.registration_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                while not await self._is_let_in():
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not let this broker in within {limit_ms} ms"
+            ) from None
+        self._beating = asyncio.create_task(self._beat(), name="broker heartbeats")
+
+    async def _is_let_in(self) -> bool:
+        """One heartbeat, and after a good answer a while for the metadata to say so, too. Raises KafkaError."""
+        reply = await self._heartbeat()
+        if reply.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            raise self._replaced()
+        if reply.error_code or reply.is_fenced:
+            return False
+        try:
+            async with asyncio.timeout(self._times.heartbeat_interval_ms / 1000):
+                await self._applied(lambda: (own := self._registered) is not None and not own.fenced)
+        except TimeoutError:
+            return False  # it may have been fenced again meanwhile, and must not fall silent
+        return True
+
+    @property
+    def _registered(self) -> BrokerImage | None:
+        """This very registration, if the image has it."""
+        known = self._image.brokers.get(self._identity.node_id)
+        return known if known is not None and known.incarnation_id == self._identity.incarnation_id else None
+
+    async def _applied(self, is_so: Callable[[], bool]) -> None:
+        """Waits until the metadata that was applied here say so."""
+        while not is_so():
+            self._metadata_changed.clear()
+            await self._metadata_changed.wait()
+
+    async def _ask_to_register(self) -> ErrorCode:
+        """What the controller answers, if that may pass. Raises KafkaError for what does not."""
+        identity = self._identity
+        command = BrokerRegistrationRequest(
+            broker_id=identity.node_id,
+            cluster_id=self._image.cluster_id,
+            incarnation_id=identity.incarnation_id,
+            listeners=[
+                Listener(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in identity.endpoints
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.newest)
+                for name, levels in SUPPORTED_FEATURES.items()
+            ],
+            rack=identity.rack,
+            log_dirs=list(identity.log_dirs),
+            previous_broker_epoch=identity.previous_epoch if self.epoch == UNKNOWN_EPOCH else self.epoch,
+        )
+        reply: BrokerRegistrationResponse = await self._controller.submit(command)
+        code = ErrorCode(reply.error_code)
+        if code == ErrorCode.NONE:
+            self.epoch = reply.broker_epoch
+            self._on_registered(self.epoch)
+        elif code not in MAY_PASS:
+            raise KafkaError(code, f"the controller refuses this broker: {code.name}")
+        return code
+
+    # -- living -------------------------------------------------------------------------------------------------------
+
+    async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        command = BrokerHeartbeatRequest(
+            broker_id=self._identity.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._image.offset,
+            want_shut_down=want_shut_down,
+        )
+        reply: BrokerHeartbeatResponse = await self._controller.submit(command)
+        return reply
+
+    async def _beat(self) -> None:
+        """Tells that the broker lives, for as long as it does and nobody has replaced it."""
+        interval_s = self._times.heartbeat_interval_ms / 1000
+        is_replaced = False
+        while not is_replaced:
+            await asyncio.sleep(interval_s)
+            try:
+                is_replaced = await self._beat_once()
+            except Exception:
+                logger.exception("a heartbeat failed by our own fault; the next one follows")
+
+    async def _beat_once(self) -> bool:
+        """One heartbeat, and what follows from its answer; whether another process has the id now."""
+        code = ErrorCode((await self._heartbeat()).error_code)
+        if code == ErrorCode.STALE_BROKER_EPOCH and not self._is_own_newer():
+            self._on_replaced(self._replaced())
+            return True
+        if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            await self._register_anew()
+        elif code != ErrorCode.NONE:
+            logger.warning("the controller answers the heartbeat with %s", code.name)
+        return False
+
+    def _is_own_newer(self) -> bool:
+        """Whether the newer registration is this broker's own: its answer was lost, and it was asked for twice."""
+        known = self._registered
+        if known is None or known.epoch <= self.epoch:
+            return False
+        self.epoch = known.epoch
+        self._on_registered(self.epoch)
+        return True
+
+    async def _register_anew(self) -> None:
+        logger.warning("this broker is not registered any more: it registers anew")
+        try:
+            await self._ask_to_register()
+        except KafkaError as error:
+            self._on_replaced(error)
+
+    def _replaced(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"another process has registered as broker {self._identity.node_id} since: two brokers have the same"
+            " node.id, this one stops",
+        )
+
+    # -- going --------------------------------------------------------------------------------------------------------
+
+    async def leave(self, *, hand_over: bool = True) -> None:
+        """Sends no more heartbeats. With `hand_over`, waits a while until others lead what this broker led."""
+        if self._beating is None:
+            return
+        beating, self._beating = self._beating, None
+        beating.cancel()
+        await asyncio.wait([beating])
+        if not hand_over or len(self._image.brokers) < 2:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_LIMIT_S):
+                while True:
+                    async with asyncio.timeout(LEAVE_ANSWER_MS / 1000):
+                        reply = await self._heartbeat(want_shut_down=True)
+                    if reply.error_code or reply.should_shut_down:
+                        return
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            logger.warning("this broker goes without handing over what it leads: no controller says that it may")

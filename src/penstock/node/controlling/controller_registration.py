@@ -1,0 +1,79 @@
+"""A controller registers itself: the metadata say where controllers are found and what they understand (KIP-919).
+
+It does so once in the life of its process, as soon as there is an active controller, perhaps itself, and the cluster's
+metadata.version has the record. A quorum of one without a listener of its own has nothing to say.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.metadata.image import Endpoint
+from penstock.node.controlling.commands import ActiveController
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    Feature,
+    Listener,
+)
+
+RETRY_S: Final = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class ControllerRegistration:
+    """See the module."""
+
+    def __init__(
+        self,
+        node_id: int,
+        incarnation_id: UUID,
+        endpoints: Sequence[Endpoint],
+        controller: ActiveController,
+        log: MetadataLog,
+    ) -> None:
+        self._command = ControllerRegistrationRequest(
+            controller_id=node_id,
+            incarnation_id=incarnation_id,
+            listeners=[
+                Listener(name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in endpoints
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.newest)
+                for name, levels in SUPPORTED_FEATURES.items()
+            ],
+        )
+        self._controller = controller
+        self._image = log.image
+        self._metadata_changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
+
+    def start(self) -> None:
+        """Register in the background."""
+        self._task = asyncio.create_task(self._register(), name="controller registration")
+
+    async def stop(self) -> None:
+        """Give up what has not been said yet."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _register(self) -> None:
+        while self._image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:
+            self._metadata_changed.clear()
+            await self._metadata_changed.wait()
+        while True:
+            reply: ControllerRegistrationResponse = await self._controller.submit(self._command)
+            code = ErrorCode(reply.error_code)
+            if code == ErrorCode.NONE:
+                return
+            logger.info("this controller could not be registered yet: %s", code.name)
+            await asyncio.sleep(RETRY_S)

@@ -1,0 +1,283 @@
+"""The controller at work: one queue of commands, decided one after the other, answered when committed.
+
+| what happens                                   | what the driver does                                              |
+| ---------------------------------------------- | ----------------------------------------------------------------- |
+| this node leads the quorum in a new epoch      | it is active: a `Controller` begins with what is committed         |
+| somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is answered NOT_CONTROLLER  |
+| a command comes                                | decided at once if active, else answered NOT_CONTROLLER            |
+| the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
+
+A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
+once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
+listeners, then the reply goes out: whoever is told that a topic exists can use it on this node.
+
+A decision that raises is our own fault: that command is answered with UNKNOWN_SERVER_ERROR, the fault is logged once,
+and the queue goes on.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.controller.controller import Controller
+from penstock.controller.decision import Chance, ControllerSettings, Decision
+from penstock.controller.decisions import is_command
+from penstock.controller.refusals import refusal
+from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.node.quorum.metrics import Latency
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.schema import Message
+
+MAX_QUEUED_COMMANDS = 10_000
+COMMANDS_PER_TURN = 32
+"""After so many decisions the event loop gets to do something else."""
+
+RETRY_MS = 1_000
+"""When the controller tries again what it could not carry out by itself."""
+
+NOT_ACTIVE = "this node is not the active controller"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class QueueStatistics:
+    """How long commands waited in the queue, and how long it took to decide them."""
+
+    failures: int = 0
+    queue_time: Latency = field(default_factory=Latency)
+    processing_time: Latency = field(default_factory=Latency)
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    command: Message
+    reply: asyncio.Future[Any]
+    since: float
+
+
+class ControllerDriver:
+    """Runs the controller of this node over its metadata log, whenever this node leads the quorum."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        settings: ControllerSettings,
+        chance: Chance,
+        *,
+        node_id: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.statistics = QueueStatistics()
+        self._log = log
+        self._log.add_leader_listener(self._leader_changed)
+        self._settings = settings
+        self._chance = chance
+        self._node_id = node_id
+        self._now_ms = now_ms
+        self._controller: Controller | None = None
+        self._epoch = -1
+        self._queue: deque[_Queued] = deque()
+        self._working = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed."""
+        return self._log.image
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._controller is not None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this node decides, or did so last; -1 if it never did."""
+        return self._epoch
+
+    @property
+    def queued(self) -> int:
+        """How many commands wait to be decided."""
+        return len(self._queue)
+
+    def submit(self, command: Message) -> asyncio.Future[Any]:
+        """Queues a command, which is a request message; the future's result is the response message of its API.
+
+        It never fails: what goes wrong stands in the response as an error code.
+        """
+        assert is_command(command), f"{type(command).__name__} is no command of the controller"
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Any] = loop.create_future()
+        if len(self._queue) >= MAX_QUEUED_COMMANDS:
+            error = KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{MAX_QUEUED_COMMANDS} commands wait already")
+            reply.set_result(refusal(command, error))
+            return reply
+        self._queue.append(_Queued(command, reply, loop.time()))
+        if not self._working:
+            self._working = True
+            loop.call_soon(self._work)
+        return reply
+
+    def resign(self) -> None:
+        """Decides nothing any more; what was decided is answered when the quorum has it, or has ended."""
+        self._deactivate()
+
+    # -- who is active ------------------------------------------------------------------------------------------------
+
+    def _leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        if leader_id == self._node_id:
+            self._activate(epoch)
+        else:
+            self._deactivate()
+
+    def _activate(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._controller = Controller(
+            self.image.copy(), self._settings, self._chance, next_offset=self._log.next_offset
+        )
+        logger.info("node %d is the active controller, epoch %d", self._node_id, epoch)
+        if not self.image.features:
+            self._begin_cluster(self._controller)
+        self._set_timer()
+
+    def _begin_cluster(self, controller: Controller) -> None:
+        """An empty cluster gets its features: those that it was formatted with, as far as they are known here."""
+        try:
+            self._carry_out(controller, Decision(_first_levels(self._log.first_records), None)).add_done_callback(
+                _look_at
+            )
+        except KafkaError as error:
+            logger.warning("a new cluster could not get its features: %s", error)
+
+    def _deactivate(self) -> None:
+        if self._controller is not None:
+            logger.info("node %d is not the active controller any more, epoch %d", self._node_id, self._epoch)
+        self._controller = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(min(COMMANDS_PER_TURN, len(self._queue))):
+            queued = self._queue.popleft()
+            start = loop.time()
+            self._decide(queued)
+            self.statistics.queue_time.add((start - queued.since) * 1000)
+            self.statistics.processing_time.add((loop.time() - start) * 1000)
+        self._working = bool(self._queue)
+        if self._working:
+            loop.call_soon(self._work)
+        self._set_timer()
+
+    def _decide(self, queued: _Queued) -> None:
+        command = queued.command
+        try:
+            controller = self._controller
+            if controller is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+            controller.state.next_offset = self._log.next_offset
+            decision = controller.decide(command, self._now_ms())
+            committed = self._carry_out(controller, decision)
+        except KafkaError as error:
+            _answer(queued, refusal(command, error))
+        except Exception:
+            self.statistics.failures += 1
+            logger.exception("the controller could not decide on %s", command)
+            _answer(queued, refusal(command, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)))
+        else:
+            logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
+            committed.add_done_callback(lambda done: self._answer_when_committed(queued, decision.reply, done))
+
+    def _carry_out(self, controller: Controller, decision: Decision[Any]) -> asyncio.Future[int]:
+        """Appends what was decided and takes it into the controller's state. Raises KafkaError.
+
+        Records that are in the log, and of which only a part is in that state, end it: the next controller, perhaps on
+        this node, begins with what was committed.
+        """
+        committed = self._log.append(decision.records, self._epoch)
+        try:
+            controller.apply(decision.records)
+        except Exception:
+            committed.add_done_callback(_look_at)
+            self._deactivate()
+            self._log.resign()
+            raise
+        return committed
+
+    def _answer_when_committed(self, queued: _Queued, reply: object, committed: asyncio.Future[int]) -> None:
+        if committed.cancelled():
+            error: BaseException | None = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+        else:
+            error = committed.exception()
+        if error is None:
+            _answer(queued, reply)
+        else:
+            assert isinstance(error, KafkaError)
+            _answer(queued, refusal(queued.command, error))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _set_timer(self, not_before_ms: int = 0) -> None:
+        """Wake in time for the controller's deadline. One that was put off is found out when the old one comes."""
+        deadline_ms = None if self._controller is None else self._controller.next_deadline_ms
+        if deadline_ms is None:
+            return
+        deadline_ms = max(deadline_ms, not_before_ms)
+        if self._timer is not None and self._timer_ms <= deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        wait_ms = max(deadline_ms - self._now_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        controller = self._controller
+        if controller is None:
+            return
+        try:
+            controller.state.next_offset = self._log.next_offset
+            decision = controller.tick(self._now_ms())
+            if decision is not None:
+                self._carry_out(controller, decision).add_done_callback(_look_at)
+        except KafkaError as error:
+            logger.warning("the controller could not carry out what was due: %s", error)
+            self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
+        except Exception:
+            self.statistics.failures += 1
+            logger.exception("the controller could not decide on what was due")
+            self._set_timer(not_before_ms=self._now_ms() + RETRY_MS)
+        else:
+            self._set_timer()
+
+
+def _answer(queued: _Queued, reply: object) -> None:
+    if not queued.reply.done():  # who asked may have gone meanwhile
+        queued.reply.set_result(reply)
+
+
+def _look_at(committed: asyncio.Future[int]) -> None:
+    """Nobody waits for what the controller decided by itself: it decides again if it is lost."""
+    if not committed.cancelled():
+        committed.exception()
+
+
+def _first_levels(records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """The level of metadata.version that was asked for, or the nearest that is supported; the newest by default."""
+    supported, level = SUPPORTED_FEATURES[METADATA_VERSION], NEWEST_METADATA_VERSION
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            level = max(supported.lowest, min(record.feature_level, supported.newest))
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]

@@ -1,0 +1,161 @@
+"""Requests of clients that a broker hands on to the active controller, in an Envelope with who asked (KIP-590).
+
+`wrap` and `unwrap` are the broker's half, `opened` the controller's. An envelope holds a whole request, header and all,
+and its answer holds the whole response, in the version that the client, or the broker for it, chose.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.node.controlling.commands import has_error
+from penstock.node.serving.handler import Handler, RequestContext
+from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.framing import (
+    api_of_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    parse_request_header,
+)
+from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.own_apis import OwnApiKey
+from penstock.protocol.schema import Message
+
+FORWARDABLE: Final[frozenset[int]] = frozenset(
+    {
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+        *OwnApiKey,
+    }
+)
+"""What may stand in an envelope: what a client may ask any broker, and only the controller can do."""
+
+ANONYMOUS = "User:ANONYMOUS"
+NOWHERE = b"\x00\x00\x00\x00"
+"""The address of a client that has none: the broker itself asks, or the network is no real one."""
+_LENGTH_BYTES = 4
+_PRINCIPAL_VERSION = b"\x00\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """What was in an envelope: a request, who made it, and who handles it."""
+
+    handler: Handler
+    context: RequestContext
+    request: Message
+
+
+def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
+    """The envelope around a request in that version; `context` says who asked, without it the broker itself did."""
+    correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""
+    if context is not None:
+        correlation_id, client_id = context.correlation_id, context.client_id
+        principal, host = context.principal, context.client_host
+    kind, _, name = principal.partition(":")
+    return EnvelopeRequest(
+        request_data=encode_request(request, version, correlation_id, client_id)[_LENGTH_BYTES:],
+        request_principal=_PRINCIPAL_VERSION + encode(DefaultPrincipalData(type=kind, name=name), 0),
+        client_host_address=_packed(host),
+    )
+
+
+def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Message:
+    """The response to the request that was wrapped in that version.
+
+    Raises KafkaError if the envelope was refused, NOT_CONTROLLER among others, and DecodeError.
+    """
+    if response.error_code:
+        code = _known(response.error_code)
+        raise KafkaError(code, f"the controller refuses what was handed on to it: {code.name}")
+    if response.response_data is None:
+        raise DecodeError("an envelope with nothing in it")
+    _, message = decode_response(api_of_request(request).key, version, response.response_data)
+    return message
+
+
+def opened(envelope: EnvelopeRequest, handlers: Mapping[int, Handler], outer: RequestContext) -> Enclosed:
+    """The request in the envelope, for one of `handlers`. Raises KafkaError for what cannot be handed on."""
+    data = memoryview(envelope.request_data)
+    try:
+        header, position = parse_request_header(data)
+        handler = handlers.get(header.api_key)
+        if handler is None or header.api_key not in FORWARDABLE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} is not handed on")
+        if not handler.lowest <= header.api_version <= handler.newest:
+            message = f"version {header.api_version} of API key {header.api_key} is not served"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+        request, _ = decode(api_of(header.api_key).request_class, header.api_version, data, position)
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request in the envelope: {error}") from error
+    context = RequestContext(
+        header.api_key,
+        header.api_version,
+        header.correlation_id,
+        header.client_id,
+        _host(envelope.client_host_address),
+        outer.listener,
+        outer.connection_id,
+        _principal(envelope.request_principal),
+    )
+    return Enclosed(handler, context, request)
+
+
+def closed(enclosed: Enclosed, reply: Message) -> EnvelopeResponse:
+    """The envelope around the reply; one that is for another controller is none: the broker looks for that one then."""
+    if has_error(reply, ErrorCode.NOT_CONTROLLER):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    context = enclosed.context
+    frame = encode_response(reply, context.api_key, context.api_version, context.correlation_id)
+    return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
+
+
+def _known(error_code: int) -> ErrorCode:
+    try:
+        return ErrorCode(error_code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _packed(host: str) -> bytes:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return NOWHERE
+
+
+def _host(packed: bytes) -> str:
+    try:
+        return str(ipaddress.ip_address(packed))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a client's address of {len(packed)} bytes") from error
+
+
+def _principal(data: bytes | None) -> str:
+    if data is None:
+        return ANONYMOUS
+    try:
+        if data[:2] != _PRINCIPAL_VERSION:
+            raise DecodeError(f"version {data[:2].hex()} of a principal")
+        principal, _ = decode(DefaultPrincipalData, 0, data, 2)
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+    return f"{principal.type}:{principal.name}"

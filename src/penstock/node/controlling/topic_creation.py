@@ -1,0 +1,84 @@
+"""Topics that come into being because somebody asks for them: clients' own, and those that the cluster keeps itself."""
+
+from collections.abc import Sequence
+
+from penstock.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.node.broker import Broker
+from penstock.node.controlling.commands import carry_out
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+DEFAULT = -1
+ONE_REPLICA = 1
+LONGEST_WAIT_MS = 5_000
+"""For a topic that is created because somebody asks for it: topics that are there must not wait for a controller."""
+NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT)
+"""The last one leaves the topic unknown for now, and clients ask again."""
+
+
+async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """Creates topics and waits a while until they can be used; an error code by name for each that could not be."""
+    command = CreateTopicsRequest(topics=[creatable(broker, name) for name in names])
+    reply = await carry_out(broker, command, LONGEST_WAIT_MS)
+    return {
+        result.name: ErrorCode(result.error_code) for result in reply.topics if result.error_code not in NO_FAILURES
+    }
+
+
+def creatable(broker: Broker, name: str) -> CreatableTopic:
+    """The topic of that name as the broker's configuration wants it."""
+    config = broker.config
+    if name == CONSUMER_OFFSETS:
+        return _internal(
+            name,
+            config.offsets_topic_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+    if name == TRANSACTION_STATE:
+        return _internal(
+            name,
+            config.transaction_state_log_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    replication_factor = ONE_REPLICA if len(broker.image.brokers) > 1 else DEFAULT
+    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=replication_factor)
+
+
+def _internal(name: str, partitions: int, configs: dict[str, str]) -> CreatableTopic:
+    """An internal topic has one replica, as long as followers do not fetch: more could not be in sync."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=ONE_REPLICA,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+
+
+def replication_problem(broker: Broker, topic: CreatableTopic) -> KafkaError | None:
+    """Why a topic cannot be created as it is asked for, on this cluster and by now; None if nothing is wrong.
+
+    In a cluster of several brokers the controller would place several replicas, and nobody would fill all but one.
+    """
+    if len(broker.image.brokers) < 2:
+        return None
+    wanted = topic.replication_factor
+    if topic.assignments:
+        wanted = max(len(assignment.broker_ids) for assignment in topic.assignments)
+    elif wanted == DEFAULT:
+        wanted = broker.config.default_replication_factor
+    if wanted <= ONE_REPLICA:
+        return None
+    return KafkaError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"a topic can have one replica for now, and {wanted} are asked for: partitions are not replicated yet",
+    )

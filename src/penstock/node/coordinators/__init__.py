@@ -1,0 +1,1 @@
+"""What this node coordinates: machines that live on a partition which it leads."""

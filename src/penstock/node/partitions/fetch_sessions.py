@@ -1,0 +1,169 @@
+"""Fetch sessions (KIP-227): what a client fetches again and again is remembered, so that it sends changes only.
+
+| epoch in the request | session id | meaning                                                                     |
+| -------------------- | ---------- | --------------------------------------------------------------------------- |
+| -1                   | any        | a full fetch without a session; the session named by the id is closed       |
+| 0                    | any        | a full fetch that opens a new session; the session named by the id is closed |
+| n > 0                | of session | an incremental fetch; n must be the epoch that the session expects          |
+
+A response within a session names only the partitions that have something new to tell.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.fetch import FetchFrame, FetchPartition
+from penstock.replication.partition_leader import PartitionLeader
+
+EVICTION_MS = 120_000
+"""A session that was used within this time is not evicted for a new one."""
+_LAST_EPOCH = 2**31 - 1
+_NO_SESSION = 0
+
+Key = tuple[str | UUID, int]
+
+
+class Wanted:
+    """One partition that a client fetches, and what it was last told about it.
+
+    `partition` and `leader` are those that were last read from, None when the request has to be checked anew.
+    """
+
+    __slots__ = ("leader", "partition", "request", "told_high_watermark", "told_log_start_offset", "topic", "topic_id")
+
+    def __init__(self, topic: str, topic_id: UUID, request: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.request = request
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+        self.partition: Partition | None = None
+        self.leader: PartitionLeader | None = None
+
+    def is_quiet(self) -> bool:
+        """Whether the client has read everything and was told everything, so that it need not be looked at further."""
+        partition, leader = self.partition, self.leader
+        return (
+            partition is not None
+            and leader is not None
+            and partition.leader is leader
+            and leader.high_watermark == self.told_high_watermark == self.request.fetch_offset
+            and partition.log.log_start_offset == self.told_log_start_offset
+        )
+
+    def ask(self, request: FetchPartition) -> None:
+        """The client asks for something else now."""
+        self.request = request
+        self.leader = None
+
+
+@dataclass(slots=True)
+class Session:
+    """What one client fetches. `epoch` is the one that its next request must bear."""
+
+    session_id: int
+    uses_topic_ids: bool
+    wanted: dict[Key, Wanted]
+    last_used_ms: int
+    epoch: int = 1
+
+    def to_the_back(self, keys: Iterable[Key]) -> None:
+        """Let partitions that had records come last in the next fetch, so that none starves."""
+        for key in keys:
+            self.wanted[key] = self.wanted.pop(key)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """The partitions that a request is about, and the session that it belongs to, if any."""
+
+    wanted: dict[Key, Wanted]
+    session: Session | None = None
+    is_incremental: bool = False
+
+    @property
+    def session_id(self) -> int:
+        """The id that the response bears."""
+        return _NO_SESSION if self.session is None else self.session.session_id
+
+
+class FetchSessions:
+    """All sessions of one node, at most `max_sessions` of them, the longest unused first."""
+
+    def __init__(self, max_sessions: int, random: Random) -> None:
+        self._max_sessions = max_sessions
+        self._random = random
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, frame: FetchFrame, *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
+        """What the request asks for. KafkaError when it names a session or an epoch that is not there."""
+        if frame.session_epoch <= 0:
+            self._sessions.pop(frame.session_id, None)
+            wanted = _wanted(frame, uses_topic_ids)
+            if frame.session_epoch < 0 or not wanted:
+                return FetchPlan(wanted)
+            return FetchPlan(wanted, self._open(wanted, uses_topic_ids, now_ms))
+        session = self._sessions.get(frame.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != frame.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._update(session, frame)
+        if not session.wanted:
+            del self._sessions[session.session_id]
+            return FetchPlan({})
+        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        return FetchPlan(session.wanted, session, is_incremental=True)
+
+    def _open(self, wanted: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
+        """A new session, or None when there is no room for it: the client then fetches without one."""
+        if len(self._sessions) >= self._max_sessions:
+            if not self._sessions:
+                return None
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms < EVICTION_MS:
+                return None
+            del self._sessions[oldest.session_id]
+        session_id = self._random.randrange(1, 2**31)
+        while session_id in self._sessions:
+            session_id = self._random.randrange(1, 2**31)
+        session = Session(session_id, uses_topic_ids, wanted, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    @staticmethod
+    def _update(session: Session, frame: FetchFrame) -> None:
+        for topic in frame.forgotten_topics:
+            name: str | UUID = topic.topic_id if session.uses_topic_ids else topic.name
+            for index in topic.partitions:
+                session.wanted.pop((name, index), None)
+        for key, wanted in _wanted(frame, session.uses_topic_ids).items():
+            known = session.wanted.get(key)
+            if known is None:
+                session.wanted[key] = wanted
+            else:
+                known.ask(wanted.request)
+
+
+def _wanted(frame: FetchFrame, uses_topic_ids: bool) -> dict[Key, Wanted]:
+    return {
+        (topic.topic_id if uses_topic_ids else topic.name, partition.index): Wanted(
+            topic.name, topic.topic_id, partition
+        )
+        for topic in frame.topics
+        for partition in topic.partitions
+    }

@@ -1,0 +1,271 @@
+"""The replicas of this node follow the committed metadata: logs are made, led, configured and deleted as it says.
+
+| record                                | what happens here                                                       |
+| ------------------------------------- | ----------------------------------------------------------------------- |
+| PartitionRecord                       | a replica of ours: its log is made, and led if we are the leader         |
+| PartitionChangeRecord                 | leadership begins, ends or goes on in a new epoch; the ISR changes       |
+| RemoveTopicRecord                     | its logs are renamed away, and removed after `file.delete.delay.ms`      |
+| ConfigRecord of a topic               | its logs obey the new settings                                           |
+
+The cost of a change depends on the partitions that it touches, never on how many there are. Where it touches very
+many, as thousands of new logs do, the event loop gets to do something else in between: `settled` waits until all is
+done. What is asked for meanwhile is made at once (`hold_missing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import DirectoryDescription, LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from penstock.metadata.topics import is_reserved
+from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.upkeep import Upkeep
+from penstock.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+FOLLOWED_AT_ONCE = 100
+"""Partitions whose change is followed before the event loop gets to do something else."""
+
+METADATA_TOPIC = "__cluster_metadata"
+"""Its log lies beside the others and is not ours: the controller's driver has it."""
+
+
+class LocalReplicas:
+    """Makes `table` what the committed image says about this node."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        image: ClusterImage,
+        table: PartitionTable,
+        directories: LogDirectories,
+        settings: TopicSettingsTable,
+        upkeep: Upkeep,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._table = table
+        self._directories = directories
+        self._settings = settings
+        self._upkeep = upkeep
+        self._now_ms = now_ms
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._todo: deque[tuple[UUID, int]] = deque()
+        self._done: asyncio.Event | None = None
+        self.on_misplaced: Callable[[], None] = _nobody_waits
+        self.on_settled: Callable[[], None] = _nobody_waits
+        self.misplaced: dict[tuple[UUID, int], UUID] = {}
+        """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
+
+    def open_all(self) -> None:
+        """At start: hold every replica that the image says is ours, with the logs that are found."""
+        self._high_watermarks = self._directories.high_watermarks()
+        for topic in self._image.topics.values():
+            for index, partition in topic.partitions.items():
+                if self._node_id in partition.replicas:
+                    self._hold(topic.name, index, topic.topic_id, partition)
+        for log in list(self._directories.logs.values()):
+            if log.topic != METADATA_TOPIC and not self._is_ours(log.topic, log.partition):
+                self._set_aside(log)
+
+    def _is_ours(self, topic: str, index: int) -> bool:
+        known = self._image.topics.get(topic)
+        partition = None if known is None else known.partitions.get(index)
+        return partition is not None and self._node_id in partition.replicas
+
+    def _set_aside(self, log: PartitionLog) -> None:
+        """A log that the metadata does not give to this node must not be taken for one of a topic to come."""
+        directory = log.directory
+        try:
+            path = self._directories.set_aside(log)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+        else:
+            logger.warning(
+                "%s: no such partition in the metadata: now %s, remove it if it is not missed", directory, path
+            )
+
+    def config_of(self, topic: str) -> LogConfig:
+        """What the logs of a topic obey."""
+        return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
+
+    def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
+        """Follow records that were committed and applied to the image: a few at once, many by and by."""
+        for record in records:
+            match record:
+                case PartitionRecord() | PartitionChangeRecord():
+                    self._todo.append((record.topic_id, record.partition_id))
+                case RemoveTopicRecord():
+                    self._on_topic_removed(record.topic_id)
+                case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
+                    self._configure(record.resource_name, self._table.of_topic(record.resource_name))
+        self._follow_some()
+
+    async def settled(self) -> None:
+        """Returns when all that was committed so far is followed."""
+        while self._done is not None:
+            await self._done.wait()
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        self._todo.clear()
+        self._tell_settled()
+
+    def _follow_some(self) -> None:
+        """What there is to follow, as far as it goes in one turn; the rest comes in later ones."""
+        if self._done is not None:
+            return  # that is under way already
+        self._work()
+
+    def _work(self) -> None:
+        for _ in range(min(FOLLOWED_AT_ONCE, len(self._todo))):
+            topic_id, index = self._todo.popleft()
+            try:
+                self._on_partition(topic_id, index)
+            except Exception:
+                logger.exception("partition %d of topic %s does not follow the metadata", index, topic_id)
+        if self._todo:
+            self._done = self._done or asyncio.Event()
+            asyncio.get_running_loop().call_soon(self._work)
+        elif self._done is not None:
+            self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done.set()
+            self.on_settled()
+
+    def on_new_image(self) -> None:
+        """The image was replaced as a whole, by a snapshot: follow all that it says."""
+        self._todo.clear()
+        for partition in list(self._table):
+            if not self._is_same(partition):
+                self._drop(partition)
+        self.configure_all()
+        self._todo.extend(
+            (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
+        )
+        self._follow_some()
+
+    def _is_same(self, partition: Partition) -> bool:
+        """Whether the image still knows that partition of that topic."""
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        return topic is not None and partition.index in topic.partitions
+
+    def configure_all(self) -> None:
+        """Keys of the broker have changed: all logs obey them, where their topic has none of its own."""
+        self._settings.forget()
+        for name in self._image.topics:
+            self._configure(name, self._table.of_topic(name))
+
+    def describe_directories(self) -> list[DirectoryDescription]:
+        """The log directories, and the sizes of what lies in them."""
+        return self._directories.describe()
+
+    def on_log_start_moved(self, partition: Partition) -> None:
+        """DeleteRecords moved the beginning: see what can go. The next checkpoint writes it down, as in Kafka."""
+        self._upkeep.watch(partition, due_ms=self._now_ms())
+
+    def _on_partition(self, topic_id: UUID, index: int) -> None:
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:  # a later record of the same commit removed it
+            return
+        image = topic.partitions[index]
+        partition = self._table.get_by_id(topic_id, index)
+        if self._node_id not in image.replicas:
+            if partition is not None:
+                self._drop(partition)
+        elif partition is None:
+            self._hold(topic.name, index, topic_id, image)
+        else:
+            self._follow(partition, image)
+
+    def hold_missing(self, topic: TopicImage, index: int) -> Partition | None:
+        """Try again to hold a replica whose log could not be made; None if it is not ours. Raises KafkaError."""
+        image = topic.partitions[index]
+        if self._node_id not in image.replicas:
+            return None
+        self._make(topic.name, index, topic.topic_id, image)
+        return self._table.get_by_id(topic.topic_id, index)
+
+    def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
+        try:
+            self._make(topic, index, topic_id, image)
+        except KafkaError as error:
+            logger.error("%s-%s: %s", topic, index, error.message)
+
+    def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
+        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        log = self._directories.create(topic, index, topic_id, settings.log)
+        log.config = settings.log
+        partition = Partition(topic, index, topic_id, log)
+        partition.min_insync_replicas = settings.min_insync_replicas
+        partition.dirty = self._upkeep.dirty
+        self._table.add(partition)
+        self._follow(partition, image)
+        self._upkeep.watch(partition)
+
+    def _follow(self, partition: Partition, image: PartitionImage) -> None:
+        self._compare_directories(partition, image)
+        if image.leader != self._node_id:
+            if partition.leader is not None or partition.leader_epoch < 0:
+                partition.stop_leading(image.leader_epoch)
+        elif partition.leader is None or partition.leader_epoch != image.leader_epoch:
+            high_watermark = self._high_watermarks.pop((partition.topic, partition.index), 0)
+            partition.lead(self._node_id, image.leader_epoch, image.isr, high_watermark)
+        elif partition.leader.on_isr_changed(image.isr):
+            partition.wake()
+
+    def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
+        said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
+        if said == actual or actual is None or is_reserved(said):
+            self.misplaced.pop((partition.topic_id, partition.index), None)
+        else:
+            self.misplaced[partition.topic_id, partition.index] = actual
+            self.on_misplaced()
+
+    def _on_topic_removed(self, topic_id: UUID) -> None:
+        for partition in self._table.of_topic_id(topic_id):
+            self._drop(partition)
+
+    def _drop(self, partition: Partition) -> None:
+        self._table.remove(partition)
+        self.misplaced.pop((partition.topic_id, partition.index), None)
+        try:
+            self._directories.delete(partition.log, self._now_ms())
+        except KafkaError as error:
+            logger.error("%s", error.message)
+        self._upkeep.forget(partition)
+        partition.stop_leading(partition.leader_epoch)
+
+    def _configure(self, topic: str, partitions: Iterable[Partition]) -> None:
+        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        for partition in partitions:
+            partition.min_insync_replicas = settings.min_insync_replicas
+            if partition.log.config is not settings.log:
+                partition.log.config = settings.log
+                self._upkeep.watch(partition, due_ms=self._now_ms())
+
+
+def _nobody_waits() -> None:
+    """What `on_settled` and `on_misplaced` are until somebody wants to know."""

@@ -1,0 +1,173 @@
+"""What the logs of a node need from time to time: retention, flushes, checkpoints, removal of deleted files.
+
+Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
+nothing costs nothing. The heap has keys alone: a deadline that no longer holds keeps nothing alive. Checkpoints are
+written at their intervals, and only if something was appended since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.log.directory import LogDirectories
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+MAX_DUE_AT_ONCE = 50
+"""Partitions that are looked after before requests are served again."""
+MAX_FILES_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepIntervals:
+    """How often to do what, in milliseconds."""
+
+    retention_check_ms: int = 300_000
+    high_watermark_checkpoint_ms: int = 5_000
+    recovery_point_checkpoint_ms: int = 60_000
+
+
+class _Watched(NamedTuple):
+    """When to look at a partition, and until when not to read its log in only for that."""
+
+    due_ms: int
+    check_ms: int
+    partition: Partition
+
+
+class Upkeep:
+    """Looks after the logs of one node. `dirty`: the partitions appended to since the last checkpoint."""
+
+    def __init__(self, directories: LogDirectories, intervals: UpkeepIntervals, now_ms: Callable[[], int]) -> None:
+        self.dirty: dict[Partition, None] = {}
+        self._directories = directories
+        self._intervals = intervals
+        self._now_ms = now_ms
+        self._watched: dict[int, _Watched] = {}
+        self._heap: list[tuple[int, int]] = []
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._recovery_points_changed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._flush: asyncio.Future[bool] | None = None
+        self._changed = asyncio.Event()
+
+    def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
+        """Look after a partition, the next time at `due_ms`, by default when its log asks for it."""
+        log = partition.log
+        check_ms = log.next_deadline_ms(self._now_ms()) if due_ms is None else due_ms
+        # A log that is not read in yet spreads its first check; but what is appended to it is to be flushed in time.
+        due_ms = check_ms if log.is_loaded else min(check_ms, self._now_ms() + log.config.flush_ms)
+        self._watch(partition, due_ms, check_ms)
+
+    def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
+        key = id(partition)
+        self._watched[key] = _Watched(due_ms, check_ms, partition)
+        heapq.heappush(self._heap, (due_ms, key))
+        if self._heap[0][1] == key:
+            self._changed.set()
+
+    def forget(self, partition: Partition) -> None:
+        """Its log is deleted: what is left of it is removed later."""
+        self._watched.pop(id(partition), None)
+        self.dirty.pop(partition, None)
+        self._high_watermarks.pop((partition.topic, partition.index), None)
+        self._changed.set()
+
+    def start(self) -> None:
+        """Work in the background of the running event loop."""
+        self._tasks = [
+            asyncio.create_task(self._look_after_logs()),
+            asyncio.create_task(
+                self._repeat(self._intervals.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks)
+            ),
+            asyncio.create_task(
+                self._repeat(self._intervals.recovery_point_checkpoint_ms, self._directories.write_checkpoints)
+            ),
+        ]
+
+    async def stop(self) -> None:
+        """Stop working; the caller closes the logs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._flush is not None:  # Its thread goes on; the files must not be closed under it.
+            await asyncio.wait([self._flush])
+        try:
+            self.checkpoint_high_watermarks()
+        except KafkaError as error:
+            logger.error("a checkpoint could not be written: %s", error.message)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks down if one may have moved."""
+        if not self.dirty:
+            return
+        for partition in self.dirty:
+            self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
+        self._directories.write_high_watermarks(self._high_watermarks)
+        self.dirty.clear()
+
+    async def run_due(self) -> None:
+        """Do what is due now."""
+        now_ms = self._now_ms()
+        try:
+            self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
+        except OSError as error:
+            logger.error("a deleted file could not be removed, the next start tries again: %s", error)
+        for _ in range(MAX_DUE_AT_ONCE):
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
+            due_ms, key = heapq.heappop(self._heap)
+            watched = self._watched.get(key)
+            if watched is not None and watched.due_ms == due_ms:
+                await self._maintain(watched, now_ms)
+
+    async def _maintain(self, watched: _Watched, now_ms: int) -> None:
+        partition = watched.partition
+        log = partition.log
+        if not log.is_loaded and now_ms < watched.check_ms:
+            self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
+            return
+        try:
+            if log.is_loaded:
+                self._flush = asyncio.get_running_loop().run_in_executor(None, log.maybe_flush, now_ms)
+                await asyncio.shield(self._flush)
+            if id(partition) in self._watched:
+                log.apply_retention(now_ms, high_watermark=partition.high_watermark)
+        except KafkaError as error:
+            logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
+        if id(partition) in self._watched:
+            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + self._intervals.retention_check_ms)
+            self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
+
+    async def _look_after_logs(self) -> None:
+        while True:
+            self._changed.clear()
+            await self.run_due()
+            wait_s = self._seconds_to_next()
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+            except TimeoutError:
+                pass
+
+    def _seconds_to_next(self) -> float | None:
+        deadlines = [self._heap[0][0]] if self._heap else []
+        removal_ms = self._directories.next_removal_ms()
+        if removal_ms is not None:
+            deadlines.append(removal_ms)
+        return max(0, min(deadlines) - self._now_ms()) / 1000 if deadlines else None
+
+    @staticmethod
+    async def _repeat(interval_ms: int, action: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                action()
+            except KafkaError as error:
+                logger.error("a checkpoint could not be written: %s", error.message)

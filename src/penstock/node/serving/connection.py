@@ -1,0 +1,317 @@
+"""One client connection: frames in, responses out, in the order of the requests.
+
+Bytes are received into a buffer that all connections share, so an idle connection costs little more than its socket.
+Frames that are whole in it are handled there, without a copy. Of a frame that is not whole, the beginning is copied
+into a buffer of the frame's own size, and the rest is received straight into that.
+
+A connection is *held* while it must not take another request: a request waits that is not pipelined, too many wait, or
+the peer does not read what it was sent. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading
+stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
+
+| state     | it begins with                                         | it ends with                    |
+| --------- | ------------------------------------------------------ | ------------------------------- |
+| reading   | connection_made, or the last cause to hold being gone  | a cause to hold                 |
+| held      | a waiting request, `MAX_WAITING`, unsent bytes         | its response, resume_writing    |
+| closed    | the peer leaves, garbage, a handler's exception, idle  | -                               |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import Any, cast
+
+from penstock.node.serving.connections import Connections
+from penstock.node.serving.dispatch import Peer, Waiting
+from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
+from penstock.protocol.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 128
+"""Requests of one connection that may wait for their answer at once."""
+MAX_BACKLOG_BYTES = 64 * 1024
+"""Bytes that a held connection keeps before it stops reading."""
+
+
+class Slot:
+    """The place of a waiting request in the order of responses."""
+
+    __slots__ = ("future", "holds", "parts")
+
+    def __init__(self, holds: bool) -> None:
+        self.holds = holds
+        self.parts: list[ResponsePart] | None = None
+        self.future: asyncio.Future[Any] | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    __slots__ = (
+        "_backlog",
+        "_buffers",
+        "_closed",
+        "_connections",
+        "_ending",
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_held_by_request",
+        "_listener",
+        "_out",
+        "_reading_paused",
+        "_transport",
+        "_waiting",
+        "peer",
+    )
+
+    def __init__(self, connections: Connections, listener: str) -> None:
+        self.peer: Peer | None = None
+        self._connections = connections
+        self._buffers = connections.buffers
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._backlog = b""
+        self._frame: memoryview | None = None
+        self._frame_size = 0
+        self._filled = 0
+        self._out = Outgoing()
+        self._waiting: deque[Slot] | None = None
+        self._held_by_request = False
+        self._reading_paused = False
+        self._ending = False
+        self._closed = False
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start reading, unless a limit refuses the connection."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.peer = self._connections.admit(self, transport, self._listener)
+        if self.peer is None:
+            self.abort()
+        self._transport.set_write_buffer_limits(high=0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: the frame that is not whole yet, else the shared buffer."""
+        if self._frame is not None and self._filled < self._frame_size:
+            return self._frame[self._filled : self._frame_size]
+        return self._buffers.shared
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was received."""
+        self._connections.touch(self)
+        if self._frame is None:
+            if self._backlog or self._held:
+                self._keep(self._buffers.shared[:nbytes])
+            else:
+                self._take(self._buffers.shared, nbytes)
+        elif self._filled < self._frame_size:
+            self._filled += nbytes
+        else:
+            self._keep(self._buffers.shared[:nbytes])
+        self._proceed()
+
+    def pause_writing(self) -> None:
+        """The peer does not read: take no more requests from it."""
+        self._out.is_blocked = True
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self._out.is_blocked = False
+        self._proceed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give back what the connection holds; a fetch that waits is called off."""
+        self._closed = True
+        self._backlog = b""
+        self._out.clear()
+        self._give_back_frame()
+        for slot in self._waiting or ():
+            if slot.future is not None:
+                slot.future.cancel()
+        self._waiting = None
+        if self.peer is not None:
+            self._connections.remove(self, self.peer)
+
+    # What the server calls
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of this connection waits for its answer."""
+        return bool(self._waiting)
+
+    def close_when_answered(self) -> None:
+        """Take no more requests, and close when those that wait are answered."""
+        self._ending = True
+        self._proceed()
+
+    def close(self) -> None:
+        """Close once everything written is sent."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, unsent bytes are lost."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Frames in
+
+    @property
+    def _held(self) -> bool:
+        return (
+            self._held_by_request
+            or self._out.is_blocked
+            or self._ending
+            or self._closed
+            or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
+        )
+
+    def _take(self, received: memoryview, end: int) -> None:
+        """Handle the whole frames in `received[:end]`, keep the rest."""
+        position = 0
+        while end - position >= 4 and not self._held:
+            size = int.from_bytes(received[position : position + 4], "big", signed=True)
+            if not 0 < size <= self._buffers.max_frame_bytes:
+                self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {self._buffers.max_frame_bytes}")
+                return
+            frame_end = position + 4 + size
+            if frame_end > end:
+                self._start_frame(received[position + 4 : end], size)
+                return
+            self._handle(received[position + 4 : frame_end])
+            position = frame_end
+            if self._out.queued_bytes >= CHUNK_BYTES:
+                self._write()  # If the peer does not read, this holds the connection, before answers pile up.
+        if position < end:
+            self._keep(received[position:end])
+
+    def _keep(self, rest: memoryview) -> None:
+        """Keep bytes for later: the connection is held, or they are less than a frame's length."""
+        if self._closed:
+            return
+        self._backlog += rest
+        if len(self._backlog) > MAX_BACKLOG_BYTES and self._held and not self._reading_paused:
+            assert self._transport is not None
+            self._transport.pause_reading()
+            self._reading_paused = True
+
+    def _start_frame(self, beginning: memoryview, size: int) -> None:
+        self._frame = self._buffers.take(size)
+        self._frame_size = size
+        self._filled = len(beginning)
+        self._frame[: self._filled] = beginning
+
+    def _give_back_frame(self) -> None:
+        if self._frame is not None:
+            frame, self._frame = self._frame, None
+            self._buffers.give(frame)
+
+    def _proceed(self) -> None:
+        """Go on with what has arrived as far as nothing holds the connection, and write what is answered."""
+        if self._out:
+            self._write()
+        while not self._held:
+            if self._frame is not None:
+                if self._filled < self._frame_size:
+                    break
+                self._handle(self._frame[: self._frame_size])
+                self._give_back_frame()
+            elif len(self._backlog) >= 4:
+                # Handlers may change a frame in place (base offsets), so it must be writable.
+                backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
+                self._take(backlog, len(backlog))
+            else:
+                break
+        if self._out:
+            self._write()
+        if self._ending and not self._waiting and not self._out:
+            self.close()
+        elif self._reading_paused and not self._held:
+            assert self._transport is not None
+            self._transport.resume_reading()
+            self._reading_paused = False
+
+    # Requests and their answers
+
+    def _handle(self, frame: memoryview) -> None:
+        assert self.peer is not None
+        try:
+            reply = self._connections.dispatcher.dispatch(frame, self.peer)
+        except (DecodeError, CloseConnection) as reason:
+            self._refuse(str(reason))
+        except Exception:
+            logger.exception("%s: closed: a request failed", self.peer)
+            self._end()
+        else:
+            if type(reply) is list:
+                self._answer(reply)
+            else:
+                self._wait(cast("Waiting", reply))
+
+    def _answer(self, parts: list[ResponsePart]) -> None:
+        if not self._waiting:
+            self._out.add(parts)
+        elif parts:
+            slot = Slot(holds=False)
+            slot.parts = parts
+            self._waiting.append(slot)
+
+    def _wait(self, waiting: Waiting) -> None:
+        slot = Slot(holds=not waiting.handler.pipelined)
+        if self._waiting is None:
+            self._waiting = deque()
+        self._waiting.append(slot)
+        self._held_by_request = self._held_by_request or slot.holds
+        future = asyncio.ensure_future(waiting.answer)
+        if waiting.handler.raw:
+            slot.future = future
+        future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
+
+    def _answered(self, slot: Slot, handler: Handler, context: RequestContext, future: asyncio.Future[Any]) -> None:
+        """A request that waited has its answer: send it, with those behind it that are ready."""
+        if future.cancelled() or (self._closed and future.exception() is None):
+            return
+        try:
+            slot.parts = self._connections.dispatcher.encode(handler, context, future.result())
+        except CloseConnection as reason:
+            self._refuse(str(reason))
+            return
+        except Exception:
+            logger.exception("%s: closed: a request failed", self.peer)
+            self._end()
+            return
+        if slot.holds:
+            self._held_by_request = False
+        waiting = self._waiting
+        while waiting and waiting[0].parts is not None:
+            self._out.add(waiting.popleft().parts or ())
+        self._proceed()
+
+    def _write(self) -> None:
+        assert self._transport is not None
+        if self._transport.is_closing():
+            self._out.clear()
+            return
+        try:
+            self._out.flush(self._transport)
+        except (FileCutError, OSError) as error:
+            logger.error("%s: closed: a response cannot be read from the log: %s", self.peer, error)
+            self.abort()
+
+    def _refuse(self, reason: str) -> None:
+        logger.warning("%s: closed: %s", self.peer, reason)
+        self._end()
+
+    def _end(self) -> None:
+        """Send what is answered, take nothing more, close."""
+        if self._out:
+            self._write()
+        self.close()

@@ -1,0 +1,114 @@
+"""From a frame to its answer: header, handler, request message, response bytes.
+
+What cannot be answered raises: DecodeError for garbage, CloseConnection for what Kafka answers by closing (an API or a
+version that is not served, but for ApiVersions, which is answered in the layout of version 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.versions import unsupported_version
+from penstock.protocol.api import Api, ApiKey, api_of
+from penstock.protocol.codec import decode
+from penstock.protocol.framing import encode_response, parse_request_header
+from penstock.protocol.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a connection, as handlers see it."""
+
+    client_host: str
+    port: int
+    listener: str
+    connection_id: int
+
+    def __str__(self) -> str:
+        return f"{self.client_host}:{self.port} (connection {self.connection_id}, listener {self.listener})"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request whose handler has to wait: `answer` gives what the handler would have returned."""
+
+    handler: Handler
+    context: RequestContext
+    answer: Awaitable[Any]
+
+
+class _Served:
+    """A handler with what is known of its API; the request's class is loaded when the first request comes."""
+
+    def __init__(self, handler: Handler, api: Api) -> None:
+        self.handler = handler
+        self.api = api
+
+    @cached_property
+    def request_class(self) -> type[Message]:
+        return self.api.request_class
+
+
+class Node(Protocol):
+    """What handlers get first: the `Broker` or the `ControllerNode`."""
+
+    @property
+    def handlers(self) -> Mapping[int, Handler]:
+        """What its listeners serve, by API key."""
+
+
+class Dispatcher:
+    """Calls the handlers of one node in one of its roles."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._served = {key: _Served(handler, api_of(key)) for key, handler in node.handlers.items()}
+
+    def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
+        """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
+
+        The frame's memory is used again after the call: a handler keeps no slice of it.
+        """
+        header, position = parse_request_header(frame)
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            peer.client_host,
+            peer.listener,
+            peer.connection_id,
+        )
+        served = self._served.get(header.api_key)
+        if served is None:
+            raise CloseConnection(f"API key {header.api_key} is not served")
+        handler = served.handler
+        if not handler.lowest <= header.api_version <= handler.newest:
+            return self._wrong_version(context, served.api)
+        if handler.raw:
+            reply = handler.function(self._node, context, frame, position)
+        else:
+            request, _ = decode(served.request_class, header.api_version, frame, position)
+            reply = handler.function(self._node, context, request)
+        if hasattr(reply, "__await__"):
+            return Waiting(handler, context, reply)
+        return self.encode(handler, context, reply)
+
+    def encode(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
+        """The bytes of what a handler returned."""
+        if reply is None:
+            return []
+        if handler.raw:
+            parts: list[ResponsePart] = reply
+            return parts
+        return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
+
+    def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
+        if context.api_key != ApiKey.API_VERSIONS:
+            raise CloseConnection(f"version {context.api_version} of {api.name} is not served")
+        return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

@@ -1,0 +1,75 @@
+"""What ApiVersions tells, whoever asks: the APIs of a table of handlers, and features with their levels.
+
+A version that is not served is answered with UNSUPPORTED_VERSION in the layout of version 0, with the table in it, so
+that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused, and
+APIs of our own are told only to a client that is ours.
+Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from penstock.metadata.brokers import Feature
+from penstock.metadata.features import KRAFT_VERSION
+from penstock.metadata.image import ClusterImage
+from penstock.node.serving.handler import Handler, RequestContext
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def told_versions(
+    handlers: Mapping[int, Handler],
+    context: RequestContext,
+    request: ApiVersionsRequest,
+    image: ClusterImage,
+    *,
+    supported: Mapping[str, Feature],
+    finalized: Mapping[str, int],
+) -> ApiVersionsResponse:
+    """The answer to `request`: what is served, what is supported, and which levels hold as of the image's offset."""
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(
+        api_keys=_table(handlers, is_ours=request.client_software_name == OWN_SOFTWARE),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.newest)
+            for name, levels in supported.items()
+            if levels.lowest > 0 or context.api_version >= 4
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized.items()
+        ],
+    )
+
+
+def finalized_levels(image: ClusterImage, kraft_version: int) -> dict[str, int]:
+    """The levels that hold; that of `kraft.version` is in no metadata record, and 0 is not told, as in Kafka."""
+    return image.features | ({KRAFT_VERSION: kraft_version} if kraft_version else {})
+
+
+def unsupported_version(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
+    """The answer to a version that is not served; it goes out in version 0."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_table(handlers, is_ours=False))
+
+
+def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=handler.api_key, min_version=handler.lowest, max_version=handler.newest)
+        for handler in handlers.values()
+        if is_ours or handler.api_key < FIRST_OWN_KEY
+    ]

@@ -1,0 +1,112 @@
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.resources import ResourceType
+from penstock.node.api.broker.incremental_alter_configs import incremental_alter_configs
+from penstock.node.broker import Broker
+from penstock.node.partitions.table import PartitionTable
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+NAME = "penstock.tests.loggers"
+SET, DELETE, APPEND = 0, 1, 2
+
+
+@dataclass
+class Controller:
+    """Accepts everything and remembers what it was asked."""
+
+    asked: list[IncrementalAlterConfigsRequest] = field(default_factory=list)
+
+    async def submit(self, request: Any, context: RequestContext) -> IncrementalAlterConfigsResponse:
+        self.asked.append(request)
+        return IncrementalAlterConfigsResponse(
+            responses=[AlterConfigsResourceResponse(resource_name=asked.resource_name) for asked in request.resources]
+        )
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger(NAME)
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(
+        config=BrokerConfig.embedded(),
+        node_id=1,
+        cluster_id="some-cluster",
+        image=ClusterImage("some-cluster"),
+        partitions=PartitionTable(),
+        controller=Controller(),
+    )
+
+
+def loggers_of(node: str, *changes: tuple[int, str, str | None]) -> AlterConfigsResource:
+    configs = [
+        AlterableConfig(name=name, config_operation=operation, value=value) for operation, name, value in changes
+    ]
+    return AlterConfigsResource(resource_type=ResourceType.BROKER_LOGGER, resource_name=node, configs=configs)
+
+
+async def answers(
+    broker: Broker, *resources: AlterConfigsResource, validate_only: bool = False
+) -> list[AlterConfigsResourceResponse]:
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    context = RequestContext(44, 1, 1, "tests", "127.0.0.1", "PLAINTEXT", 1)
+    return (await incremental_alter_configs(broker, context, request)).responses
+
+
+async def test_a_level_is_set_and_taken_back(broker: Broker, logger: logging.Logger) -> None:
+    (answer,) = await answers(broker, loggers_of("1", (SET, NAME, "WARN")))
+    assert (answer.error_code, logger.level) == (ErrorCode.NONE, logging.WARNING)
+    (answer,) = await answers(broker, loggers_of("1", (DELETE, NAME, None)))
+    assert (answer.error_code, logger.level) == (ErrorCode.NONE, logging.NOTSET)
+    assert broker.controller.asked == []
+
+
+async def test_validation_alone_changes_nothing(broker: Broker, logger: logging.Logger) -> None:
+    (answer,) = await answers(broker, loggers_of("1", (SET, NAME, "WARN")), validate_only=True)
+    assert (answer.error_code, logger.level) == (ErrorCode.NONE, logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("node", "change", "code", "says"),
+    [
+        ("1", (SET, NAME, "LOUD"), ErrorCode.INVALID_CONFIG, "'LOUD' is not allowed; expected one of TRACE, DEBUG"),
+        ("1", (SET, "penstock.nobody", "WARN"), ErrorCode.INVALID_CONFIG, "penstock.nobody: there is no such logger"),
+        ("1", (APPEND, NAME, "WARN"), ErrorCode.INVALID_REQUEST, "a level is set or, but for root, deleted"),
+        ("1", (DELETE, "root", None), ErrorCode.INVALID_REQUEST, "a level is set or, but for root, deleted"),
+        ("2", (SET, NAME, "WARN"), ErrorCode.INVALID_REQUEST, "its own loggers, those of 1, only"),
+    ],
+)
+async def test_a_refusal_changes_nothing_of_its_resource(
+    broker: Broker, logger: logging.Logger, node: str, change: tuple[int, str, str | None], code: ErrorCode, says: str
+) -> None:
+    (answer,) = await answers(broker, loggers_of(node, (SET, NAME, "ERROR"), change))
+    assert answer.error_code == code
+    assert says in (answer.error_message or "")
+    assert logger.level == logging.NOTSET
+
+
+async def test_the_controller_decides_about_the_rest(broker: Broker, logger: logging.Logger) -> None:
+    topic = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="orders")
+    responses = await answers(broker, loggers_of("1", (SET, NAME, "FATAL")), topic)
+    assert [response.resource_name for response in responses] == ["orders", "1"]
+    assert [resource.resource_name for resource in broker.controller.asked[0].resources] == ["orders"]
+    assert logger.level == logging.CRITICAL

@@ -1,0 +1,289 @@
+"""Fetch: limits, long poll, sessions, leader epochs, divergence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import Node, batch, node_on, topic_records
+
+from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.partitions.fetching import FetchReader
+from penstock.node.serving.dispatch import Waiting
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from penstock.protocol.records import decode_batch
+
+ID = UUID(int=7)
+LEADER_EPOCH = 3
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Topic "orders" with three partitions; partition 0 has offsets 0 to 5 in three batches."""
+    with node_on(tmp_path, *topic_records(partitions=3)) as node:
+        for value in (b"a", b"b", b"c"):
+            node.produce(value, value)
+        yield node
+
+
+def request(
+    *partitions: tuple[int, int],
+    max_bytes: int = 1_000_000,
+    partition_max_bytes: int = 1_000_000,
+    min_bytes: int = 0,
+    max_wait_ms: int = 0,
+    session: tuple[int, int] = (0, -1),
+    leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
+    isolation_level: int = 0,
+    topic_id: UUID = ID,
+    topic: str = "orders",
+) -> FetchRequest:
+    """A request for (index, offset) pairs."""
+    wanted = [
+        FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+            current_leader_epoch=leader_epoch,
+            last_fetched_epoch=last_fetched_epoch,
+        )
+        for index, offset in partitions
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=wanted)] if wanted else [],
+    )
+
+
+def response(node: Node, asked: FetchRequest, version: int = 13) -> FetchResponse:
+    answer = node.ask(asked, version)
+    assert isinstance(answer, FetchResponse)
+    return answer
+
+
+def partitions_of(answer: FetchResponse) -> dict[int, PartitionData]:
+    return {partition.partition_index: partition for topic in answer.responses for partition in topic.partitions}
+
+
+def read(node: Node, asked: FetchRequest, version: int = 13) -> PartitionData:
+    (partition,) = partitions_of(response(node, asked, version)).values()
+    return partition
+
+
+def offsets(partition: PartitionData) -> list[int]:
+    """The offsets of whole batches; a last one that is cut off does not count."""
+    data = partition.records or b""
+    found: list[int] = []
+    position = 0
+    while position + 12 <= len(data):
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if position + size > len(data):
+            break
+        found += [record.offset for record in decode_batch(data, position, max_bytes=10_000)]
+        position += size
+    return found
+
+
+BATCH_BYTES = len(batch(b"a", b"a"))
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_reads_from_an_offset_on(node: Node, version: int) -> None:
+    got = read(node, request((0, 2)), version)
+    assert (got.error_code, got.high_watermark, got.last_stable_offset) == (ErrorCode.NONE, 6, 6)
+    assert offsets(got) == [2, 3, 4, 5]
+    assert got.aborted_transactions is None
+    assert got.preferred_read_replica == -1
+
+
+def test_a_read_from_the_middle_of_a_batch_gives_the_whole_batch(node: Node) -> None:
+    assert offsets(read(node, request((0, 3)))) == [2, 3, 4, 5]
+
+
+def test_read_committed_gives_a_list_of_aborted_transactions(node: Node) -> None:
+    assert read(node, request((0, 0), isolation_level=1)).aborted_transactions == []
+
+
+@pytest.mark.parametrize("limit", ["max_bytes", "partition_max_bytes"])
+def test_no_limit_stops_the_first_batch(node: Node, limit: str) -> None:
+    assert offsets(read(node, request((0, 0), **{limit: 1}))) == [0, 1]  # type: ignore[arg-type]
+    assert offsets(read(node, request((0, 0), **{limit: 2 * BATCH_BYTES}))) == [0, 1, 2, 3]  # type: ignore[arg-type]
+
+
+def test_behind_the_first_partition_only_what_fits(node: Node) -> None:
+    node.produce(b"x", b"x", index=1)
+    got = partitions_of(response(node, request((0, 0), (1, 0), max_bytes=3 * BATCH_BYTES)))
+    assert offsets(got[0]) == [0, 1, 2, 3, 4, 5]
+    assert offsets(got[1]) == []
+    got = partitions_of(response(node, request((0, 4), (1, 0), max_bytes=2 * BATCH_BYTES)))
+    assert offsets(got[0]) == [4, 5]
+    assert offsets(got[1]) == [0, 1]
+
+
+@pytest.mark.parametrize("offset", [-1, 7])
+def test_an_offset_that_is_not_there(node: Node, offset: int) -> None:
+    got = read(node, request((0, offset), max_wait_ms=60_000, min_bytes=1))
+    assert (got.error_code, got.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (LEADER_EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (LEADER_EPOCH, ErrorCode.NONE),
+        (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_the_leader_epoch_that_the_reader_knows_is_checked(node: Node, epoch: int, code: ErrorCode) -> None:
+    assert read(node, request((0, 0), leader_epoch=epoch)).error_code == code
+
+
+def test_unknown_topics_and_partitions(node: Node) -> None:
+    assert read(node, request((9, 0))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert read(node, request((0, 0), topic_id=UUID(int=99))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert read(node, request((0, 0), topic="no"), 12).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    assert read(node, request((0, 0))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_reader_whose_log_diverged_is_told_where(node: Node) -> None:
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=1))
+    node.produce(b"new term")
+    got = read(node, request((0, 9), last_fetched_epoch=LEADER_EPOCH))
+    assert (got.diverging_epoch.epoch, got.diverging_epoch.end_offset) == (LEADER_EPOCH, 6)
+    assert not got.records
+    got = read(node, request((0, 6), last_fetched_epoch=LEADER_EPOCH))
+    assert got.diverging_epoch.end_offset == -1
+    assert offsets(got) == [6]
+
+
+async def long_poll(node: Node, asked: FetchRequest) -> asyncio.Task[FetchResponse]:
+    found = node.dispatch(asked, 13)
+    assert isinstance(found, Waiting)
+
+    async def wait() -> FetchResponse:
+        answer = await node.wait(asked, 13, found)
+        assert isinstance(answer, FetchResponse)
+        return answer
+
+    return asyncio.create_task(wait())
+
+
+async def test_a_long_poll_ends_when_records_come(node: Node) -> None:
+    poll = await long_poll(node, request((0, 6), (1, 0), min_bytes=1, max_wait_ms=60_000))
+    node.partition(index=1).append(memoryview(bytearray(batch(b"x"))), acks=1, now_ms=node.now_ms)
+    assert offsets(partitions_of(await poll)[1]) == [0]
+    assert not node.partition(index=0)._waiters
+    assert not node.partition(index=1)._waiters
+
+
+async def test_a_long_poll_waits_for_min_bytes(node: Node) -> None:
+    poll = await long_poll(node, request((1, 0), min_bytes=2 * BATCH_BYTES, max_wait_ms=60_000))
+    for _ in range(2):
+        assert not poll.done()
+        node.partition(index=1).append(memoryview(bytearray(batch(b"x", b"x"))), acks=1, now_ms=node.now_ms)
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert offsets(partitions_of(await poll)[1]) == [0, 1, 2, 3]
+
+
+async def test_a_long_poll_ends_in_time_with_what_there_is(node: Node) -> None:
+    poll = await long_poll(node, request((0, 4), min_bytes=10_000, max_wait_ms=1))
+    assert offsets(partitions_of(await poll)[0]) == [4, 5]
+
+
+async def test_a_long_poll_ends_when_its_topic_is_deleted(node: Node) -> None:
+    poll = await long_poll(node, request((0, 6), min_bytes=1, max_wait_ms=60_000))
+    node.commit(RemoveTopicRecord(topic_id=ID))
+    assert partitions_of(await poll)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
+    found = node.dispatch(request((0, 6), min_bytes=1, max_wait_ms=60_000), 13)
+    assert isinstance(found, Waiting)
+    future = asyncio.ensure_future(found.answer)
+    assert node.partition()._waiters
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    await asyncio.sleep(0)
+    assert not node.partition()._waiters
+
+
+async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = node.dispatch(request((0, 6), min_bytes=1, max_wait_ms=60_000), 13)
+    assert isinstance(found, Waiting)
+    future = asyncio.ensure_future(found.answer)
+
+    def fail(_: FetchReader) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FetchReader, "read", fail)
+    node.partition().wake()
+    async with asyncio.timeout(10):
+        with pytest.raises(ZeroDivisionError):
+            await future
+    assert not node.partition()._waiters
+
+
+def test_an_incremental_fetch_tells_only_news(node: Node) -> None:
+    first = response(node, request((0, 6), (1, 0), (2, 0), session=(0, 0)))
+    assert sorted(partitions_of(first)) == [0, 1, 2]
+    session_id = first.session_id
+    assert session_id > 0
+    assert partitions_of(response(node, request(session=(session_id, 1)))) == {}
+    node.produce(b"x", index=1)
+    assert list(partitions_of(response(node, request(session=(session_id, 2))))) == [1]
+    # The reader has taken it: the high watermark was told, nothing is new.
+    assert partitions_of(response(node, request((1, 1), session=(session_id, 3)))) == {}
+
+
+def test_an_incremental_fetch_repeats_errors(node: Node) -> None:
+    first = response(node, request((0, 77), session=(0, 0)))
+    for epoch in (1, 2):
+        got = response(node, request(session=(first.session_id, epoch)))
+        assert partitions_of(got)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_session_errors_are_told_at_the_top(node: Node) -> None:
+    assert response(node, request((0, 0), session=(55, 1))).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    session_id = response(node, request((0, 0), session=(0, 0))).session_id
+    got = response(node, request(session=(session_id, 9)))
+    assert (got.error_code, got.session_id, got.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, [])
+
+
+def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: Node) -> None:
+    session_id = response(node, request((0, 6), (1, 0), session=(0, 0))).session_id
+    epochs = iter(range(1, 99))
+
+    def news() -> dict[int, PartitionData]:
+        return partitions_of(response(node, request(session=(session_id, next(epochs)))))
+
+    assert news() == {}
+    node.partition().log.advance_log_start(2)
+    assert {index: got.log_start_offset for index, got in news().items()} == {0: 2}
+    assert news() == {}
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    assert {index: got.error_code for index, got in news().items()} == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=1))
+    assert {index: got.error_code for index, got in news().items()} == {0: ErrorCode.NONE}
+    assert news() == {}
+    node.commit(RemoveTopicRecord(topic_id=ID))
+    assert {index: got.error_code for index, got in news().items()} == dict.fromkeys((0, 1), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_another_leader_epoch_in_a_request_is_checked(node: Node) -> None:
+    session_id = response(node, request((0, 6), session=(0, 0))).session_id
+    assert partitions_of(response(node, request(session=(session_id, 1)))) == {}
+    got = response(node, request((0, 6), session=(session_id, 2), leader_epoch=LEADER_EPOCH - 1))
+    assert partitions_of(got)[0].error_code == ErrorCode.FENCED_LEADER_EPOCH

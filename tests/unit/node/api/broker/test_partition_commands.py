@@ -1,0 +1,119 @@
+"""ElectLeaders, AlterPartitionReassignments, UpdateFeatures and UnregisterBroker by a broker's handlers, in every
+version; what they decide is proved elsewhere."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.metadata_node import NODE, context, create, start_broker
+
+from penstock.node.api.broker.alter_partition_reassignments import alter_partition_reassignments
+from penstock.node.api.broker.elect_leaders import elect_leaders
+from penstock.node.api.broker.unregister_broker import unregister_broker
+from penstock.node.api.broker.update_features import update_features
+from penstock.node.broker import Broker
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+OTHER = NODE + 1
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> Broker:
+    broker, _ = await start_broker(str(tmp_path))
+    await create(broker, "flights", partitions=2)
+    listener = Listener(name="PLAINTEXT", host="other", port=9092)
+    feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)
+    registered = await broker.controller.submit(
+        BrokerRegistrationRequest(
+            broker_id=OTHER,
+            cluster_id=broker.cluster_id,
+            incarnation_id=UUID(int=OTHER),
+            listeners=[listener],
+            features=[feature],
+        )
+    )
+    assert registered.error_code == 0
+    return broker
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_a_leader_is_elected_where_one_is_needed(broker: Broker, version: int) -> None:
+    request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="flights", partitions=[0, 7])])
+    request, _ = decode(ElectLeadersRequest, version, encode(request, version))
+    response = await elect_leaders(broker, context(version), request)
+    (topic,) = decode(ElectLeadersResponse, version, encode(response, version))[0].replica_election_results
+    assert [(partition.partition_id, partition.error_code) for partition in topic.partition_result] == [
+        (0, ErrorCode.ELECTION_NOT_NEEDED),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
+def move(*partitions: tuple[int, list[int] | None]) -> AlterPartitionReassignmentsRequest:
+    moves = [ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in partitions]
+    return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="flights", partitions=moves)])
+
+
+def codes(response: AlterPartitionReassignmentsResponse) -> dict[int, int]:
+    return {p.partition_index: p.error_code for topic in response.responses for p in topic.partitions}
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_what_needs_a_copy_is_refused_and_the_rest_decided(broker: Broker, version: int) -> None:
+    request, _ = decode(
+        AlterPartitionReassignmentsRequest, version, encode(move((0, [OTHER]), (1, [NODE]), (7, None)), version)
+    )
+    answer = await alter_partition_reassignments(broker, context(version), request)
+    response, _ = decode(AlterPartitionReassignmentsResponse, version, encode(answer, version))
+    assert codes(response) == {
+        0: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        1: ErrorCode.NONE,
+        7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    texts = [p.error_message for topic in response.responses for p in topic.partitions if p.partition_index == 0]
+    assert texts == ["a partition cannot move to another broker yet: followers do not copy data from their leaders"]
+    assert broker.image.topics["flights"].partitions[0].replicas == (NODE,)
+
+
+async def test_all_that_needs_a_copy_is_refused(broker: Broker) -> None:
+    response = await alter_partition_reassignments(broker, context(1), move((0, [OTHER, NODE])))
+    assert (response.error_code, codes(response)) == (0, {0: ErrorCode.INVALID_REPLICA_ASSIGNMENT})
+
+
+async def test_a_broker_that_is_not_known_is_the_controllers_to_refuse(broker: Broker) -> None:
+    response = await alter_partition_reassignments(broker, context(1), move((0, [99])))
+    assert codes(response) == {0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+    assert "yet" not in (response.responses[0].partitions[0].error_message or "")
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_features_are_changed_by_the_controller(broker: Broker, version: int) -> None:
+    update = FeatureUpdateKey(feature="metadata.version", max_version_level=26)
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    request, _ = decode(UpdateFeaturesRequest, version, encode(request, version))
+    answer = await update_features(broker, context(version), request)
+    response, _ = decode(UpdateFeaturesResponse, version, encode(answer, version))
+    assert ErrorCode.INVALID_UPDATE_VERSION in [response.error_code, *(r.error_code for r in response.results)]
+    assert broker.image.features["metadata.version"] == 25
+
+
+async def test_a_broker_is_forgotten(broker: Broker) -> None:
+    request, _ = decode(UnregisterBrokerRequest, 0, encode(UnregisterBrokerRequest(broker_id=OTHER), 0))
+    answer = await unregister_broker(broker, context(0), request)
+    response, _ = decode(UnregisterBrokerResponse, 0, encode(answer, 0))
+    assert response.error_code == 0
+    assert OTHER not in broker.image.brokers

@@ -1,0 +1,168 @@
+"""Produce: acks, errors per partition, topics by name and by id, waiting for replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, NOW_MS, Node, batch, node_on, produce_request, topic_records
+
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.handler import CloseConnection
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from penstock.protocol.records import Record, encode_batch
+
+ID = UUID(int=7)
+REPLICATED_ID = UUID(int=8)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Topic "orders" with one replica, "copied" with two of which the other one has nothing yet."""
+    copied = [
+        TopicRecord(name="copied", topic_id=REPLICATED_ID),
+        PartitionRecord(
+            partition_id=0, topic_id=REPLICATED_ID, replicas=[1, 2], isr=[1, 2], leader=NODE_ID, leader_epoch=0
+        ),
+    ]
+    internal = topic_records("__consumer_offsets", topic_id=UUID(int=9))
+    with node_on(tmp_path, *topic_records(max_message_bytes="5000"), *copied, *internal) as node:
+        yield node
+
+
+def answer(node: Node, request: ProduceRequest, version: int = 9) -> PartitionProduceResponse:
+    response = node.ask(request, version)
+    assert isinstance(response, ProduceResponse)
+    (partition,) = response.responses[0].partition_responses
+    return partition
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_batch_gets_the_next_offsets(node: Node, version: int, acks: int) -> None:
+    for base_offset in (0, 2):
+        got = answer(node, produce_request(batch(b"a", b"b"), topic_id=ID, acks=acks), version)
+        assert (got.error_code, got.base_offset) == (ErrorCode.NONE, base_offset)
+    assert node.partition().high_watermark == 4
+
+
+def test_acks_0_has_no_response(node: Node) -> None:
+    assert node.dispatch(produce_request(batch(b"a"), acks=0), 9) == []
+    assert node.partition().log.log_end_offset == 1
+
+
+def test_an_error_with_acks_0_closes_the_connection(node: Node) -> None:
+    with pytest.raises(CloseConnection, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        node.dispatch(produce_request(batch(b"a"), topic="nowhere", acks=0), 9)
+
+
+TRANSACTIONAL = bytes(
+    encode_batch(
+        [Record(0, NOW_MS, None, b"x", [])], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+)
+DAMAGED = batch(b"a")[:-1] + b"\xff"
+
+REFUSED = {
+    "unknown topic": (produce_request(batch(b"a"), topic="nowhere"), 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "unknown partition": (produce_request(batch(b"a"), index=5), 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "unknown topic id": (produce_request(batch(b"a"), topic_id=UUID(int=99)), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+    "partition of an id": (
+        produce_request(batch(b"a"), topic_id=ID, index=4),
+        13,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    "acks": (produce_request(batch(b"a"), acks=2), 9, ErrorCode.INVALID_REQUIRED_ACKS),
+    "no records": (produce_request(None), 9, ErrorCode.INVALID_RECORD),
+    "empty records": (produce_request(b""), 9, ErrorCode.INVALID_RECORD),
+    "damaged": (produce_request(DAMAGED), 9, ErrorCode.CORRUPT_MESSAGE),
+    "too large": (produce_request(batch(bytes(6000))), 9, ErrorCode.MESSAGE_TOO_LARGE),
+    "transactional": (produce_request(TRANSACTIONAL), 9, ErrorCode.INVALID_REQUEST),
+    "internal": (produce_request(batch(b"a"), topic="__consumer_offsets"), 9, ErrorCode.INVALID_TOPIC_EXCEPTION),
+}
+
+
+@pytest.mark.parametrize(("request_", "version", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_appended_is_refused(
+    node: Node, request_: ProduceRequest, version: int, code: ErrorCode
+) -> None:
+    got = answer(node, request_, version)
+    assert (ErrorCode(got.error_code), got.base_offset) == (code, -1)
+    assert node.partition().log.log_end_offset == 0
+
+
+def test_a_transactional_id_is_refused(node: Node) -> None:
+    request = produce_request(batch(b"a"))
+    request.transactional_id = "t"
+    got = answer(node, request)
+    assert got.error_code == ErrorCode.INVALID_REQUEST
+    assert got.error_message == "transactions are not served"
+
+
+def test_where_another_node_leads_it_says_so(node: Node) -> None:
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    assert node.produce(b"a") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_too_few_replicas_in_sync(node: Node) -> None:
+    node.partition().min_insync_replicas = 2
+    assert node.produce(b"a", acks=-1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert node.produce(b"a", acks=1) == (ErrorCode.NONE, 0)
+
+
+def waiting(node: Node, timeout_ms: int = 60_000) -> tuple[ProduceRequest, Waiting]:
+    """A request with acks=-1 that waits for the other replica."""
+    request = produce_request(batch(b"a"), topic="copied", acks=-1)
+    request.timeout_ms = timeout_ms
+    found = node.dispatch(request, 9)
+    assert isinstance(found, Waiting)
+    return request, found
+
+
+async def result(node: Node, request: ProduceRequest, found: Waiting) -> tuple[ErrorCode, int]:
+    response = await node.wait(request, 9, found)
+    assert isinstance(response, ProduceResponse)
+    (got,) = response.responses[0].partition_responses
+    return ErrorCode(got.error_code), got.base_offset
+
+
+async def test_acks_all_waits_until_the_high_watermark_has_passed(node: Node) -> None:
+    request, found = waiting(node)
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+    assert await result(node, request, found) == (ErrorCode.NONE, 0)
+    await asyncio.sleep(0)
+    assert not node.partition("copied")._waiters
+
+
+async def test_acks_all_gives_up_in_time(node: Node) -> None:
+    request, found = waiting(node, timeout_ms=1)
+    assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert not node.partition("copied")._waiters
+
+
+async def test_acks_all_ends_with_the_leadership(node: Node) -> None:
+    request, found = waiting(node)
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=2))
+    assert await result(node, request, found) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_acks_all_is_told_when_too_few_replicas_are_left(node: Node) -> None:
+    node.partition("copied").min_insync_replicas = 2
+    request, found = waiting(node)
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+    assert await result(node, request, found) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)
+
+
+async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
+    _, found = waiting(node)
+    future = asyncio.ensure_future(found.answer)
+    future.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await future
+    await asyncio.sleep(0)
+    assert not node.partition("copied")._waiters

@@ -1,0 +1,144 @@
+"""CreateTopics, DeleteTopics and CreatePartitions by their handlers, in every version; what they decide is proved
+elsewhere."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.node.gated_log import GatedLog
+from tests.unit.node.metadata_node import context, create, start_broker
+
+from penstock.metadata.records import RegisterBrokerRecord
+from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.node.api.broker.create_partitions import create_partitions
+from penstock.node.api.broker.create_topics import create_topics
+from penstock.node.api.broker.delete_topics import delete_topics
+from penstock.node.broker import Broker
+from penstock.node.controlling.topic_creation import create_missing
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from penstock.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+
+def creation(name: str, *, timeout_ms: int = 0) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> Broker:
+    return (await start_broker(str(tmp_path)))[0]
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_create(broker: Broker, version: int) -> None:
+    request, _ = decode(CreateTopicsRequest, version, encode(creation("flights"), version))
+    response = await create_topics(broker, context(version), request)
+    again = await create_topics(broker, context(version), request)
+    for answer, code in ((response, 0), (again, ErrorCode.TOPIC_ALREADY_EXISTS)):
+        (topic,) = decode(CreateTopicsResponse, version, encode(answer, version))[0].topics
+        assert (topic.name, topic.error_code) == ("flights", code)
+    assert len(broker.image.topics["flights"].partitions) == 2
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_delete(broker: Broker, version: int) -> None:
+    await create(broker, "flights")
+    request = (
+        DeleteTopicsRequest(topic_names=["flights"])
+        if version < 6
+        else DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=broker.image.topics["flights"].topic_id)])
+    )
+    request, _ = decode(DeleteTopicsRequest, version, encode(request, version))
+    response = await delete_topics(broker, context(version), request)
+    (result,) = decode(DeleteTopicsResponse, version, encode(response, version))[0].responses
+    assert (result.name, result.error_code) == ("flights", 0)
+    assert broker.image.topics == {}
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_grow(broker: Broker, version: int) -> None:
+    await create(broker, "flights")
+    topics = [CreatePartitionsTopic(name=name, count=4, assignments=None) for name in ("flights", "nothing")]
+    request, _ = decode(
+        CreatePartitionsRequest, version, encode(CreatePartitionsRequest(topics=topics, timeout_ms=1000), version)
+    )
+    response = await create_partitions(broker, context(version), request)
+    results = decode(CreatePartitionsResponse, version, encode(response, version))[0].results
+    assert [(r.name, r.error_code) for r in results] == [("flights", 0), ("nothing", 3)]
+    assert list(broker.image.topics["flights"].partitions) == [0, 1, 2, 3]
+
+
+async def stuck(tmp_path: Path) -> tuple[Broker, GatedLog]:
+    broker, log = await start_broker(str(tmp_path))
+    log.started.clear()
+    log.open.clear()
+    return broker, log
+
+
+async def test_what_is_not_committed_in_time_is_answered_and_may_still_come(tmp_path: Path) -> None:
+    broker, log = await stuck(tmp_path)
+    response = await create_topics(broker, context(7), creation("flights", timeout_ms=1))
+    assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    log.open.set()
+    await create(broker, "delays")
+    assert list(broker.image.topics) == ["flights", "delays"]
+
+
+async def test_a_timeout_of_nothing_waits(tmp_path: Path) -> None:
+    broker, log = await stuck(tmp_path)
+    waiting = asyncio.ensure_future(create_topics(broker, context(7), creation("flights", timeout_ms=0)))
+    await asyncio.to_thread(log.started.wait, 30)
+    assert not waiting.done()
+    log.open.set()
+    assert (await waiting).topics[0].error_code == 0
+
+
+@pytest.fixture
+async def one_of_two(tmp_path: Path) -> Broker:
+    """A broker of a cluster in which there is another one; topics have three replicas by default."""
+    broker, _ = await start_broker(str(tmp_path), {"default.replication.factor": "3"})
+    broker.image.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=9, fenced=False))
+    return broker
+
+
+async def test_several_replicas_are_refused_beside_what_can_be_created(one_of_two: Broker) -> None:
+    placed = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
+    topics = [
+        CreatableTopic(name="by-default", num_partitions=1, replication_factor=-1),
+        CreatableTopic(name="good", num_partitions=1, replication_factor=1),
+        CreatableTopic(name="placed", num_partitions=-1, replication_factor=-1, assignments=[placed]),
+    ]
+    response = await create_topics(one_of_two, context(7), CreateTopicsRequest(topics=topics))
+    assert [topic.name for topic in response.topics] == ["by-default", "good", "placed"]
+    refused, good, placed_result = response.topics
+    assert good.error_code == 0
+    assert refused.error_code == placed_result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "3 are asked for" in (refused.error_message or "")
+    assert "2 are asked for" in (placed_result.error_message or "")
+    assert list(one_of_two.image.topics) == ["good"]
+
+
+async def test_topics_that_come_into_being_by_themselves_have_one_replica(one_of_two: Broker) -> None:
+    names = ["auto", CONSUMER_OFFSETS]
+    assert await create_missing(one_of_two, names) == {}
+    replicas = [p.replicas for name in names for p in one_of_two.image.topics[name].partitions.values()]
+    assert {len(each) for each in replicas} == {1}
+
+
+async def test_alone_the_controller_says_that_there_are_too_few_brokers(broker: Broker) -> None:
+    topic = CreatableTopic(name="copied", num_partitions=1, replication_factor=2)
+    response = await create_topics(broker, context(7), CreateTopicsRequest(topics=[topic]))
+    assert response.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "not replicated yet" not in (response.topics[0].error_message or "")

@@ -1,0 +1,248 @@
+"""A broker registers, is let in, tells that it lives, and goes: against a controller that answers as the test says."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from penstock.metadata.image import ClusterImage, Endpoint
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import BrokerEndpoint, MetadataRecord, RegisterBrokerRecord, UnfenceBrokerRecord
+from penstock.node.controlling import broker_lifecycle
+from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
+
+NODE = 1
+OTHER = 2
+EPOCH = 10
+OURS = UUID(int=1)
+THEIRS = UUID(int=2)
+LET_IN = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+REGISTERED = BrokerRegistrationResponse(broker_epoch=EPOCH)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_lifecycle, "RETRY_S", 0)
+
+
+def refused(code: ErrorCode) -> BrokerRegistrationResponse:
+    return BrokerRegistrationResponse(error_code=code)
+
+
+def registration(node_id: int = NODE, epoch: int = EPOCH, incarnation: UUID = OURS) -> RegisterBrokerRecord:
+    endpoint = BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
+    return RegisterBrokerRecord(
+        broker_id=node_id, broker_epoch=epoch, incarnation_id=incarnation, end_points=[endpoint], fenced=True
+    )
+
+
+class World:
+    """The controller, the metadata log and the broker. Answers are given in their order; then heartbeats are fine."""
+
+    def __init__(self, *answers: Message, times: LifecycleTimes | None = None) -> None:
+        self.log = MetadataLog(ClusterImage("cluster"), lambda: 0)
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+        self.epochs: list[int] = []
+        self.ended: list[KafkaError] = []
+        self.broker = BrokerLifecycle(
+            BrokerIdentity(node_id=NODE, incarnation_id=OURS, endpoints=[Endpoint("PLAINTEXT", "127.0.0.1", 9092)]),
+            self,
+            self.log,
+            times or LifecycleTimes(heartbeat_interval_ms=1),
+            on_registered=self.epochs.append,
+            on_replaced=self.ended.append,
+        )
+
+    def submit(self, command: Message) -> asyncio.Future[Any]:
+        self.asked.append(command)
+        answer = self.answers.pop(0) if self.answers else LET_IN
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply.set_result(answer)
+        return reply
+
+    def commit(self, *records: MetadataRecord) -> None:
+        offset = self.log.image.offset + 1
+        batch = encode_batch(
+            [Record(timestamp_ms=1, value=encode_record(record)) for record in records], base_offset=offset
+        )
+        self.log.committed(bytes(batch), offset, offset + len(records) - 1)
+
+    async def joined(self) -> None:
+        self.commit(registration())
+        self.commit(UnfenceBrokerRecord(id=NODE, epoch=EPOCH))
+        await self.broker.register()
+        await self.broker.unfence()
+
+    def commands(self, kind: type[Message]) -> list[Any]:
+        return [command for command in self.asked if isinstance(command, kind)]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0)
+
+
+async def test_it_is_registered_when_its_own_registration_was_applied_here() -> None:
+    world = World(REGISTERED)
+    registering = asyncio.ensure_future(world.broker.register())
+    await until(lambda: world.epochs == [EPOCH])
+    world.commit(registration(incarnation=THEIRS, epoch=5))
+    await asyncio.sleep(0)
+    assert not registering.done(), "that was an earlier process"
+    world.commit(registration())
+    await registering
+    (command,) = world.commands(BrokerRegistrationRequest)
+    assert (command.broker_id, command.cluster_id, command.previous_broker_epoch) == (NODE, "cluster", -1)
+
+
+async def test_what_may_pass_is_tried_again() -> None:
+    world = World(refused(ErrorCode.REQUEST_TIMED_OUT), refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION), REGISTERED)
+    world.commit(registration())
+    await world.broker.register()
+    assert len(world.asked) == 3
+
+
+async def test_it_says_once_that_another_process_has_its_id(caplog: pytest.LogCaptureFixture) -> None:
+    duplicate = refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    world = World(refused(ErrorCode.REQUEST_TIMED_OUT), duplicate, duplicate, REGISTERED)
+    world.commit(registration())
+    await world.broker.register()
+    (record,) = caplog.records
+    assert f"broker {NODE} is registered with other log directories" in record.getMessage()
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION])
+async def test_what_stays_ends_the_start(code: ErrorCode) -> None:
+    with pytest.raises(KafkaError, match=f"the controller refuses this broker: {code.name}"):
+        await World(refused(code)).broker.register()
+
+
+async def test_in_the_end_it_says_what_it_waited_for() -> None:
+    times = LifecycleTimes(registration_timeout_ms=1)
+    for code, words in (
+        (ErrorCode.REQUEST_TIMED_OUT, "no active controller was found"),
+        (ErrorCode.DUPLICATE_BROKER_REGISTRATION, "the last answer was DUPLICATE_BROKER_REGISTRATION"),
+    ):
+        world = World(*[refused(code)] * 100_000, times=times)
+        with pytest.raises(KafkaError, match=words):
+            await world.broker.register()
+    with pytest.raises(KafkaError, match="the metadata did not come"):
+        await World(REGISTERED, times=times).broker.register()
+
+
+async def test_it_is_let_in_when_the_controller_and_the_image_say_so() -> None:
+    fenced = BrokerHeartbeatResponse(is_fenced=True)
+    world = World(REGISTERED, fenced, fenced)
+    world.commit(registration())
+    await world.broker.register()
+    letting_in = asyncio.ensure_future(world.broker.unfence())
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 3)
+    await asyncio.sleep(0)
+    assert not letting_in.done(), "clients of this node would not see it yet"
+    world.commit(UnfenceBrokerRecord(id=NODE, epoch=EPOCH))
+    await letting_in
+    assert {beat.broker_epoch for beat in world.commands(BrokerHeartbeatRequest)} == {EPOCH}
+    await world.broker.leave()
+
+
+async def test_it_goes_on_with_heartbeats_while_the_metadata_do_not_say_that_it_is_let_in() -> None:
+    world = World(REGISTERED)
+    world.commit(registration())
+    await world.broker.register()
+    letting_in = asyncio.ensure_future(world.broker.unfence())
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 3)
+    assert not letting_in.done()
+    world.commit(UnfenceBrokerRecord(id=NODE, epoch=EPOCH))
+    await letting_in
+    await world.broker.leave()
+
+
+async def test_a_fault_in_one_heartbeat_is_not_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(REGISTERED, LET_IN, BrokerHeartbeatResponse(error_code=9_999), LET_IN)
+    await world.joined()
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 4)
+    assert "a heartbeat failed" in caplog.text
+    assert not world.ended
+    await world.broker.leave()
+
+
+async def test_heartbeats_tell_how_far_it_is_and_end_when_it_leaves() -> None:
+    world = World(REGISTERED)
+    await world.joined()
+    world.commit(registration(OTHER, 11))
+    await until(lambda: len(world.asked) > 5)
+    assert world.asked[-1].current_metadata_offset == world.log.image.offset == 2
+    await world.broker.leave(hand_over=False)
+    asked = len(world.asked)
+    await asyncio.sleep(0)
+    assert len(world.asked) == asked
+
+
+async def test_one_that_is_not_registered_any_more_registers_anew() -> None:
+    gone = BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    world = World(REGISTERED, LET_IN, gone, BrokerRegistrationResponse(broker_epoch=20))
+    await world.joined()
+    await until(lambda: world.asked[-1] != world.asked[0] and world.epochs == [EPOCH, 20])
+    await until(lambda: isinstance(world.asked[-1], BrokerHeartbeatRequest))
+    assert world.asked[-1].broker_epoch == 20
+    assert world.commands(BrokerRegistrationRequest)[-1].previous_broker_epoch == EPOCH
+    await world.broker.leave()
+
+
+async def test_one_whose_id_another_process_took_ends() -> None:
+    stale = BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    world = World(REGISTERED, LET_IN, stale)
+    await world.joined()
+    await until(lambda: bool(world.ended))
+    assert "another process has registered as broker 1" in str(world.ended[0])
+    await world.broker.leave(hand_over=False)
+
+
+async def test_a_newer_registration_of_its_own_is_no_other_process() -> None:
+    stale = BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    world = World(REGISTERED, LET_IN, stale)
+    await world.joined()
+    world.commit(registration(epoch=20))
+    await until(lambda: world.epochs == [EPOCH, 20])
+    assert not world.ended
+    await world.broker.leave(hand_over=False)
+
+
+async def test_it_asks_to_go_until_it_may() -> None:
+    world = World(REGISTERED)
+    await world.joined()
+    world.commit(registration(OTHER, 11))
+    not_yet, yes = BrokerHeartbeatResponse(), BrokerHeartbeatResponse(should_shut_down=True)
+    asked = len(world.asked)
+    world.answers = [not_yet, not_yet, yes]
+    await world.broker.leave()
+    assert [beat.want_shut_down for beat in world.asked[asked:]] == [True] * 3
+
+
+async def test_it_goes_although_no_controller_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_lifecycle, "LEAVE_ANSWER_MS", 1)
+    world = World(REGISTERED)
+    await world.joined()
+    world.commit(registration(OTHER, 11))
+    monkeypatch.setattr(world, "submit", lambda command: asyncio.get_running_loop().create_future())
+    await world.broker.leave()
+    assert "without handing over" in caplog.text
+
+
+async def test_the_only_broker_has_nobody_to_hand_over_to() -> None:
+    world = World(REGISTERED)
+    await world.joined()
+    await world.broker.leave()
+    assert not any(beat.want_shut_down for beat in world.commands(BrokerHeartbeatRequest))

@@ -1,0 +1,309 @@
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.unit.node.controller_node import NODE, create, identity, node_over, started
+from tests.unit.node.gated_log import GatedLog
+
+from penstock.controller.controller import Controller
+from penstock.metadata import features
+from penstock.metadata.image import NOBODY
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
+from penstock.metadata.snapshot import encode_snapshot, metadata_records
+from penstock.node.controlling import driver as controller_driver
+from penstock.node.quorum.metadata_log import SnapshotLimits
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from penstock.protocol.records import decode_batch
+from penstock.raft.control import batches_in
+from penstock.raft.ports import SnapshotId
+
+SESSION_MS = 9_000
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> GatedLog:
+    return GatedLog(tmp_path)
+
+
+async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: GatedLog) -> None:
+    driver = await started(memory)
+    assert driver.image.features == {"metadata.version": features.NEWEST_METADATA_VERSION}
+    assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
+    assert driver.image.brokers[NODE].active
+    assert driver.image.brokers[NODE].epoch == 2, "after the control record and the features"
+
+
+@pytest.mark.parametrize(("formatted", "expected"), [(20, 20), (99, features.NEWEST_METADATA_VERSION)])
+async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
+    memory: GatedLog, formatted: int, expected: int
+) -> None:
+    level = FeatureLevelRecord(name="metadata.version", feature_level=formatted)
+    chunks = encode_snapshot([level], leader_epoch=0, last_timestamp_ms=1, now_ms=1)
+    memory.snapshots.write(SnapshotId(0, 0), chunks)
+    driver = await started(memory)
+    assert driver.image.features == {"metadata.version": expected}
+    await driver.stop()
+    records = [record for record in records_of(memory) if isinstance(record, FeatureLevelRecord)]
+    assert [record.feature_level for record in records] == [expected], (
+        "it is in the log, for those without the snapshot"
+    )
+
+
+def records_of(log: GatedLog) -> list[MetadataRecord]:
+    data = log.read(0, 1 << 20)
+    return [
+        record
+        for position, header in batches_in(data)
+        if not header.is_control
+        for record in metadata_records(decode_batch(data, position))
+    ]
+
+
+async def test_who_is_told_that_a_topic_exists_can_use_it(memory: GatedLog) -> None:
+    driver = await started(memory)
+    seen: list[tuple[str, bool]] = []
+
+    def listener(records: Sequence[MetadataRecord]) -> None:
+        seen.extend((r.name, r.name in driver.image.topics) for r in records if isinstance(r, TopicRecord))
+
+    driver.add_listener(listener)
+    memory.started.clear()
+    memory.open.clear()
+    reply = driver.submit(create("flights"))
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert not reply.done()
+    assert "flights" not in driver.image.topics
+    memory.open.set()
+    (result,) = (await reply).topics
+    assert result.error_code == ErrorCode.NONE
+    assert seen == [("flights", True)]
+    assert driver.image.offset == memory.end_offset - 1
+
+
+async def test_commands_are_decided_in_order_against_what_is_not_committed_yet(memory: GatedLog) -> None:
+    driver = await started(memory)
+    syncs = memory.syncs
+    commands = [create("flights"), create("flights"), DeleteTopicsRequest(topic_names=["flights"]), create("flights")]
+    replies = await asyncio.gather(*map(driver.submit, commands))
+    codes = [replies[0].topics[0], replies[1].topics[0], replies[2].responses[0], replies[3].topics[0]]
+    assert [result.error_code for result in codes] == [0, ErrorCode.TOPIC_ALREADY_EXISTS, 0, 0]
+    assert memory.syncs == syncs + 1, "four commands, one sync"
+    assert list(driver.image.topics) == ["flights"]
+    for latency in (driver.statistics.queue_time, driver.statistics.processing_time):
+        assert latency.count == 4 + 2
+        assert latency.max_ms <= latency.total_ms
+
+
+async def test_a_refusal_waits_for_what_it_was_decided_on(memory: GatedLog) -> None:
+    driver = await started(memory)
+    memory.open.clear()
+    first, second = driver.submit(create("flights")), driver.submit(create("flights"))
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert not second.done()
+    memory.open.set()
+    await second
+    assert first.done()
+
+
+async def test_more_commands_than_one_turn_takes(memory: GatedLog) -> None:
+    driver = await started(memory)
+    names = [f"topic-{number}" for number in range(3 * controller_driver.COMMANDS_PER_TURN + 1)]
+    await asyncio.gather(*(driver.submit(create(name)) for name in names))
+    assert list(driver.image.topics) == names
+
+
+async def test_a_fault_in_one_decision_leaves_the_queue_alive(
+    memory: GatedLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = await started(memory)
+    broken = create("flights", partitions="three")  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR):
+        faulty, good = await asyncio.gather(driver.submit(broken), driver.submit(create("delays")))
+    assert faulty.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert good.topics[0].error_code == ErrorCode.NONE
+    assert len(caplog.records) == 1
+    assert driver.statistics.failures == 1
+
+
+async def test_a_controller_that_fails_to_follow_its_own_decision_begins_anew_with_what_is_committed(
+    memory: GatedLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(memory)
+    active = asyncio.Event()
+    node.log.add_leader_listener(lambda leader_id, epoch: active.set() if leader_id == NODE else None)
+
+    def broken(self: Controller, records: Sequence[MetadataRecord]) -> None:
+        raise KeyError("half of it")
+
+    with monkeypatch.context() as fault:
+        fault.setattr(Controller, "apply", broken)
+        reply = await node.submit(create("flights"))
+    assert reply.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "nobody knows what becomes of it"
+    refused = await node.submit(create("delays"))
+    assert refused.topics[0].error_code == ErrorCode.NOT_CONTROLLER, "its state is not that of the log"
+    await active.wait()
+    assert (await node.submit(create("flights"))).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    await node.stop()
+
+
+async def test_a_broker_is_fenced_though_that_could_not_be_written_down_at_first(
+    memory: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(memory)
+    now_ms = [1_000]
+    monkeypatch.setattr(node.controller, "_now_ms", lambda: now_ms[0])
+
+    def full(records: Sequence[MetadataRecord], epoch: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    def pass_a_session() -> None:
+        now_ms[0] += SESSION_MS
+        node.controller._wake()
+
+    with monkeypatch.context() as disk:
+        disk.setattr(node.log, "append", full)
+        pass_a_session()
+    for _ in range(2):  # a whole session is granted anew, and runs out
+        pass_a_session()
+    await node.submit(create("flights"))
+    assert node.image.brokers[NODE].fenced
+
+
+async def test_a_fault_in_a_listener_leaves_the_others_alone(
+    memory: GatedLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = await started(memory)
+    heard: list[int] = []
+
+    def broken(records: Sequence[MetadataRecord]) -> None:
+        raise RuntimeError("broken")
+
+    driver.add_listener(broken)
+    driver.add_listener(lambda records: heard.append(len(records)))
+    reply = await driver.submit(create("flights", partitions=2))
+    assert reply.topics[0].error_code == ErrorCode.NONE
+    assert heard == [3]
+    assert len(caplog.records) == 1
+
+
+async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: GatedLog) -> None:
+    driver = await started(memory)
+    memory.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    reply = await driver.submit(create("flights"))
+    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    memory.write_error = None
+    assert (await driver.submit(create("flights"))).topics[0].error_code == ErrorCode.NONE
+    memory.sync_error = OSError("gone")
+    reply = await driver.submit(create("delays"))
+    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "delays" not in driver.image.topics
+
+
+async def test_the_queue_is_bounded(memory: GatedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = await started(memory)
+    monkeypatch.setattr(controller_driver, "MAX_QUEUED_COMMANDS", 2)
+    replies = await asyncio.gather(*(driver.submit(create(name)) for name in ("a", "b", "c")))
+    codes = [reply.topics[0].error_code for reply in replies]
+    assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
+async def test_who_asked_may_go_before_the_answer(memory: GatedLog) -> None:
+    driver = await started(memory)
+    driver.submit(create("flights")).cancel()
+    await driver.submit(create("delays"))
+    assert list(driver.image.topics) == ["flights", "delays"]
+
+
+async def test_a_stopped_controller_refuses(memory: GatedLog) -> None:
+    driver = await started(memory)
+    pending = driver.submit(create("flights"))
+    await asyncio.sleep(0)
+    await driver.stop()
+    assert (await pending).topics[0].error_code == ErrorCode.NONE
+    refused = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE))
+    assert refused.error_code == ErrorCode.NOT_CONTROLLER
+    assert driver.image.controller_id == NOBODY
+
+
+async def test_a_broker_of_another_cluster_cannot_join(memory: GatedLog) -> None:
+    driver = await started(memory)
+    driver.image.cluster_id = "another"
+    with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
+        await driver.join(identity(run=2))
+
+
+async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = GatedLog(directory)
+    driver = await started(log)
+    await driver.submit(create("flights", partitions=3))
+    block = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=2))
+    log.partition_log.abandon()  # as a crash would
+
+    again = node_over(GatedLog(directory))
+    await again.start()
+    assert list(again.image.topics["flights"].partitions) == [0, 1, 2]
+    assert again.image.controller_epoch == 2
+    assert again.image.offset == driver.image.offset + 1, "the control record of its epoch"
+    epoch = await again.join(identity(run=2))
+    assert epoch > driver.image.offset
+    assert [p.leader_epoch for p in again.image.topics["flights"].partitions.values()] == [1, 1, 1]
+    next_block = await again.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=epoch))
+    assert next_block.producer_id_start == block.producer_id_start + block.producer_id_len
+    assert (directory / "00000000000000000000.log").stat().st_size > 0
+    assert (directory / "quorum-state").exists()
+
+
+async def test_after_a_clean_stop_leader_epochs_stay(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = GatedLog(directory)
+    driver = await started(log)
+    await driver.submit(create("flights"))
+    await driver.stop()
+    log.partition_log.close()
+    again = node_over(GatedLog(directory))
+    await again.start()
+    await again.join(identity(run=2, previous_epoch=driver.image.brokers[NODE].epoch))
+    assert again.image.topics["flights"].partitions[0].leader_epoch == 0
+
+
+def checkpoints(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*.checkpoint"))
+
+
+async def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = GatedLog(directory)
+    driver = await started(log, SnapshotLimits(max_bytes_between=2_000))
+    for number in range(60):
+        await driver.submit(create(f"topic-{number}"))
+        await driver.submit(DeleteTopicsRequest(topic_names=[f"topic-{number - 1}"]))
+    await driver.stop()
+    name = checkpoints(directory)[-1]
+    assert 0 < int(name.partition("-")[0]) <= driver.image.offset + 1
+    assert log.start_offset > 0
+    log.partition_log.close()
+
+    again = node_over(GatedLog(directory))
+    await again.start()
+    assert list(again.image.records()) == list(driver.image.records())
+    assert list(again.image.topics) == ["topic-59"]
+    assert again.image.offset == driver.image.offset + 1, "the control record of its epoch"
+    assert again.image.controller_epoch == 2
+
+
+async def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    log = GatedLog(directory)
+    driver = await started(log, SnapshotLimits(max_bytes_between=1))
+    await driver.submit(create("flights"))
+    await driver.stop()
+    name = checkpoints(directory)[-1]
+    content = (directory / name).read_bytes()
+    (directory / name).write_bytes(content[:-1])
+    with pytest.raises(DecodeError, match=name):
+        await node_over(GatedLog(directory)).start()

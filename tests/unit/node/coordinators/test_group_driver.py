@@ -1,0 +1,307 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
+
+from penstock.log import validation
+from penstock.log.config import LogConfig
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.node.api.broker.find_coordinator import find_coordinator
+from penstock.node.api.broker.heartbeat import heartbeat
+from penstock.node.api.broker.join_group import join_group
+from penstock.node.api.broker.offset_commit import offset_commit
+from penstock.node.api.broker.offset_fetch import offset_fetch
+from penstock.node.api.broker.sync_group import sync_group
+from penstock.node.coordinators import group_driver
+from penstock.node.coordinators.group_driver import OFFSETS_TOPIC
+from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[GroupNode]:
+    node = GroupNode(tmp_path)
+    yield node
+    await node.stop()
+
+
+def join_request(group: str = "orders", member: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        member_id=member,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x01meta")],
+    )
+
+
+def commit_request(
+    offset: int, group: str = "orders", topic: str = "flights", partition: int = 0
+) -> OffsetCommitRequest:
+    asked = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="m")
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[asked])])
+
+
+async def committed(node: GroupNode, group: str = "orders") -> dict[tuple[str, int], int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    (answer,) = (await ask(offset_fetch, node, 8, request)).groups
+    assert answer.error_code == ErrorCode.NONE
+    return {
+        (topic.name, one.partition_index): one.committed_offset for topic in answer.topics for one in topic.partitions
+    }
+
+
+async def stable(node: GroupNode, group: str = "orders") -> JoinGroupResponse:
+    """One member, joined and synced."""
+    joined = await ask(join_group, node, 3, join_request(group))
+    given = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"\xff\x00mine")]
+    request = SyncGroupRequest(group_id=group, member_id=joined.member_id, generation_id=1, assignments=given)
+    synced = await ask(sync_group, node, 3, request)
+    assert (synced.error_code, synced.assignment) == (ErrorCode.NONE, b"\xff\x00mine")
+    assert isinstance(joined, JoinGroupResponse)
+    return joined
+
+
+async def test_the_first_need_creates_the_topic_once(node: GroupNode) -> None:
+    request = FindCoordinatorRequest(key="orders")
+    for _ in range(2):
+        answer = await ask(find_coordinator, node, 2, request)
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    joined = await ask(join_group, node, 3, join_request())
+    assert joined.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (command,) = node.controller.commands
+    assert isinstance(command, CreateTopicsRequest)
+    (topic,) = command.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == (OFFSETS_TOPIC, 2, 1)
+    configs = {config.name: config.value for config in topic.configs}
+    assert configs == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+
+
+async def test_a_failed_creation_is_tried_again(node: GroupNode) -> None:
+    await ask(find_coordinator, node, 2, FindCoordinatorRequest(key="orders"))
+    failure = CreatableTopicResult(name=OFFSETS_TOPIC, error_code=ErrorCode.INVALID_REPLICATION_FACTOR)
+    node.controller.reply.set_result(CreateTopicsResponse(topics=[failure]))
+    await asyncio.sleep(0)
+    await ask(find_coordinator, node, 2, FindCoordinatorRequest(key="orders"))
+    assert len(node.controller.commands) == 2
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_anybody_can_say_who_coordinates(node: GroupNode, version: int) -> None:
+    node.create_offsets_topic(leaders=(2, 1))  # "orders" belongs to partition 1, "weather" to 0; broker 2 is not there
+    for group in ("orders", "weather"):
+        request = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+        answer = await ask(find_coordinator, node, version, request)
+        found = answer.coordinators[0] if version >= 4 else answer
+        if group == "orders":
+            assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "127.0.0.1", 9092)
+        else:
+            assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+async def test_transactions_are_refused_in_words(node: GroupNode) -> None:
+    answer = await ask(find_coordinator, node, 3, FindCoordinatorRequest(key="id", key_type=1))
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "transactions" in answer.error_message
+
+
+async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:
+    node.create_offsets_topic(leaders=(2, 2))
+    joined = await ask(join_group, node, 3, join_request())
+    assert joined.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_restart_changes_nothing_for_the_members(tmp_path: Path) -> None:
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    joined = await stable(before)
+    answer = await ask(offset_commit, before, 8, commit_request(41, "reports"))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    await before.stop()
+
+    after = GroupNode(tmp_path)
+    after.create_flights()
+    after.create_offsets_topic()
+    await after.ready()
+    request = HeartbeatRequest(group_id="orders", member_id=joined.member_id, generation_id=1)
+    assert (await ask(heartbeat, after, 4, request)).error_code == ErrorCode.NONE
+    sync = SyncGroupRequest(group_id="orders", member_id=joined.member_id, generation_id=1)
+    assert (await ask(sync_group, after, 3, sync)).assignment == b"\xff\x00mine"
+    assert await committed(after, "reports") == {("flights", 0): 41}
+    await after.stop()
+
+
+async def test_reading_is_done_in_slices(tmp_path: Path) -> None:
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    for offset in range(3000):
+        await ask(offset_commit, before, 8, commit_request(offset))
+    await before.stop()
+
+    after = GroupNode(tmp_path)
+    after.create_flights()
+    after.create_offsets_topic()
+    turns = 0
+    with pytest.raises(KafkaError) as refused:
+        after.driver.find("orders")
+    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert (await ask(join_group, after, 3, join_request())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    beat = HeartbeatRequest(group_id="orders", member_id="m", generation_id=1)
+    assert (await ask(heartbeat, after, 4, beat)).error_code == ErrorCode.NONE
+    while not all(led.is_loaded for led in after.driver._led.values()):
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 3
+    assert await committed(after) == {("flights", 0): 2999}
+    await after.stop()
+
+
+async def replicated(tmp_path: Path) -> tuple[GroupNode, Any]:
+    """A node whose partitions have a follower, and a commit that waits for it."""
+    node = GroupNode(tmp_path, isr=(1, 2))
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    waiting = asyncio.ensure_future(ask(offset_commit, node, 8, commit_request(5)))
+    await asyncio.sleep(0)
+    assert await committed(node) == {}
+    return node, waiting
+
+
+async def test_an_offset_counts_when_the_followers_have_it(tmp_path: Path) -> None:
+    node, waiting = await replicated(tmp_path)
+    assert not waiting.done()
+    for partition in node.table.held.values():
+        assert partition.leader is not None
+        partition.leader.on_isr_changed([1])
+        partition.wake()
+    assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert await committed(node) == {("flights", 0): 5}
+    await node.stop()
+
+
+async def test_who_waits_is_sent_away_when_leadership_moves(tmp_path: Path) -> None:
+    node, waiting = await replicated(tmp_path)
+    for index, partition in enumerate(list(node.table.held.values())):
+        partition.stop_leading(1)
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
+    assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    with pytest.raises(KafkaError) as refused:
+        node.driver.find("orders")
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    await node.stop()
+
+
+async def test_a_coordinator_says_nothing_more_when_the_metadata_name_another(node: GroupNode) -> None:
+    node.create_offsets_topic()
+    await node.ready()
+    await ask(offset_commit, node, 8, commit_request(1))
+    for index in range(2):  # very many partitions change with them: these follow later
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="orders", topics=None)])
+    (answer,) = (await ask(offset_fetch, node, 8, request)).groups
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR, "the other one may know of a later offset"
+
+
+async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None:
+    node, _ = await replicated(tmp_path)
+    for index, partition in enumerate(list(node.table.held.values())):
+        partition.stop_leading(1)
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
+        partition.lead(1, 2, (1,), 0)
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=1, isr=[1]))
+    await node.ready()
+    assert await committed(node) == {("flights", 0): 5}  # The follower is out of sync: what was appended is committed.
+    await node.stop()
+
+
+async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    for partition in node.table.held.values():
+        partition.min_insync_replicas = 2
+    answer = await ask(offset_commit, node, 8, commit_request(5))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await committed(node) == {}
+
+
+async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    await ask(offset_commit, node, 8, commit_request(5))
+    node.delete_flights()
+    assert await committed(node) == {}
+
+
+async def test_a_partition_that_could_not_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    await ask(offset_commit, before, 8, commit_request(41))
+    await before.stop()
+
+    failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")] * 2
+    read = GroupPartition._read_slice
+
+    def read_or_fail(led: GroupPartition, position: int, end: int) -> int:
+        if failures:
+            raise failures.pop()
+        return read(led, position, end)
+
+    monkeypatch.setattr(GroupPartition, "_read_slice", read_or_fail)
+    monkeypatch.setattr(group_driver, "LOAD_RETRY_S", 0)
+    after = GroupNode(tmp_path)
+    after.create_flights()
+    after.create_offsets_topic()
+    async with asyncio.timeout(10):
+        await after.ready()
+    assert await committed(after) == {("flights", 0): 41}
+    await after.stop()
+
+
+async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
+    node = GroupNode(tmp_path)
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    await node.driver.stop()
+    node.tell(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, isr=[1]))
+    assert node.driver.coordinated() == []
+    await node.stop()
+
+
+async def test_records_of_groups_are_not_unpacked_to_be_checked(
+    node: GroupNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    for partition in node.table.held.values():
+        partition.log.config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    monkeypatch.setattr(validation, "_check_contents", None)
+    answer = await ask(offset_commit, node, 8, commit_request(5))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE

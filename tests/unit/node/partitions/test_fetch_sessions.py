@@ -1,0 +1,121 @@
+"""Fetch sessions (KIP-227): full, incremental, errors, eviction."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchSessions
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
+from penstock.protocol.uuids import ZERO_UUID
+
+ID = UUID(int=7)
+
+
+def request(
+    session_id: int,
+    epoch: int,
+    *partitions: tuple[int, int],
+    forget: list[int] | None = None,
+    topic_id: UUID = ZERO_UUID,
+) -> FetchFrame:
+    """A request for (index, offset) pairs of topic "t"."""
+    wanted = [FetchPartition(index=index, fetch_offset=offset, max_bytes=1000) for index, offset in partitions]
+    name = "" if topic_id != ZERO_UUID else "t"
+    return FetchFrame(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(name=name, topic_id=topic_id, partitions=wanted)] if wanted else [],
+        forgotten_topics=[ForgottenTopic(name=name, topic_id=topic_id, partitions=forget)] if forget else [],
+    )
+
+
+def offsets(sessions: FetchSessions, frame: FetchFrame, now_ms: int = 0) -> tuple[int, dict[int, int]]:
+    plan = sessions.plan(frame, uses_topic_ids=False, now_ms=now_ms)
+    return plan.session_id, {index: wanted.request.fetch_offset for (_, index), wanted in plan.wanted.items()}
+
+
+def test_without_a_session_nothing_is_remembered() -> None:
+    sessions = FetchSessions(10, Random(1))
+    assert offsets(sessions, request(0, -1, (0, 5))) == (0, {0: 5})
+    assert len(sessions) == 0
+
+
+def test_an_incremental_fetch_names_only_what_changes() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id, wanted = offsets(sessions, request(0, 0, (0, 5), (1, 6), (2, 7)))
+    assert session_id > 0
+    assert wanted == {0: 5, 1: 6, 2: 7}
+    assert offsets(sessions, request(session_id, 1)) == (session_id, {0: 5, 1: 6, 2: 7})
+    assert offsets(sessions, request(session_id, 2, (1, 9), (3, 1), forget=[0])) == (session_id, {1: 9, 2: 7, 3: 1})
+
+
+def test_errors() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id, _ = offsets(sessions, request(0, 0, (0, 5)))
+    for frame, uses_topic_ids, code in (
+        (request(session_id + 1, 1), False, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (request(session_id, 2), False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (request(session_id, 1), True, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            sessions.plan(frame, uses_topic_ids=uses_topic_ids, now_ms=0)
+        assert raised.value.code == code
+    assert offsets(sessions, request(session_id, 1)) == (session_id, {0: 5})
+
+
+def test_a_full_fetch_closes_the_session_it_names() -> None:
+    sessions = FetchSessions(10, Random(1))
+    first, _ = offsets(sessions, request(0, 0, (0, 5)))
+    second, _ = offsets(sessions, request(first, 0, (0, 5)))
+    assert second not in (0, first)
+    assert len(sessions) == 1
+    assert offsets(sessions, request(second, -1, (0, 5))) == (0, {0: 5})
+    assert len(sessions) == 0
+
+
+def test_a_session_that_forgets_everything_ends() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id, _ = offsets(sessions, request(0, 0, (0, 5)))
+    assert offsets(sessions, request(session_id, 1, forget=[0])) == (0, {})
+    assert len(sessions) == 0
+
+
+def test_when_the_table_is_full_the_longest_unused_session_goes_once_it_is_old() -> None:
+    sessions = FetchSessions(2, Random(1))
+    first, _ = offsets(sessions, request(0, 0, (0, 1)), now_ms=0)
+    second, _ = offsets(sessions, request(0, 0, (0, 2)), now_ms=0)
+    assert offsets(sessions, request(0, 0, (0, 3)), now_ms=EVICTION_MS - 1) == (0, {0: 3})
+    assert offsets(sessions, request(first, 1), now_ms=EVICTION_MS)[0] == first
+    third, _ = offsets(sessions, request(0, 0, (0, 3)), now_ms=EVICTION_MS)
+    assert third != 0
+    with pytest.raises(KafkaError, match="FETCH_SESSION_ID_NOT_FOUND"):
+        offsets(sessions, request(second, 1), now_ms=EVICTION_MS)
+    assert offsets(sessions, request(first, 2), now_ms=EVICTION_MS)[0] == first
+
+
+def test_the_epoch_goes_round_and_skips_zero() -> None:
+    sessions = FetchSessions(2, Random(1))
+    session_id, _ = offsets(sessions, request(0, 0, (0, 1)))
+    sessions.plan(request(session_id, 1), uses_topic_ids=False, now_ms=0).session.epoch = 2**31 - 1  # type: ignore[union-attr]
+    assert offsets(sessions, request(session_id, 2**31 - 1))[0] == session_id
+    assert offsets(sessions, request(session_id, 1))[0] == session_id
+
+
+def test_topic_ids_are_keys_of_their_own() -> None:
+    sessions = FetchSessions(2, Random(1))
+    plan = sessions.plan(request(0, 0, (0, 1), topic_id=ID), uses_topic_ids=True, now_ms=0)
+    assert list(plan.wanted) == [(ID, 0)]
+    plan = sessions.plan(request(plan.session_id, 1, (0, 4), topic_id=ID), uses_topic_ids=True, now_ms=0)
+    assert [wanted.request.fetch_offset for wanted in plan.wanted.values()] == [4]
+
+
+def test_partitions_that_had_records_come_last() -> None:
+    sessions = FetchSessions(2, Random(1))
+    plan = sessions.plan(request(0, 0, (0, 1), (1, 1), (2, 1)), uses_topic_ids=False, now_ms=0)
+    assert plan.session is not None
+    plan.session.to_the_back([("t", 0)])
+    assert offsets(sessions, request(plan.session_id, 1))[1] == {1: 1, 2: 1, 0: 1}

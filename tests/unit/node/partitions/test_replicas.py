@@ -1,0 +1,235 @@
+"""Replicas follow the committed metadata: made, led, configured, deleted; and found again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
+
+from penstock.metadata.image import ClusterImage, ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.partitions.replicas import FOLLOWED_AT_ONCE
+from penstock.protocol.errors import ErrorCode
+
+OTHER_NODE = 2
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with node_on(tmp_path) as node:
+        yield node
+
+
+def config(name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name=name, value=value)
+
+
+def change(**fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, **fields)  # type: ignore[arg-type]
+
+
+def test_a_new_partition_is_led_with_its_configs(node: Node, tmp_path: Path) -> None:
+    node.commit(*topic_records(partitions=2, retention_ms="1000", min_insync_replicas="2"))
+    partition = node.partition(index=1)
+    assert (tmp_path / "orders-1" / "partition.metadata").exists()
+    assert partition.leader is not None
+    assert (partition.leader_epoch, partition.high_watermark) == (3, 0)
+    assert (partition.log.config.retention_ms, partition.min_insync_replicas) == (1000, 2)
+    assert node.table.get_by_id(TOPIC_ID, 1) is partition
+
+
+def test_topics_with_the_same_settings_share_one_object(node: Node) -> None:
+    node.commit(*topic_records("a", topic_id=UUID(int=1)), *topic_records("b", topic_id=UUID(int=2)))
+    assert node.partition("a").log.config is node.partition("b").log.config
+
+
+def test_replicas_of_other_nodes_are_not_held(node: Node) -> None:
+    records = topic_records()
+    records[-1].replicas = [OTHER_NODE]  # type: ignore[attr-defined]
+    node.commit(*records)
+    assert node.table.get("orders", 0) is None
+    assert list(node.table) == []
+
+
+def test_a_topic_that_is_made_and_removed_in_one_commit_leaves_nothing(node: Node) -> None:
+    node.commit(*topic_records(), RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert list(node.table) == []
+
+
+def test_leadership_comes_and_goes(node: Node) -> None:
+    node.commit(*topic_records())
+    node.produce(b"a")
+    node.commit(change(leader=OTHER_NODE))
+    assert node.partition().leader is None
+    assert node.produce(b"b") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    node.commit(change(leader=NODE_ID))
+    assert node.partition().leader_epoch == 5
+    assert node.produce(b"c") == (ErrorCode.NONE, 1)
+    assert node.partition().log.leader_epochs.entries == [(3, 0), (5, 1)]
+
+
+def test_a_change_of_the_isr_wakes_who_waits_for_the_high_watermark(node: Node) -> None:
+    records = topic_records()
+    records[-1].isr = [NODE_ID, OTHER_NODE]  # type: ignore[attr-defined]
+    node.commit(*records)
+    node.produce(b"a")
+    woken: list[int] = []
+    node.partition().on_high_watermark(lambda: woken.append(node.partition().high_watermark))
+    node.commit(change(isr=[NODE_ID]))
+    assert woken == [1]
+
+
+def test_configs_change_while_it_runs(node: Node) -> None:
+    node.commit(*topic_records())
+    before = node.partition().log.config.retention_ms
+    node.commit(config("retention.ms", "77"), config("min.insync.replicas", "3"))
+    assert (node.partition().log.config.retention_ms, node.partition().min_insync_replicas) == (77, 3)
+    node.commit(config("retention.ms", None))
+    assert node.partition().log.config.retention_ms == before
+
+
+@pytest.mark.parametrize(("key", "value"), [("retention.ms", "soon"), ("no.such.key", "1")])
+def test_a_config_that_is_not_understood_keeps_nothing_else_from_its_effect(
+    node: Node, key: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.commit(*topic_records(max_message_bytes="777"))
+    before = node.partition().log.config
+    node.commit(config(key, value), change(leader=OTHER_NODE))
+    assert node.partition().leader is None
+    assert node.partition().log.config == before
+    assert ("retention.ms: 'soon'" in caplog.text) is (value == "soon")
+
+
+def test_a_restart_gets_over_a_config_that_is_not_understood(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topic_records(retention_ms="soon")) as node:
+        assert node.produce(b"a") == (ErrorCode.NONE, 0)
+
+
+def test_broker_keys_stand_behind_those_of_topics(node: Node) -> None:
+    node.commit(*topic_records("own", topic_id=UUID(int=1), segment_bytes="5000000"), *topic_records())
+    node.broker.config.apply_dynamic(broker={}, default={"log.segment.bytes": "9000000"})
+    node.replicas.configure_all()
+    assert node.partition("own").log.config.segment_bytes == 5_000_000
+    assert node.partition("orders").log.config.segment_bytes == 9_000_000
+
+
+def test_a_removed_topic_is_renamed_away_and_removed_later(node: Node, tmp_path: Path) -> None:
+    node.commit(*topic_records(file_delete_delay_ms="1000"))
+    node.produce(b"a")
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert node.table.get("orders", 0) is None
+    (renamed,) = tmp_path.glob("orders-0*")
+    assert renamed.name.endswith("-delete")
+    node.directories.remove_due(node.now_ms + 999)
+    assert renamed.exists()
+    node.directories.remove_due(node.now_ms + 1000)
+    assert not renamed.exists()
+
+
+def test_a_topic_of_the_same_name_begins_anew(node: Node) -> None:
+    node.commit(*topic_records())
+    node.produce(b"a")
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID), *topic_records(topic_id=UUID(int=99)))
+    assert node.partition().topic_id == UUID(int=99)
+    assert node.produce(b"b") == (ErrorCode.NONE, 0)
+
+
+def test_a_restart_finds_everything_again(tmp_path: Path) -> None:
+    records: list[MetadataRecord] = topic_records(partitions=2, max_message_bytes="777")
+    with node_on(tmp_path, *records) as node:
+        node.produce(b"a", b"b", index=1)
+    with node_on(tmp_path, *records) as node:
+        partition = node.partition(index=1)
+        assert (partition.high_watermark, partition.log.log_end_offset) == (2, 2)
+        assert partition.log.config.max_message_bytes == 777
+        assert node.produce(b"c", index=1) == (ErrorCode.NONE, 2)
+
+
+def test_a_log_that_the_metadata_does_not_know_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        node.produce(b"old")
+    with node_on(tmp_path) as node:
+        assert list(node.table) == []
+        assert not (tmp_path / "orders-0").exists()
+        (stray,) = tmp_path.glob("orders-0.*-stray")
+        assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+            f"{tmp_path}/orders-0: no such partition in the metadata: now {stray}, remove it if it is not missed"
+        ]
+        node.commit(*topic_records())
+        assert node.partition().log.log_end_offset == 0
+    with node_on(tmp_path, *topic_records()) as node:
+        node.now_ms += 10**9
+        node.directories.remove_due(node.now_ms)
+        assert (stray / "00000000000000000000.log").stat().st_size > 0
+
+
+def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        node.produce(b"old")
+    with node_on(tmp_path) as node:
+        node.commit(*topic_records(topic_id=UUID(int=99)))
+        assert node.partition().high_watermark == 0
+        assert node.produce(b"new") == (ErrorCode.NONE, 0)
+
+
+async def test_very_many_partitions_are_made_by_and_by(node: Node) -> None:
+    settled: list[int] = []
+    node.replicas.on_settled = lambda: settled.append(len(list(node.table)))
+    node.commit(*topic_records(partitions=3 * FOLLOWED_AT_ONCE))
+    assert len(list(node.table)) == FOLLOWED_AT_ONCE
+    last = 3 * FOLLOWED_AT_ONCE - 1
+    assert node.broker.partition("orders", last).leader is not None, "who asks for one need not wait"
+    waiting = asyncio.ensure_future(node.replicas.settled())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await waiting
+    assert settled == [3 * FOLLOWED_AT_ONCE]
+    await node.replicas.settled()
+
+
+async def test_what_is_committed_meanwhile_is_followed_as_well(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    held = node.partition(index=0)
+    node.commit(change(leader=OTHER_NODE))
+    node.commit(*topic_records("later", topic_id=UUID(int=1)))
+    await node.replicas.settled()
+    assert held.leader is None
+    assert node.partition("later").leader is not None
+
+
+async def test_a_topic_that_is_removed_before_its_logs_are_made_leaves_nothing(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    await node.replicas.settled()
+    assert list(node.table) == []
+
+
+async def test_after_a_stop_nothing_is_made(node: Node) -> None:
+    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    waiting = asyncio.ensure_future(node.replicas.settled())
+    await asyncio.sleep(0)
+    made = len(list(node.table))
+    node.replicas.stop()
+    await waiting
+    await asyncio.sleep(0)
+    assert len(list(node.table)) == made
+
+
+def test_a_new_image_is_followed_as_a_whole(node: Node) -> None:
+    node.commit(*topic_records("gone", topic_id=UUID(int=1)), *topic_records())
+    held = node.partition()
+    other = ClusterImage(node.image.cluster_id)
+    for record in (*topic_records(retention_ms="1000"), *topic_records("new", topic_id=UUID(int=2))):
+        other.apply(record)
+    other.apply(change(leader=NODE_ID))
+    node.image.become(other)
+    node.replicas.on_new_image()
+    assert node.table.get("gone", 0) is None
+    assert node.partition() is held
+    assert (held.leader_epoch, held.log.config.retention_ms) == (4, 1000)
+    assert node.partition("new").leader is not None

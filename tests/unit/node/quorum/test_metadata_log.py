@@ -1,0 +1,214 @@
+"""The metadata log over whatever replicates it: batches become records, the image, and snapshots."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.controller_node import create, started
+from tests.unit.node.gated_log import GatedLog
+
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
+from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
+from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
+from penstock.protocol.control import ControlType, control_batch, control_record
+from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.control import quorums_in
+from penstock.raft.ports import SnapshotId
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+
+VOTERS = Quorum.of([Voter(ReplicaKey(node, UUID(int=node))) for node in (1, 2, 3)])
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=UUID(int=sum(name.encode())))
+
+
+def batch(base_offset: int, *records: MetadataRecord) -> bytes:
+    values = [Record(timestamp_ms=1, value=encode_record(record)) for record in records]
+    return bytes(encode_batch(values, base_offset=base_offset, partition_leader_epoch=3))
+
+
+def election(base_offset: int) -> bytes:
+    return bytes(control_batch([control_record(ControlType.LEADER_CHANGE, b"", 1)], base_offset=base_offset, epoch=3))
+
+
+def snapshot(*records: MetadataRecord) -> bytes:
+    return b"".join(encode_snapshot(records, leader_epoch=3, last_timestamp_ms=1, now_ms=1))
+
+
+class Replicated:
+    """What the metadata log asks of the quorum; it remembers the snapshots."""
+
+    log_end_offset = 0
+
+    def __init__(self) -> None:
+        self.snapshots: dict[int, bytes] = {}
+        self.snapshot_error: Exception | None = None
+
+    def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
+        raise NotImplementedError
+
+    def barrier(self, epoch: int) -> asyncio.Future[int]:
+        raise NotImplementedError
+
+    def resign(self) -> None:
+        raise NotImplementedError
+
+    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
+        if self.snapshot_error is not None:
+            raise self.snapshot_error
+        self.snapshots[end_offset] = b"".join(chunks)
+        return self.snapshot_id_at(end_offset)
+
+    def quorum_at(self, end_offset: int) -> Quorum:
+        return VOTERS
+
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
+        return SnapshotId(end_offset, 3)
+
+
+class Heard:
+    """Listens to the metadata log."""
+
+    def __init__(self, log: MetadataLog) -> None:
+        self.names: list[str] = []
+        self.replaced = 0
+        log.add_listener(self._on_records, self._on_replaced)
+
+    def _on_records(self, records: Sequence[MetadataRecord]) -> None:
+        self.names += [record.name for record in records if isinstance(record, TopicRecord)]
+
+    def _on_replaced(self) -> None:
+        self.replaced += 1
+
+
+class Clock:
+    now_ms = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def opened(limits: SnapshotLimits = SnapshotLimits()) -> tuple[MetadataLog, Replicated, Clock]:  # noqa: B008
+    clock = Clock()
+    log = MetadataLog(ClusterImage("cluster"), clock, limits)
+    replicated = Replicated()
+    log.quorum = replicated
+    return log, replicated, clock
+
+
+def test_committed_batches_make_the_image_and_control_batches_move_its_offset() -> None:
+    log, _, _ = opened()
+    heard = Heard(log)
+    log.committed(election(0) + batch(1, topic("a"), topic("b")) + election(3), 0, 3)
+    assert list(log.image.topics) == heard.names == ["a", "b"]
+    assert log.image.offset == 3
+
+
+def test_a_snapshot_replaces_what_the_image_held_and_listeners_are_told() -> None:
+    log, _, _ = opened()
+    image = log.image
+    heard = Heard(log)
+    log.committed(batch(0, topic("a")), 0, 0)
+    log.leader_changed(2, 5)
+    log.load_snapshot(snapshot(topic("b"), topic("c")), SnapshotId(40, 5))
+    assert log.image is image, "others hold it as well"
+    assert (list(image.topics), image.offset, heard.replaced) == (["b", "c"], 39, 1)
+    assert [known.name for known in image.topics_by_id.values()] == ["b", "c"]
+    assert (image.controller_id, image.controller_epoch) == (2, 5)
+
+
+def test_a_damaged_snapshot_leaves_the_image_as_it_was() -> None:
+    log, _, _ = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    with pytest.raises(DecodeError, match=r"00040-0000000005\.checkpoint"):
+        log.load_snapshot(snapshot(topic("b"))[:-1], SnapshotId(40, 5))
+    assert list(log.image.topics) == ["a"]
+
+
+def test_leader_listeners_find_the_image_changed_already() -> None:
+    log, _, _ = opened()
+    seen: list[tuple[int | None, int, int]] = []
+    log.add_leader_listener(lambda leader_id, epoch: seen.append((leader_id, epoch, log.image.controller_id)))
+    log.leader_changed(2, 5)
+    log.leader_changed(None, 6)
+    assert seen == [(2, 5, 2), (None, 6, -1)]
+
+
+async def test_a_snapshot_holds_what_is_committed_and_names_the_voters() -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    log.committed(batch(0, topic("a"), topic("b")), 0, 1)
+    await log.close()
+    ((end_offset, content),) = replicated.snapshots.items()
+    assert end_offset == 2
+    assert [record.name for record in decode_snapshot(content) if isinstance(record, TopicRecord)] == ["a", "b"]
+    assert list(quorums_in(content, Quorum()))[-1][1] == VOTERS
+
+
+async def test_a_snapshot_is_due_by_bytes_or_by_age() -> None:
+    size = len(batch(0, topic("a")))
+    log, replicated, clock = opened(SnapshotLimits(2 * size, 1_000))
+    log.committed(batch(0, topic("a")), 0, 0)
+    assert not log.is_snapshot_due(1_999)
+    assert log.is_snapshot_due(2_000)
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    assert list(replicated.snapshots) == [2]
+    assert not log.is_snapshot_due(1_000_000), "nothing was committed since"
+    clock.now_ms = 5_000
+    log.committed(batch(2, topic("c")), 2, 2)
+    await log.close()
+    assert list(replicated.snapshots) == [2, 3]
+
+
+async def test_no_interval_is_none() -> None:
+    log, _, clock = opened(SnapshotLimits(1_000_000, 0))
+    log.committed(batch(0, topic("a")), 0, 0)
+    clock.now_ms = 10**12
+    assert not log.is_snapshot_due(clock.now_ms)
+
+
+async def test_a_snapshot_that_cannot_be_written_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    replicated.snapshot_error = OSError("/nowhere")
+    log.committed(batch(0, topic("a")), 0, 0)
+    await log.close()
+    assert "/nowhere" in caplog.text
+    replicated.snapshot_error = None
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    assert list(replicated.snapshots) == [2]
+
+
+async def test_records_that_cannot_be_applied_end_the_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await started(GatedLog(tmp_path))
+
+    def broken(record: MetadataRecord) -> None:
+        raise ValueError("no such topic")
+
+    monkeypatch.setattr(node.image, "apply", broken)
+    replies = await asyncio.gather(node.submit(create("a")), node.submit(create("b")))
+    assert [reply.topics[0].error_code for reply in replies] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert "no such topic" in str(node.quorum.failure)
+    assert "restart the node" in caplog.text
+    late = await node.submit(create("c"))
+    assert late.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_the_formatting_said_is_a_wish_until_it_is_in_the_log() -> None:
+    log = MetadataLog(ClusterImage("cluster"), lambda: 1)
+    log.quorum = Replicated()
+    level = FeatureLevelRecord(name="metadata.version", feature_level=20)
+    log.load_snapshot(snapshot(level), SnapshotId(0, 0))
+    assert log.first_records == [level]
+    assert log.image.features == {}
+    assert log.image.offset == -1
+    log.load_snapshot(snapshot(level), SnapshotId(7, 3))
+    assert log.image.features == {"metadata.version": 20}

@@ -1,0 +1,132 @@
+"""What a connection sends from files: inside the system where that can be, through the transport where it cannot."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from penstock.log.disk import Disk, OpenFile
+from penstock.node.serving.outgoing import (
+    CHUNK_BYTES,
+    SENT_BY_SYSTEM_BYTES,
+    FileCutError,
+    FilePart,
+    Outgoing,
+    ResponsePart,
+)
+
+SIZE = 5 * CHUNK_BYTES + 17
+
+
+class EncryptingTransport:
+    """A transport that must see every byte."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def get_extra_info(self, name: str) -> object:
+        return object() if name == "sslcontext" else None
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        assert len(data) <= CHUNK_BYTES
+        self.written += data
+
+
+class Sending(asyncio.Protocol):
+    """Sends as a connection does: on when the transport says so."""
+
+    def __init__(self, parts: list[ResponsePart]) -> None:
+        self._parts = parts
+        self._out = Outgoing()
+        self._transport: asyncio.Transport | None = None
+        self.error: Exception | None = None
+        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=0)
+        self._out.add(self._parts)
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._out.clear()
+        self.lost.set_result(exc)
+
+    def pause_writing(self) -> None:
+        self._out.is_blocked = True
+
+    def resume_writing(self) -> None:
+        self._out.is_blocked = False
+        self._flush()
+
+    def _flush(self) -> None:
+        assert self._transport is not None
+        try:
+            self._out.flush(self._transport)
+        except FileCutError as error:
+            self.error = error
+        if self.error or not self._out:
+            self._transport.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> OpenFile:
+    opened = Disk().open(str(tmp_path / "log"), create=True)
+    opened.write_at(bytes(range(256)) * (SIZE // 256 + 1), 0)
+    opened.truncate(SIZE)
+    return opened
+
+
+def parts_of(file: OpenFile) -> list[ResponsePart]:
+    small = SENT_BY_SYSTEM_BYTES - 1
+    return [b"head", FilePart(file, 0, SIZE), b"middle", FilePart(file, 3, small), FilePart(file, 5, SIZE - 5), b"end"]
+
+
+def bytes_of(file: OpenFile) -> bytes:
+    whole = file.read_at(SIZE, 0)
+    return b"head" + whole + b"middle" + whole[3 : 3 + SENT_BY_SYSTEM_BYTES - 1] + whole[5:] + b"end"
+
+
+async def received(sending: Sending) -> bytes:
+    """All that it sends, by a reader that takes its time."""
+    server = await asyncio.get_running_loop().create_server(lambda: sending, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], limit=2**10)
+        data = await reader.read()
+        writer.close()
+    return data
+
+
+async def test_parts_arrive_whole_and_in_order(file: OpenFile) -> None:
+    assert await received(Sending(parts_of(file))) == bytes_of(file)
+
+
+async def test_a_file_that_ends_before_its_slice_is_an_error(file: OpenFile) -> None:
+    sending = Sending([FilePart(file, SIZE - 10, SENT_BY_SYSTEM_BYTES)])
+    assert await received(sending) == file.read_at(10, SIZE - 10)
+    assert isinstance(sending.error, FileCutError)
+
+
+async def test_a_peer_that_goes_in_the_middle_is_no_fault_of_ours(
+    file: OpenFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    sending = Sending([FilePart(file, 0, SIZE) for _ in range(20)])
+    server = await asyncio.get_running_loop().create_server(lambda: sending, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], limit=2**10)
+        await reader.readexactly(1)
+        writer.transport.abort()
+        assert isinstance(await sending.lost, ConnectionError)
+    assert sending.error is None
+    assert not caplog.records
+
+
+def test_a_transport_that_encrypts_sees_every_byte(file: OpenFile) -> None:
+    out, transport = Outgoing(), EncryptingTransport()
+    out.add(parts_of(file))
+    out.flush(cast("Any", transport))
+    assert transport.written == bytes_of(file)
