@@ -5,12 +5,11 @@ every segment from the recovery point on is read in full (see `recovery`). Where
 missing or damaged, it is derived again.
 """
 
-from dataclasses import dataclass
-
 from penstock.log.checkpoint import CorruptCheckpointError
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.log_content import LogContent
 from penstock.log.names import (
     INDEX_SUFFIX,
     INDEX_SUFFIXES,
@@ -26,26 +25,9 @@ from penstock.log.producer_snapshots import ProducerSnapshots, replay
 from penstock.log.producer_state import Producers
 from penstock.log.recovery import recover_segment
 from penstock.log.segment import Segment
+from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError, KafkaError
-
-
-@dataclass(slots=True)
-class LoadedLog:
-    """What a partition's directory holds; `segments` has at least one, the last is the active one.
-
-    `has_new_names`: its names may not outlive a power cut yet, as a segment was made or the last process was killed.
-    `recovered_from`: where the segments begin that were recovered, whose indexes are new; None if none had to be.
-    """
-
-    segments: list[Segment]
-    end_offset: int
-    start_offset: int
-    epochs: LeaderEpochs
-    producers: Producers
-    snapshots: ProducerSnapshots
-    has_new_names: bool
-    recovered_from: int | None
 
 
 def load_log(
@@ -54,43 +36,48 @@ def load_log(
     config: LogConfig,
     *,
     recovery_point: int,
+    rewritten_below: int,
     start_offset: int,
     is_clean: bool,
-) -> LoadedLog:
+) -> LogContent:
     """Open the directory; `start_offset` and `recovery_point` are what the checkpoints say. Raises OSError."""
     disk = open_files.disk
     names = _without_leftovers(disk, directory)
-    segments = _find_segments(open_files, directory, names)
-    has_new_names = not is_clean or not segments
-    if not segments:
-        segments = [_new_segment(open_files, directory, start_offset)]
+    segments = Segments(open_files, directory, _find_segments(open_files, directory, names), start_offset)
+    segments.has_new_names |= not is_clean
     epochs = LeaderEpochs(disk, f"{directory}/{LEADER_EPOCHS}")
     epochs_known = _load_epochs(epochs)
     if not epochs_known:
         recovery_point = 0
-    end_offset = _adopt(segments) if is_clean and epochs_known else None
-    recovered_from = None
+    end_offset = _adopt(segments.active) if is_clean and epochs_known else None
     if end_offset is None:
-        recovered_from, end_offset = _recover(segments, recovery_point, epochs, config, disk)
+        # A process that was killed leaves no word of what the disk has.
+        recovery_point, end_offset = _recover(segments, recovery_point, epochs, config)
         epochs.truncate_from_end(end_offset)
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
     if start_offset > end_offset:  # what is left lies below the log start: begin anew
-        for segment in segments:
-            _remove(disk, segment)
-        segments = [_new_segment(open_files, directory, start_offset)]
+        segments.restart_at(start_offset)
         end_offset = start_offset
-        has_new_names = True
         epochs.clear()
         snapshots.remove_all()
     first_offset = max(start_offset, segments[0].base_offset)
     epochs.truncate_from_start(first_offset)
-    snapshots.keep([segment.base_offset for segment in segments], end_offset)
+    snapshots.keep(segments.base_offsets, end_offset)
     producers = Producers()
     snapshot_offset = snapshots.restore(producers)
     if snapshot_offset is not None or not is_clean:
         replay(producers, segments, snapshot_offset or 0)
-    return LoadedLog(segments, end_offset, first_offset, epochs, producers, snapshots, has_new_names, recovered_from)
+    return LogContent(
+        segments,
+        epochs,
+        producers,
+        snapshots,
+        start_offset=first_offset,
+        end_offset=end_offset,
+        recovery_point=min(recovery_point, end_offset),
+        rewritten_below=rewritten_below,
+    )
 
 
 def _without_leftovers(disk: Disk, directory: str) -> list[str]:
@@ -129,12 +116,6 @@ def _snapshot_offset(name: str) -> int | None:
     return offset_of(name) if name.endswith(SNAPSHOT_SUFFIX) else None
 
 
-def _new_segment(open_files: OpenFiles, directory: str, base_offset: int) -> Segment:
-    segment = Segment(open_files, directory, base_offset)
-    segment.create()
-    return segment
-
-
 def _load_epochs(epochs: LeaderEpochs) -> bool:
     """Whether the checkpoint can be believed; one that is absent can: the log has no batch or is made anew from
     them.
@@ -146,43 +127,31 @@ def _load_epochs(epochs: LeaderEpochs) -> bool:
     return True
 
 
-def _adopt(segments: list[Segment]) -> int | None:
-    """The end offset of segments that were closed cleanly; None if the last one is not what it should be."""
+def _adopt(active: Segment) -> int | None:
+    """The end offset of a log that was closed cleanly; None if its active segment is not what it should be."""
     try:
-        return segments[-1].adopt_tail()
+        return active.adopt_tail()
     except (KafkaError, DecodeError):
         return None
 
 
-def _recover(
-    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, config: LogConfig, disk: Disk
-) -> tuple[int, int]:
-    """(where the segments begin that were not believed, where the log ends)."""
+def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, config: LogConfig) -> tuple[int, int]:
+    """(where the segments begin that were not believed, at most `recovery_point`; where the log ends)."""
 
     def note_epoch(_: int, header: BatchHeader) -> None:
         epochs.assign(header.partition_leader_epoch, header.base_offset, save=False)
 
-    first = 0
-    for number, segment in enumerate(segments):
-        if segment.base_offset <= recovery_point:
-            first = number
+    first = segments.number_of(recovery_point)
     start_offset = end_offset = segments[first].base_offset
     epochs.truncate_from_end(end_offset, save=False)  # the batches say it anew; the file may be older than a truncation
     for number in range(first, len(segments)):
         segment = segments[number]
         size = segment.size
         end_offset = recover_segment(segment, config.index_interval_bytes, note_epoch)
-        following = segments[number + 1 :]
-        if segment.size < size or (following and following[0].base_offset < end_offset):
-            for lost in following:
-                _remove(disk, lost)
-            del segments[number + 1 :]
+        segments.size_bytes -= size - segment.size
+        is_last = number + 1 == len(segments)
+        if segment.size < size or (not is_last and segments[number + 1].base_offset < end_offset):
+            segments.drop_from(number + 1)
             break
     epochs.write()
-    return start_offset, end_offset
-
-
-def _remove(disk: Disk, segment: Segment) -> None:
-    segment.forget_file()
-    for path in segment.paths():
-        disk.remove(path)
+    return min(start_offset, recovery_point), end_offset

@@ -5,7 +5,7 @@ The records of the batch that holds it are looked at one after the other. Nobody
 asked for, and a reader who begins there misses nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.log.segment import Segment
@@ -27,7 +27,7 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def find_timestamp(segments: list[Segment], timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+def find_timestamp(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
     """The first record, from `start_offset` on, whose timestamp is at least this one."""
     for segment in segments:
         if segment.largest_timestamp() < timestamp_ms:
@@ -42,7 +42,7 @@ def find_timestamp(segments: list[Segment], timestamp_ms: int, start_offset: int
     return None
 
 
-def find_max_timestamp(segments: list[Segment], start_offset: int) -> TimestampOffset | None:
+def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> TimestampOffset | None:
     """The first record that has the latest timestamp of all (KIP-734)."""
     latest = max((segment.largest_timestamp() for segment in segments), default=NO_TIMESTAMP)
     if latest == NO_TIMESTAMP:

@@ -1,27 +1,36 @@
 """One partition's log: append, read, cut, keep.
 
-An append checks everything first, then writes once, then remembers; when the write fails, the file is cut back and
-the log is as it was. What a read returns keeps its file open (see `log_slice`).
+The log is lazy: until something asks for its content it is only a name, so that a node with 10,000 partitions starts
+quickly. An append checks everything first, then writes once, then remembers; when the write fails, the file is cut back
+and the log is as it was. What a read returns keeps its file open (see `log_slice`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import UUID
 from zlib import crc32
 
+from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_metadata
+from penstock.log.config import LogConfig
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.loading import load_log
+from penstock.log.log_content import LogContent
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.log.lookup import TimestampOffset, find_max_timestamp, find_timestamp
-from penstock.log.producer_snapshots import note_control_batch, replay
-from penstock.log.producer_state import NO_PRODUCER_ID
+from penstock.log.names import LOG_SUFFIX, PARTITION_METADATA
+from penstock.log.open_files import OpenFiles
+from penstock.log.producer_state import NO_PRODUCER_ID, Producers
+from penstock.log.removals import Removals
 from penstock.log.retention import deletable_segments, retention_deadline_ms
-from penstock.log.rolling import must_roll
-from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
-from penstock.log.stored_log import StoredLog
+from penstock.log.segments import Segments
 from penstock.log.validation import AppendOrigin, check_batches, parse_follower_batches
-from penstock.protocol.batch import LENGTH_END, BatchHeader, set_base_offset, set_partition_leader_epoch
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 CHECK_INTERVAL_MS = 300_000
 """How often a log looks for something to delete at the latest, as Kafka's `log.retention.check.interval.ms`."""
+UNKNOWN = -1
 
 
 @dataclass(slots=True)
@@ -36,10 +45,181 @@ class AppendResult:
     is_duplicate: bool = False
 
 
-class PartitionLog(StoredLog):
-    """The log of one partition; `config` may be replaced at any time."""
+class PartitionLog:
+    """The log of one partition; `config` may be replaced at any time.
 
-    __slots__ = ()
+    All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another
+    one. All that read the directory raise KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and
+    UNKNOWN_TOPIC_OR_PARTITION once the log is deleted.
+    """
+
+    __slots__ = (
+        "_content",
+        "_end_offset",
+        "_is_clean",
+        "_open_files",
+        "_recovery_point",
+        "_removals",
+        "_rewritten_below",
+        "_start_offset",
+        "config",
+        "directory",
+        "is_deleted",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        open_files: OpenFiles,
+        removals: Removals,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        is_clean: bool = False,
+    ) -> None:
+        """`is_clean`: the directory was closed cleanly, `recovery_point` is its log end offset (or unknown, -1)."""
+        self._open_files = open_files
+        self._removals = removals
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.is_deleted = False
+        self._content: LogContent | None = None
+        # What is known while the content is not read in:
+        self._is_clean = is_clean
+        self._recovery_point = recovery_point
+        self._rewritten_below = recovery_point
+        self._start_offset = log_start_offset
+        self._end_offset = recovery_point if is_clean else UNKNOWN
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic}-{self.partition})"
+
+    # what it is
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the directory was read."""
+        return self._content is not None
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return (self._content or self.load()).start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        content = self._content
+        if content is None:
+            if self._end_offset >= 0:
+                return self._end_offset
+            content = self.load()
+        return content.end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """All before this offset outlives a power cut; -1 if that is not known."""
+        return self._recovery_point if self._content is None else self._content.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all segments, without their indexes. Of a log that is not loaded the files are asked."""
+        if self._content is None:
+            with self._reporting():
+                return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
+        return self._content.segments.size_bytes
+
+    @property
+    def parent(self) -> str:
+        """The log directory that the partition lies in."""
+        return self.directory.rpartition("/")[0]
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """The topic's id as `partition.metadata` has it, read from the file; None if that is missing or damaged."""
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        content = self._open_files.disk.read_file(path)
+        try:
+            return None if content is None else decode_partition_metadata(content, path)
+        except CorruptCheckpointError:
+            return None
+
+    @property
+    def start_to_checkpoint(self) -> int | None:
+        """The log start offset, if the segments' names do not tell it."""
+        if self._content is None:
+            return self._start_offset or None
+        start_offset = self._content.start_offset
+        return start_offset if start_offset > self._content.segments[0].base_offset else None
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """The terms of the partition's leaders."""
+        return (self._content or self.load()).epochs
+
+    @property
+    def producers(self) -> Producers:
+        """The idempotent producers that wrote here."""
+        return (self._content or self.load()).producers
+
+    @property
+    def segments(self) -> Segments:
+        """The segments, oldest first; not to be changed."""
+        return (self._content or self.load()).segments
+
+    def load(self) -> LogContent:
+        """Read the directory now, if it was not read yet."""
+        if self._content is not None:
+            return self._content
+        if self.is_deleted:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
+        with self._reporting():
+            self._content = load_log(
+                self._open_files,
+                self.directory,
+                self.config,
+                recovery_point=max(self._recovery_point, 0),
+                rewritten_below=self._rewritten_below,
+                start_offset=self._start_offset,
+                is_clean=self._is_clean,
+            )
+        self._is_clean = True
+        return self._content
+
+    def _storage_error(self, error: OSError) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} in {self.directory}: {error}")
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """OSError becomes KAFKA_STORAGE_ERROR, nonsense in the files CORRUPT_MESSAGE."""
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(error) from error
+        except DecodeError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic}-{self.partition}: {error}") from error
+
+    @contextmanager
+    def _changing(self) -> Iterator[LogContent]:
+        """As `_reporting`. After a change that failed half-way only the files are believed: the log recovers when it is
+        used next.
+        """
+        content = self.load()
+        try:
+            with self._reporting():
+                yield content
+        except KafkaError:
+            self.abandon()
+            self._is_clean = False
+            self._end_offset = UNKNOWN
+            raise
 
     # appending
 
@@ -57,41 +237,29 @@ class PartitionLog(StoredLog):
         INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
         OUT_OF_ORDER_SEQUENCE_NUMBER: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
         """
-        if self._active is None:
-            self.load()
+        content = self._content or self.load()
         batches, headers, append_time_ms = check_batches(
             batches, self.config, now_ms=now_ms, origin=origin, topic=self.topic
         )
         if origin is AppendOrigin.CLIENT:
             header = headers[0][1]
-            if header.producer_id != NO_PRODUCER_ID and (repeated := self._producers.check(header)) is not None:
-                self._flush_if_due()  # it may come again because the sync failed the first time
+            if header.producer_id != NO_PRODUCER_ID and (repeated := content.producers.check(header)) is not None:
+                self._flush_if_due(content)  # it may come again because the sync failed the first time
                 time_ms = repeated.timestamp_ms if self.config.uses_log_append_time else -1
                 return AppendResult(
-                    repeated.first_offset, repeated.last_offset, time_ms, self._start_offset, is_duplicate=True
+                    repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, is_duplicate=True
                 )
-        base_offset = offset = self._end_offset
+        base_offset = offset = content.end_offset
         for position, header in headers:
             set_base_offset(batches, position, offset)
             set_partition_leader_epoch(batches, position, leader_epoch)
             offset += header.last_offset_delta + 1
         try:
-            if leader_epoch > self._epochs.latest:
-                self._epochs.assign(leader_epoch, base_offset)
-            segment = self._write(batches, headers, offset - 1, now_ms)
+            content.append(batches, headers, base_offset, leader_epoch, self.config, now_ms)
         except OSError as error:
             raise self._storage_error(error) from error
-        interval = self.config.index_interval_bytes
-        offset = base_offset
-        for position, header in headers:
-            last_offset = offset + header.last_offset_delta
-            segment.note_batch(offset, last_offset, header.batch_length + LENGTH_END, header.max_timestamp, interval)
-            if header.producer_id != NO_PRODUCER_ID:
-                self._note_producer(batches, position, header, offset, last_offset)
-            offset = last_offset + 1
-        self._end_offset = offset
-        self._flush_if_due()
-        return AppendResult(base_offset, offset - 1, append_time_ms, self._start_offset)
+        self._flush_if_due(content)
+        return AppendResult(base_offset, offset - 1, append_time_ms, content.start_offset)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
         """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if
@@ -99,58 +267,20 @@ class PartitionLog(StoredLog):
 
         Raises KafkaError: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets that do not follow), KAFKA_STORAGE_ERROR.
         """
-        if self._active is None:
-            self.load()
-        for position, header in parse_follower_batches(batches, self._end_offset):
-            batch = batches[position : position + header.size_in_bytes]
-            try:
-                if header.partition_leader_epoch > self._epochs.latest:
-                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-                segment = self._write(
-                    batch, [(0, header)], header.last_offset, header.max_timestamp if now_ms is None else now_ms
-                )
-            except OSError as error:
-                raise self._storage_error(error) from error
-            segment.note_batch(
-                header.base_offset,
-                header.last_offset,
-                header.size_in_bytes,
-                header.max_timestamp,
-                self.config.index_interval_bytes,
-            )
-            if header.producer_id != NO_PRODUCER_ID:
-                self._note_producer(batch, 0, header, header.base_offset, header.last_offset)
-            self._end_offset = header.last_offset + 1
-        self._flush_if_due()
-        return self._end_offset - 1
+        content = self._content or self.load()
+        try:
+            for position, header in parse_follower_batches(batches, content.end_offset):
+                batch = batches[position : position + header.size_in_bytes]
+                epoch, written_ms = header.partition_leader_epoch, header.max_timestamp if now_ms is None else now_ms
+                content.append(batch, [(0, header)], header.base_offset, epoch, self.config, written_ms)
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self._flush_if_due(content)
+        return content.end_offset - 1
 
-    def _flush_if_due(self) -> None:
-        if self._end_offset - self.recovery_point >= self.config.flush_messages:
+    def _flush_if_due(self, content: LogContent) -> None:
+        if content.end_offset - content.recovery_point >= self.config.flush_messages:
             self.flush()
-
-    def _write(
-        self, batches: memoryview, headers: list[tuple[int, BatchHeader]], last_offset: int, now_ms: int
-    ) -> Segment:
-        segment = self._active
-        assert segment is not None
-        size = len(batches)
-        if must_roll(segment, self.config, size, last_offset, headers[-1][1].max_timestamp, now_ms):
-            segment = self._roll(max(self._end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
-        segment.write(batches)
-        self._size_bytes += size
-        if self._dirty_since_ms is None:
-            self._dirty_since_ms = now_ms
-            if segment.created_ms is None:
-                segment.created_ms = now_ms
-        return segment
-
-    def _note_producer(
-        self, batches: memoryview, position: int, header: BatchHeader, first_offset: int, last_offset: int
-    ) -> None:
-        if header.is_control:
-            note_control_batch(self._producers, header, batches[position : position + header.size_in_bytes])
-        else:
-            self._producers.note_batch(header, first_offset, last_offset, header.max_timestamp)
 
     # reading
 
@@ -164,30 +294,20 @@ class PartitionLog(StoredLog):
         than `max_bytes` it comes nevertheless, unless not even one batch is wanted: then the slice is empty. It is
         also empty at the log's end. Raises KafkaError(OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR).
         """
-        active = self._active or self.load()
-        end_offset = self._end_offset
-        if not self._start_offset <= offset <= end_offset:
+        content = self._content or self.load()
+        end_offset = content.end_offset
+        if not content.start_offset <= offset <= end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} of {self.topic}-{self.partition} is outside [{self._start_offset}, {end_offset}]",
+                f"offset {offset} of {self.topic}-{self.partition} is outside [{content.start_offset}, {end_offset}]",
             )
         upper = end_offset if upper_offset is None or upper_offset > end_offset else upper_offset
         if offset >= upper:
             return EMPTY_SLICE
         try:
-            if offset >= active.base_offset:
-                return _slice(active, offset, max_bytes, upper, end_offset, at_least_one_batch) or EMPTY_SLICE
-            return self._read_sealed(offset, max_bytes, upper, at_least_one_batch)
+            return content.segments.read(offset, max_bytes, upper, end_offset, at_least_one_batch)
         except OSError as error:
             raise self._storage_error(error) from error
-
-    def _read_sealed(self, offset: int, max_bytes: int, upper: int, at_least_one_batch: bool) -> LogSlice:
-        for number in range(self._segment_number(offset), len(self._segments)):
-            ends = self._bases[number + 1] if number + 1 < len(self._bases) else self._end_offset
-            found = _slice(self._segments[number], offset, max_bytes, upper, ends, at_least_one_batch)
-            if found is not None:
-                return found
-        return EMPTY_SLICE
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is at least this one."""
@@ -207,77 +327,32 @@ class PartitionLog(StoredLog):
 
     def truncate_to(self, offset: int) -> int:
         """Remove every batch that ends at `offset` or behind it; returns the new log end offset."""
-        self.load()
-        if offset >= self._end_offset:
-            return self._end_offset
-        self._cuts += 1
-        if offset <= self._bases[0] or offset < self._start_offset:
-            self.truncate_fully_and_start_at(offset)
-            return offset
-        with self._reporting(is_change=True):
-            if self._drop_segments(self._segment_number(offset) + 1):
-                self._sync_names()  # else a power cut could bring them back behind a segment that was cut
-            segment = self._active = self._segments[-1]
-            size = segment.size
-            end_offset = segment.truncate_to(offset)
-            if end_offset is not None:
-                self._sync_cut(segment)
-            self._size_bytes -= size - segment.size
-            end_offset = offset if end_offset is None else end_offset
-            if end_offset < self._start_offset:  # the batch that held the log start was cut: begin anew behind it
-                self.truncate_fully_and_start_at(self._start_offset)
-            else:
-                self._after_truncation(end_offset)
-        return self._end_offset
-
-    def _sync_cut(self, segment: Segment) -> None:
-        """See that a cut is durable before records stand behind it: the next flush has to begin with this segment."""
-        self.recovery_point = min(self.recovery_point, segment.base_offset)
-        if not segment.size:  # a flush has nothing to do with it
-            segment.opened().sync()
-
-    def _after_truncation(self, end_offset: int) -> None:
-        self._end_at(end_offset)
-        self._epochs.truncate_from_end(end_offset)
-        self._snapshots.keep(self._bases, end_offset)
-        offset = self._snapshots.restore(self._producers)
-        replay(self._producers, self._segments, offset or 0)
+        if offset < self.log_end_offset:
+            with self._changing() as content:
+                content.cut_to(offset)
+        return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
-        self.load()
-        self._cuts += 1
-        with self._reporting(is_change=True):
-            self._drop_segments(0)
-            self._end_at(offset)
-            self._start_offset = self.recovery_point = offset
-            self._add_segment(offset, None)
-            self._epochs.clear()
-            self._producers.clear()
-            self._snapshots.remove_all()
-            if durable:
-                self._epochs.sync()
-                self._sync_names()
+        with self._changing() as content:
+            content.start_anew_at(offset, durable=durable)
 
     def advance_log_start(self, offset: int) -> None:
         """Records below `offset` can no longer be read (DeleteRecords); their segments go at the next retention."""
-        self.load()
-        if not 0 <= offset <= self._end_offset:
+        content = self.load()
+        if not 0 <= offset <= content.end_offset:
             raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} lies behind the log's end, {self._end_offset}"
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} lies behind the log's end, {content.end_offset}"
             )
-        if offset > self._start_offset:
+        if offset > content.start_offset:
             with self._reporting():
-                self._start_at(offset)
+                content.start_at(offset)
 
     def remove_before(self, offset: int) -> None:
         """As `advance_log_start`; segments of which nothing can be read any more go at once, durably."""
         self.advance_log_start(offset)
-        with self._reporting(is_change=True):
-            for segment in self._take_oldest(self._segment_number(self._start_offset)):
-                self._has_new_names = True
-                self._remove_files(segment)
-            self._sync_names()  # else a power cut could bring back what was never flushed
+        with self._changing() as content:
+            content.remove_below_start()
 
     # keeping
 
@@ -287,21 +362,20 @@ class PartitionLog(StoredLog):
         The files are renamed to `*.deleted` and removed after `file_delete_delay_ms`. Producers that were silent for
         too long are forgotten as well.
         """
-        self.load()
-        self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        content = self.load()
+        content.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         with self._reporting():
             count = deletable_segments(
-                self._segments,
+                content.segments,
                 self.config,
-                log_start_offset=self._start_offset,
-                high_watermark=self._end_offset if high_watermark is None else high_watermark,
-                end_offset=self._end_offset,
+                log_start_offset=content.start_offset,
+                high_watermark=content.end_offset if high_watermark is None else high_watermark,
+                end_offset=content.end_offset,
                 now_ms=now_ms,
             )
-        with self._reporting(is_change=True):
-            if count == len(self._segments):
-                self._roll(self._end_offset, now_ms)
-            self._retire_segments(count, now_ms)
+        if count:
+            with self._changing():
+                content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count
 
     def next_deadline_ms(self, now_ms: int) -> int:
@@ -310,34 +384,64 @@ class PartitionLog(StoredLog):
         At the latest after CHECK_INTERVAL_MS, so no append need bring it forward.
         A log that nobody has touched spreads its first check over the interval, by its name.
         """
-        flush_ms = self.config.flush_ms
+        content, flush_ms = self._content, self.config.flush_ms
         deadline = now_ms + min(CHECK_INTERVAL_MS, flush_ms)
-        if self._active is None:
+        if content is None:
             return deadline + crc32(self.directory.encode()) % CHECK_INTERVAL_MS
-        if self._dirty_since_ms is not None:
-            deadline = min(deadline, self._dirty_since_ms + flush_ms)
-        expiry = retention_deadline_ms(self._segments, self.config)
+        if content.dirty_since_ms is not None:
+            deadline = min(deadline, content.dirty_since_ms + flush_ms)
+        expiry = retention_deadline_ms(content.segments, self.config)
         return max(now_ms, deadline if expiry is None else min(deadline, expiry))
 
+    # durability
 
-def _slice(
-    segment: Segment, offset: int, max_bytes: int, upper: int, segment_end: int, at_least_one_batch: bool
-) -> LogSlice | None:
-    """The part of a segment that a read gets; None if all of the segment's batches end before `offset`."""
-    found = segment.locate(offset)
-    if found is None:
-        return None
-    position, size, _, last_offset = found
-    if last_offset >= upper:
-        return EMPTY_SLICE
-    end = segment.size
-    if upper < segment_end and (first_beyond := segment.locate(upper)) is not None:
-        end = first_beyond[0]
-    length = end - position
-    if length > max_bytes:
-        length = max_bytes
-        if length < size:
-            if not at_least_one_batch:
-                return EMPTY_SLICE
-            length = size
-    return LogSlice(segment.opened(), position, length)
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something that only the page cache has."""
+        return self._content is not None and self._content.is_dirty
+
+    def flush(self) -> None:
+        """Return when all that was appended before outlives a power cut. May run in a thread beside appends."""
+        content = self._content
+        if content is not None:
+            with self._reporting():
+                content.flush()
+
+    def maybe_flush(self, now_ms: int) -> bool:
+        """Flush if `flush_ms` says so; sealed segments are flushed a while after their roll in any case.
+
+        May run in a thread beside appends, as `flush`.
+        """
+        content = self._content
+        if content is None:
+            return False
+        with self._reporting():
+            return content.maybe_flush(self.config.flush_ms, now_ms)
+
+    def close(self, *, durable: bool = True) -> None:
+        """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be loaded
+        again.
+
+        Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
+        """
+        if self._content is not None:
+            with self._reporting():
+                self._content.close(durable=durable)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files without saving anything, as a crash would."""
+        content, self._content = self._content, None
+        if content is not None:
+            content.segments.forget_files()
+            self._recovery_point = content.recovery_point
+            self._rewritten_below = content.rewritten_below
+            self._start_offset = content.start_offset
+            self._end_offset = content.end_offset
+
+    def mark_deleted(self, directory: str) -> None:
+        """The directory was renamed away: whoever still asks gets UNKNOWN_TOPIC_OR_PARTITION."""
+        self.abandon()
+        self.is_deleted = True
+        self._end_offset = UNKNOWN
+        self.directory = directory

@@ -5,6 +5,7 @@ A snapshot at offset X holds what the batches below X say; batches from X on are
 keeps one per segment and so do we. A partition that never had an idempotent producer has none.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 
 from penstock.log.disk import Disk
@@ -72,7 +73,7 @@ class ProducerSnapshots:
         return None
 
 
-def replay(producers: Producers, segments: list[Segment], offset: int) -> None:
+def replay(producers: Producers, segments: Sequence[Segment], offset: int) -> None:
     """Let the producers know of all batches from `offset` on."""
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:

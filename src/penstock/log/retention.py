@@ -1,11 +1,13 @@
 """Which of a log's oldest segments may go: by log start offset, by time, by size, as Kafka decides."""
 
+from collections.abc import Sequence
+
 from penstock.log.config import LogConfig
 from penstock.log.segment import Segment
 
 
 def deletable_segments(
-    segments: list[Segment],
+    segments: Sequence[Segment],
     config: LogConfig,
     *,
     log_start_offset: int,
@@ -37,7 +39,7 @@ def _is_expired(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     return config.deletes and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms
 
 
-def retention_deadline_ms(segments: list[Segment], config: LogConfig) -> int | None:
+def retention_deadline_ms(segments: Sequence[Segment], config: LogConfig) -> int | None:
     """When the oldest segment expires by time; None if it never does."""
     if not config.deletes or config.retention_ms < 0 or not segments[0].size:
         return None

@@ -1,13 +1,12 @@
 """Bugs that are planted must be found: otherwise the simulation proves nothing."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from penstock.log import recovery
+from penstock.log.log_content import LogContent
 from penstock.log.partition_log import PartitionLog
-from penstock.log.stored_log import StoredLog
 from penstock.node.quorum.stored_log import StoredLog as QuorumLog
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.testing.simulator import simulate
@@ -45,13 +44,16 @@ def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.Monke
 
 
 def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    adopt: Callable[[StoredLog, Any], None] = StoredLog._adopt
+    load = PartitionLog.load
 
-    def adopt_as_before(self: StoredLog, loaded: Any) -> None:
-        adopt(self, loaded)
-        self._has_new_names = False
+    def load_and_forget(self: PartitionLog) -> LogContent:
+        was_loaded = self.is_loaded
+        content = load(self)
+        if not was_loaded:
+            content.segments.has_new_names = False
+        return content
 
-    monkeypatch.setattr(StoredLog, "_adopt", adopt_as_before)
+    monkeypatch.setattr(PartitionLog, "load", load_and_forget)
     assert any("was acknowledged" in line for line in violations_with(plan_of("power")))
 
 

@@ -1,0 +1,242 @@
+"""What the directory of one partition holds once it is read in: segments, leader epochs, producers and their
+snapshots, which are appended to, cut and flushed together.
+
+All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another one.
+Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remove_below_start` or `retire_oldest` only
+the files can tell what is left, and the log has to be read in again.
+"""
+
+from collections.abc import Sequence
+
+from penstock.log.config import LogConfig
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay
+from penstock.log.producer_state import NO_PRODUCER_ID, Producers
+from penstock.log.removals import Removals
+from penstock.log.rolling import must_roll
+from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.log.segments import Segments
+from penstock.protocol.batch import BatchHeader
+
+SEALED_FLUSH_DELAY_MS = 60_000
+"""How long after a roll the sealed segments are synced: by then the system has written most of them by itself."""
+
+
+class LogContent:
+    """A log that was read in.
+
+    Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power cut.
+    `dirty_since_ms` is when the oldest record was written that no flush has begun with, None if there is none. Below
+    `rewritten_below` an offset may have stood for another record before: a power cut must not leave that one behind a
+    segment that is newer.
+    """
+
+    __slots__ = (
+        "_cuts",
+        "_snapshots",
+        "dirty_since_ms",
+        "end_offset",
+        "epochs",
+        "producers",
+        "recovery_point",
+        "rewritten_below",
+        "segments",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        producers: Producers,
+        snapshots: ProducerSnapshots,
+        *,
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        rewritten_below: int,
+    ) -> None:
+        self.segments = segments
+        self.epochs = epochs
+        self.producers = producers
+        self._snapshots = snapshots
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.dirty_since_ms: int | None = None
+        self.rewritten_below = rewritten_below
+        self._cuts = 0
+
+    # appending
+
+    def append(
+        self,
+        batches: memoryview,
+        headers: Sequence[tuple[int, BatchHeader]],
+        base_offset: int,
+        leader_epoch: int,
+        config: LogConfig,
+        now_ms: int,
+    ) -> None:
+        """Write batches that have their offsets, the first one `base_offset`, and their epoch; (position, header) of
+        each. After an OSError none is written.
+        """
+        last_offset = base_offset - 1
+        for _, header in headers:
+            last_offset += header.last_offset_delta + 1
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        segments = self.segments
+        segment = segments.active
+        size = len(batches)
+        if must_roll(segment, config, size, last_offset, headers[-1][1].max_timestamp, now_ms):
+            segment = self.roll(max(self.end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
+        segment.write(batches)
+        segments.size_bytes += size
+        if self.dirty_since_ms is None:
+            self.dirty_since_ms = now_ms
+            if segment.created_ms is None:
+                segment.created_ms = now_ms
+        interval = config.index_interval_bytes
+        offset = base_offset
+        for position, header in headers:
+            last_offset = offset + header.last_offset_delta
+            segment.note_batch(offset, last_offset, header.size_in_bytes, header.max_timestamp, interval)
+            if header.producer_id != NO_PRODUCER_ID:
+                if header.is_control:
+                    batch = batches[position : position + header.size_in_bytes]
+                    note_control_batch(self.producers, header, batch)
+                else:
+                    self.producers.note_batch(header, offset, last_offset, header.max_timestamp)
+            offset = last_offset + 1
+        self.end_offset = offset
+
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Begin a new segment; after an OSError the old one is still the active one."""
+        active = self.segments.active
+        if active.size == 0:
+            if active.base_offset == base_offset:
+                return active
+            return self.segments.replace_active(base_offset, now_ms)
+        is_rewritten = base_offset <= self.rewritten_below
+        active.save_indexes(is_final=True, durable=is_rewritten)
+        self._snapshots.take(self.producers, self.end_offset, durable=False)
+        if is_rewritten:  # else what was cut might come back before the new segment
+            active.flush()
+            self.epochs.sync()
+        return self.segments.add(base_offset, now_ms)
+
+    # cutting
+
+    def cut_to(self, offset: int) -> None:
+        """Remove every batch that ends at `offset`, which is less than the end offset, or behind it."""
+        self._cuts += 1
+        if offset <= self.segments[0].base_offset or offset < self.start_offset:
+            self.start_anew_at(offset)
+            return
+        self.segments.drop_from(self.segments.number_of(offset) + 1)
+        end_offset = self.segments.cut_active(offset)
+        if end_offset is None:
+            end_offset = offset
+        else:  # the next flush has to begin with this segment, so that the cut is durable before what follows it
+            self.recovery_point = min(self.recovery_point, self.segments.active.base_offset)
+        if end_offset < self.start_offset:  # the batch that held the log start was cut: begin anew behind it
+            self.start_anew_at(self.start_offset)
+            return
+        self._end_at(end_offset)
+        self.epochs.truncate_from_end(end_offset)
+        self._snapshots.keep(self.segments.base_offsets, end_offset)
+        snapshot_offset = self._snapshots.restore(self.producers)
+        replay(self.producers, self.segments, snapshot_offset or 0)
+
+    def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
+        """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
+        self._cuts += 1
+        self._end_at(offset)
+        self.start_offset = self.recovery_point = offset
+        self.segments.restart_at(offset)
+        self.epochs.clear()
+        self.producers.clear()
+        self._snapshots.remove_all()
+        if durable:
+            self.epochs.sync()
+            self.segments.sync_names()
+
+    def _end_at(self, end_offset: int) -> None:
+        """The log was cut. A power cut may undo that, and the checkpoint may go on saying what held before."""
+        self.rewritten_below = max(self.rewritten_below, self.end_offset)
+        self.end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+
+    def start_at(self, offset: int) -> None:
+        """Records below `offset` can no longer be read."""
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+
+    def remove_below_start(self) -> None:
+        """Remove the segments of which nothing can be read any more, at once and durably."""
+        self.segments.remove_oldest(self.segments.number_of(self.start_offset))
+        self._snapshots.forget_below(self.segments[0].base_offset)
+
+    def retire_oldest(self, count: int, removals: Removals, now_ms: int, delay_ms: int) -> None:
+        """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay."""
+        if count == len(self.segments):
+            self.roll(self.end_offset, now_ms)
+        first_offset = self.segments[count].base_offset
+        if count:
+            self._snapshots.forget_below(first_offset)
+            if self.start_offset < first_offset:
+                self.start_at(first_offset)
+        self.segments.retire_oldest(count, removals, now_ms + delay_ms)
+
+    # durability
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something that only the page cache has."""
+        return self.end_offset > self.recovery_point
+
+    def flush(self) -> None:
+        """Return when all that was appended before outlives a power cut."""
+        end_offset = self.end_offset
+        if end_offset <= self.recovery_point:
+            return
+        since, self.dirty_since_ms = self.dirty_since_ms, None  # first: what is appended meanwhile sets it again
+        try:
+            self._flush(self.segments.from_offset(self.recovery_point), end_offset)
+        except OSError:
+            if self.dirty_since_ms is None:
+                self.dirty_since_ms = since
+            raise
+
+    def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
+        """Flush what was written `flush_ms` ago; sealed segments a while after their roll in any case."""
+        since, active = self.dirty_since_ms, self.segments.active
+        if since is None:
+            return False
+        if now_ms - since >= flush_ms:
+            self.flush()
+            return True
+        sealed_end = active.base_offset
+        if self.recovery_point >= sealed_end or now_ms - (active.created_ms or now_ms) < SEALED_FLUSH_DELAY_MS:
+            return False
+        self._flush(self.segments.from_offset(self.recovery_point)[:-1], sealed_end)
+        return True
+
+    def _flush(self, segments: list[Segment], end_offset: int) -> None:
+        cuts = self._cuts
+        self.segments.flush(segments)
+        self.epochs.sync()
+        if self._cuts == cuts:  # else what was synced may have been cut off, and other records stand in its place
+            self.recovery_point = max(self.recovery_point, end_offset)
+
+    def close(self, *, durable: bool) -> None:
+        """Bring everything to the disk, or without `durable` to the page cache, for the caller to sync."""
+        was_dirty = self.is_dirty
+        if durable:
+            self.flush()
+        self.segments.active.save_indexes(is_final=True, durable=durable and was_dirty)
+        self._snapshots.take(self.producers, self.end_offset, durable=durable)
+        if durable:
+            self.epochs.sync()
+        self.recovery_point = self.end_offset

@@ -1,0 +1,224 @@
+"""The segments of one partition, oldest first, the last one active: what finds, reads, adds, cuts and removes them.
+
+Only here do segments come and go, so whatever replaces some of them by others has one place to do it. There is always
+at least one segment once the log is open. Offsets are all that is known of the records here; leader epochs and
+producers belong to `log_content`. Every method may raise OSError.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import overload
+
+from penstock.log.log_slice import EMPTY_SLICE, LogSlice
+from penstock.log.names import DELETED_SUFFIX
+from penstock.log.open_files import OpenFiles
+from penstock.log.removals import Removals
+from penstock.log.segment import Segment
+
+
+class Segments(Sequence[Segment]):
+    """The segments of one directory.
+
+    `active` is the newest one, `size_bytes` the sum of all. `has_new_names`: a power cut may undo that segments were
+    made or removed, until `sync_names`.
+    """
+
+    __slots__ = ("_bases", "_directory", "_open_files", "_segments", "active", "has_new_names", "size_bytes")
+
+    active: Segment
+
+    def __init__(self, open_files: OpenFiles, directory: str, segments: list[Segment], first_offset: int) -> None:
+        """Where there is no segment, an empty one is made that begins with `first_offset`."""
+        self._open_files = open_files
+        self._directory = directory
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self.size_bytes = sum(segment.size for segment in segments)
+        self.has_new_names = False
+        if segments:
+            self.active = segments[-1]
+        else:
+            self.add(first_offset)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @overload
+    def __getitem__(self, number: int) -> Segment: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Segment]: ...
+    def __getitem__(self, number: int | slice) -> Segment | list[Segment]:
+        return self._segments[number]
+
+    # finding
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """Where each segment begins."""
+        return self._bases
+
+    def number_of(self, offset: int) -> int:
+        """The number, from 0, of the segment that holds `offset`; 0 if all begin behind it."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segments from the one that holds `offset` on."""
+        return self._segments[self.number_of(offset) :]
+
+    def read(self, offset: int, max_bytes: int, upper: int, end_offset: int, at_least_one_batch: bool) -> LogSlice:
+        """The batches from the one that holds `offset` on, of one segment, as `PartitionLog.read` says."""
+        if offset >= self.active.base_offset:
+            found = _slice(self.active, offset, max_bytes, upper, end_offset, at_least_one_batch)
+            return EMPTY_SLICE if found is None else found
+        for number in range(self.number_of(offset), len(self._segments)):
+            ends = self._bases[number + 1] if number + 1 < len(self._bases) else end_offset
+            found = _slice(self._segments[number], offset, max_bytes, upper, ends, at_least_one_batch)
+            if found is not None:
+                return found
+        return EMPTY_SLICE
+
+    # coming and going
+
+    def add(self, base_offset: int, now_ms: int | None = None) -> Segment:
+        """Make a new active segment; after an OSError there is none."""
+        segment = Segment(self._open_files, self._directory, base_offset)
+        segment.create()
+        segment.created_ms = now_ms
+        self.has_new_names = True
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self.active = segment
+        return segment
+
+    def replace_active(self, base_offset: int, now_ms: int) -> Segment:
+        """Put a new segment in the place of an active one that is empty."""
+        empty = self.active
+        segment = self.add(base_offset, now_ms)
+        del self._segments[-2], self._bases[-2]
+        self._remove_files(empty)
+        return segment
+
+    def restart_at(self, base_offset: int) -> None:
+        """Remove all segments and begin with an empty one."""
+        self._pop_from(0)
+        self.add(base_offset)
+
+    def drop_from(self, number: int) -> None:
+        """Remove the segments from this number on, which is not 0, so that a power cut cannot bring them back behind
+        one that is cut afterwards.
+        """
+        if number < len(self._segments):
+            self._pop_from(number)
+            self.active = self._segments[-1]
+            self.sync_names()
+
+    def _pop_from(self, number: int) -> None:
+        """The newest goes first; whoever still reads one holds its file open."""
+        while len(self._segments) > number:
+            segment = self._segments.pop()
+            self._bases.pop()
+            self.size_bytes -= segment.size
+            self._remove_files(segment)
+
+    def cut_active(self, offset: int) -> int | None:
+        """Remove the active segment's batches that end at `offset` or behind it.
+
+        The end offset of what is left, None if nothing was cut. A cut that leaves nothing is durable at once, as no
+        flush has to do with an empty segment.
+        """
+        segment = self.active
+        size = segment.size
+        end_offset = segment.truncate_to(offset)
+        self.size_bytes -= size - segment.size
+        if end_offset is not None and not segment.size:
+            segment.opened().sync()
+        return end_offset
+
+    def remove_oldest(self, count: int) -> None:
+        """Remove the oldest segments, not all of them, at once and durably."""
+        for segment in self._take_oldest(count):
+            self._remove_files(segment)
+        self.sync_names()
+
+    def retire_oldest(self, count: int, removals: Removals, due_ms: int) -> None:
+        """Rename the files of the oldest segments, not all of them, and have them removed at `due_ms`.
+
+        One whose files cannot be renamed is gone nevertheless until the log is opened again.
+        """
+        disk = self._open_files.disk
+        for segment in self._take_oldest(count):
+            segment.forget_file()
+            for path in segment.paths():
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED_SUFFIX)
+                    removals.schedule(path + DELETED_SUFFIX, due_ms)
+
+    def _take_oldest(self, count: int) -> list[Segment]:
+        oldest = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        self.size_bytes -= sum(segment.size for segment in oldest)
+        return oldest
+
+    def _remove_files(self, segment: Segment) -> None:
+        self.has_new_names = True  # what is appended in its place must not find it there after a power cut
+        segment.forget_file()
+        for path in segment.paths():
+            self._open_files.disk.remove(path)
+
+    # durability
+
+    def flush(self, segments: list[Segment]) -> None:
+        """Bring these segments, and the indexes of those that are not active, to the disk.
+
+        May run in a thread beside everything else: a segment that is removed meanwhile needs no flush.
+        """
+        active = self.active
+        for segment in segments:
+            try:
+                segment.flush()
+                if segment is not active:
+                    segment.save_indexes(durable=True)
+            except FileNotFoundError:
+                if segment in self._segments:
+                    raise
+        self.sync_names()
+
+    def sync_names(self) -> None:
+        """See that segments which were made or removed stay so after a power cut."""
+        if self.has_new_names:
+            self.has_new_names = False  # first: what is made meanwhile sets it again
+            try:
+                self._open_files.disk.sync_directory(self._directory)
+                self._open_files.disk.sync_directory(self._directory.rpartition("/")[0])
+            except OSError:
+                self.has_new_names = True
+                raise
+
+    def forget_files(self) -> None:
+        """Let go of all files without saving anything; the segments are not to be used any more."""
+        for segment in self._segments:
+            segment.forget_file()
+        self._segments = []
+
+
+def _slice(
+    segment: Segment, offset: int, max_bytes: int, upper: int, segment_end: int, at_least_one_batch: bool
+) -> LogSlice | None:
+    """The part of a segment that a read gets; None if all of the segment's batches end before `offset`."""
+    found = segment.locate(offset)
+    if found is None:
+        return None
+    position, size, _, last_offset = found
+    if last_offset >= upper:
+        return EMPTY_SLICE
+    end = segment.size
+    if upper < segment_end and (first_beyond := segment.locate(upper)) is not None:
+        end = first_beyond[0]
+    length = end - position
+    if length > max_bytes:
+        length = max_bytes
+        if length < size:
+            if not at_least_one_batch:
+                return EMPTY_SLICE
+            length = size
+    return LogSlice(segment.opened(), position, length)
