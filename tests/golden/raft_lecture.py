@@ -254,14 +254,14 @@ class RaftLecture:
 
     def do_add(self, node: str, leader: str) -> Iterator[str]:
         request = ask.AddVoter(self.nodes[int(node)].voter.key)
-        effects = self._raft(leader).add_voter_received(request, "administrator", self.now_ms)
+        effects = self._raft(leader).received(request, "administrator", self.now_ms)
         yield from self.carry_out(self.nodes[int(leader)], effects)
 
     def do_remove(self, node: str, leader: str) -> Iterator[str]:
         voter = self._raft(leader).quorum.voter(int(node))
         key = self.nodes[int(node)].voter.key if voter is None else voter.key
         request = ask.RemoveVoter(key)
-        effects = self._raft(leader).remove_voter_received(request, "administrator", self.now_ms)
+        effects = self._raft(leader).received(request, "administrator", self.now_ms)
         yield from self.carry_out(self.nodes[int(leader)], effects)
 
     def do_describe(self, node: str) -> Iterator[str]:

@@ -271,7 +271,7 @@ class ControllerWorld:
         return Controller(self.image.copy(), self.settings, self.random, next_offset=self.end_offset)
 
     def _check_log(self) -> None:
-        """Whoever applies the log, or a snapshot, comes to the same state (D44)."""
+        """Whoever applies the log, or a snapshot, comes to the same state."""
         for frames in (
             [frame for batch in self.log[: self.committed] for frame in batch.frames],
             [encode_record(record) for record in self.image.records()],

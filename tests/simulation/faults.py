@@ -110,10 +110,10 @@ class Faults:
         token = Call(0, 0, None)
         if raft.quorum.has(node.voter.key):
             removal = RemoveVoter(node.voter.key)
-            self.world.event(leader, f"remove {node.id}", lambda: raft.remove_voter_received(removal, token, now_ms))
+            self.world.event(leader, f"remove {node.id}", lambda: raft.received(removal, token, now_ms))
         else:
             addition = AddVoter(node.voter.key, timeout_ms=5000, ack_when_committed=self.random.random() < 0.5)
-            self.world.event(leader, f"add {node.id}", lambda: raft.add_voter_received(addition, token, now_ms))
+            self.world.event(leader, f"add {node.id}", lambda: raft.received(addition, token, now_ms))
 
     def resign(self) -> None:
         leader = self._leader()

@@ -1,4 +1,4 @@
-"""What must hold at every moment, whatever happens (D45).
+"""What must hold at every moment, whatever happens.
 
 * election safety: at most one leader in an epoch
 * leader append-only: a leader never cuts its own log

@@ -7,7 +7,7 @@ from tests.simulation.world import World
 from penstock.raft import effects as do
 from penstock.raft.campaign import Campaign, Candidate
 from penstock.raft.effects import Token
-from penstock.raft.follower import Fetching
+from penstock.raft.fetching import Fetching
 from penstock.raft.leader import Leader
 from penstock.raft.progress import ReplicaTable
 from penstock.raft.replica import Replica
@@ -25,7 +25,7 @@ def vote_not_persisted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def high_watermark_of_older_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new leader commits what lies on a majority, though no record of its own epoch does (D47)."""
+    """A new leader commits what lies on a majority, though no record of its own epoch does."""
 
     def may_commit(leader: Leader, end_offset: int) -> bool:
         return end_offset > leader.replica.high_watermark
@@ -59,7 +59,7 @@ def divergence_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def divergence_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The follower hears where the logs part, and keeps its own."""
 
-    def cut(replica: Replica, end_offset: int, now_ms: int) -> None:
+    def cut(replica: Replica, end_offset: int) -> None:
         pass
 
     monkeypatch.setattr(Replica, "cut", cut)

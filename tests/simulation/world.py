@@ -102,7 +102,7 @@ class World:
         effects = make()
         replica = raft.replica
         line = (
-            f"{self.now_ms} n{node.id} {what}: {replica.role.name} e{replica.epoch} "
+            f"{self.now_ms} n{node.id} {what}: {raft.role.name} e{replica.epoch} "
             f"{replica.log.start_offset}..{replica.high_watermark}..{replica.flushed_offset}..{replica.log.end_offset}"
         )
         self.note(line)

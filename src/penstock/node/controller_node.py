@@ -14,7 +14,7 @@ from penstock.node.serving.handler import Handler
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
-from penstock.raft.requests import AddVoter, Answer, PeerRequest, RemoveVoter
+from penstock.raft.requests import Answer, Request
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey
 
 
@@ -57,7 +57,7 @@ class QuorumMember(Protocol):
     def resign(self, successor_id: int | None = None) -> None:
         """Lead no longer, if it does: another voter shall, if possible this one."""
 
-    def request(self, request: PeerRequest | AddVoter | RemoveVoter) -> asyncio.Future[Answer]:
+    def request(self, request: Request) -> asyncio.Future[Answer]:
         """The answer to what a peer or an administrator asks.
 
         Fails with KafkaError BROKER_NOT_AVAILABLE if this node takes no part in the quorum any longer.

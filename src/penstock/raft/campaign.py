@@ -1,17 +1,13 @@
 """Voters without a leader: waiting for one, asking whether to stand, standing."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.asking import Asking
-from penstock.raft.effects import Send
-from penstock.raft.requests import PeerRequest, Vote, VoteAnswer
-from penstock.raft.role import Role
+from penstock.raft.requests import Answer, AskVersionsAnswer, PeerRequest, Vote, VoteAnswer
+from penstock.raft.role import Role, Roles
 from penstock.raft.settings import NEVER
 from penstock.raft.voters import ReplicaKey
-
-if TYPE_CHECKING:
-    from penstock.raft.replica import Replica
 
 
 class Unattached(Role):
@@ -20,9 +16,9 @@ class Unattached(Role):
     __slots__ = ("_election_deadline_ms",)
     name: ClassVar[str] = "Unattached"
 
-    def __init__(self, replica: "Replica", now_ms: int) -> None:
-        super().__init__(replica)
-        self._election_deadline_ms = now_ms + replica.election_timeout_ms()
+    def __init__(self, roles: Roles, now_ms: int) -> None:
+        super().__init__(roles)
+        self._election_deadline_ms = now_ms + roles.replica.election_timeout_ms()
 
     @property
     def deadline_ms(self) -> int:
@@ -32,7 +28,7 @@ class Unattached(Role):
     def tick(self, now_ms: int) -> None:
         """Nobody won: try it."""
         if now_ms >= self._election_deadline_ms:
-            self.replica.become_prospective(now_ms)
+            self.roles.become_prospective(now_ms)
 
 
 class Voted(Unattached):
@@ -48,9 +44,10 @@ class Campaign(Role):
     __slots__ = ("_asking", "_election_deadline_ms", "granted", "refused")
     pre_vote: ClassVar[bool]
 
-    def __init__(self, replica: "Replica", now_ms: int) -> None:
-        super().__init__(replica)
-        self._election_deadline_ms = now_ms + replica.election_timeout_ms()
+    def __init__(self, roles: Roles, now_ms: int) -> None:
+        super().__init__(roles)
+        self._election_deadline_ms = now_ms + roles.replica.election_timeout_ms()
+        replica = roles.replica
         self.granted: dict[int, ReplicaKey] = {replica.me.id: replica.me} if replica.is_voter else {}
         self.refused: dict[int, ErrorCode] = {}
         others = [voter.key.id for voter in replica.quorum.others(replica.me)]
@@ -64,7 +61,7 @@ class Campaign(Role):
     def enter(self, now_ms: int) -> None:
         """Ask everybody, or nobody if one's own vote is enough."""
         self._count(now_ms)
-        if self.replica.role is self:
+        if self.roles.role is self:
             self._ask(now_ms)
 
     def won(self, now_ms: int) -> None:
@@ -75,13 +72,11 @@ class Campaign(Role):
         """No majority can say yes any more."""
         raise NotImplementedError
 
-    def vote_answered(self, sender: int, request: Vote, answer: VoteAnswer, now_ms: int) -> None:
-        """A voter said yes or no, or something newer."""
-        replica = self.replica
-        replica.learn(answer.leader_id, answer.epoch, now_ms)
-        if replica.role is not self or request.epoch != self._asked_epoch or request.pre_vote != self.pre_vote:
+    def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
+        """A voter said yes or no."""
+        if not isinstance(request, Vote) or not isinstance(answer, VoteAnswer) or not self._asks(request):
             return
-        if not replica.quorum.has(request.voter) or sender in self.granted:
+        if not self.replica.quorum.has(request.voter) or sender in self.granted:
             return
         # A voter that is too old to know pre-votes is no reason not to stand.
         if answer.granted or (self.pre_vote and answer.error is ErrorCode.UNSUPPORTED_VERSION):
@@ -99,12 +94,12 @@ class Campaign(Role):
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         """Ask again soon."""
-        if isinstance(request, Vote) and request.epoch == self._asked_epoch and request.pre_vote == self.pre_vote:
+        if isinstance(request, Vote) and self._asks(request):
             self._asking.failed(to, now_ms)
 
-    @property
-    def _asked_epoch(self) -> int:
-        return self.replica.epoch
+    def _asks(self, request: Vote) -> bool:
+        """Whether this campaign asked it, and not an earlier one."""
+        return (request.epoch, request.pre_vote) == (self.replica.epoch, self.pre_vote)
 
     @property
     def _has_majority(self) -> bool:
@@ -130,7 +125,7 @@ class Campaign(Role):
                 end_offset=replica.log.end_offset,
                 pre_vote=self.pre_vote,
             )
-            replica.out.append(Send(peer, question))
+            self.send(peer, question)
 
 
 class Prospective(Campaign):
@@ -150,17 +145,17 @@ class Prospective(Campaign):
         self.refused[sender] = error
 
     def won(self, now_ms: int) -> None:
-        """Then let there be an election."""
-        self.replica.become_candidate(now_ms)
+        """Stand for election."""
+        self.roles.become_candidate(now_ms)
 
     def lost(self, now_ms: int) -> None:
-        """Then not."""
-        self.replica.lose(now_ms)
+        """Do not stand for now."""
+        self.roles.stand_by(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Give up, or ask on."""
         if now_ms >= self._election_deadline_ms:
-            self.replica.lose(now_ms)
+            self.roles.stand_by(now_ms)
         else:
             self._ask(now_ms)
 
@@ -176,8 +171,8 @@ class Candidate(Campaign):
     name: ClassVar[str] = "Candidate"
     pre_vote: ClassVar[bool] = False
 
-    def __init__(self, replica: "Replica", now_ms: int) -> None:
-        super().__init__(replica, now_ms)
+    def __init__(self, roles: Roles, now_ms: int) -> None:
+        super().__init__(roles, now_ms)
         self._backoff_until_ms = NEVER
         self._began_ms = now_ms
 
@@ -195,8 +190,8 @@ class Candidate(Campaign):
         return super().deadline_ms
 
     def won(self, now_ms: int) -> None:
-        """Lead."""
-        self.replica.become_leader([self.granted[voter] for voter in sorted(self.granted)], now_ms)
+        """Lead the epoch."""
+        self.roles.become_leader([self.granted[voter] for voter in sorted(self.granted)], now_ms)
 
     def lost(self, now_ms: int) -> None:
         """Stand back for a while that is drawn by lot, so that one of those who split the vote goes first."""
@@ -206,7 +201,7 @@ class Candidate(Campaign):
 
     def _count(self, now_ms: int) -> None:
         super()._count(now_ms)
-        if self.refused and self.replica.role is self:
+        if self.refused and self.roles.role is self:
             self.lost(now_ms + self.replica.stagger_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -214,6 +209,6 @@ class Candidate(Campaign):
         if self._has_majority:
             self.won(now_ms)
         elif now_ms >= min(self._election_deadline_ms, self._backoff_until_ms):
-            self.replica.become_prospective(now_ms)
+            self.roles.become_prospective(now_ms)
         elif self._backoff_until_ms == NEVER:
             self._ask(now_ms)

@@ -1,15 +1,9 @@
 """What DescribeQuorum tells about the quorum."""
 
-from typing import TYPE_CHECKING
-
-from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 from penstock.raft.leader import Leader
 from penstock.raft.progress import Progress
 from penstock.raft.voters import Quorum, ReplicaKey
-
-if TYPE_CHECKING:
-    from penstock.raft.replica import Replica
 
 UNKNOWN = -1
 
@@ -34,11 +28,9 @@ class QuorumDescription(Value):
     quorum: Quorum
 
 
-def describe(replica: "Replica", now_ms: int) -> QuorumDescription:
-    """Raises KafkaError NOT_LEADER_OR_FOLLOWER: only the leader knows."""
-    leader = replica.role
-    if not isinstance(leader, Leader):
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum can describe it")
+def describe(leader: Leader, now_ms: int) -> QuorumDescription:
+    """The quorum as `leader` sees it."""
+    replica = leader.replica
     voters = []
     for voter in replica.quorum.voters:
         if voter.key.fits(replica.me):

@@ -1,7 +1,7 @@
 """What the consensus core asks of the node that runs it.
 
-Effects are carried out in the order in which they come, each before the next: a vote is on the disk before it is sent
-(D39). Only `Flush` and `Send` take time of their own; what comes of them is reported later.
+Effects are carried out in the order in which they come, each before the next: a vote is on the disk before it is sent.
+Only `Flush` and `Send` take time of their own; what comes of them is reported later.
 """
 
 from penstock.protocol.value import Value

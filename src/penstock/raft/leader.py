@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
 from penstock.protocol.control import control_batch
@@ -14,28 +14,27 @@ from penstock.raft.control import (
     leader_change_record,
     voters_record_of,
 )
-from penstock.raft.effects import Reply, Send, Token
+from penstock.raft.effects import Token
 from penstock.raft.progress import Progress, ReplicaTable
 from penstock.raft.requests import (
     AddVoter,
+    Answer,
     AskVersions,
     AskVersionsAnswer,
     BeginEpoch,
-    BeginEpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
+    LeaderRequest,
     PeerRequest,
     RemoveVoter,
     UpdateVoter,
 )
-from penstock.raft.role import Role
+from penstock.raft.role import Role, Roles
+from penstock.raft.settings import NEVER
 from penstock.raft.voter_changes import VoterChanges
 from penstock.raft.voters import CONFIGURED, DYNAMIC_VOTERS, ReplicaKey
-
-if TYPE_CHECKING:
-    from penstock.raft.replica import Replica
 
 
 @dataclass(slots=True)
@@ -53,42 +52,40 @@ class Leader(Role):
     __slots__ = ("_begin_asking", "_granting", "_waiting", "changes", "epoch_start_offset", "replicas")
     name: ClassVar[str] = "Leader"
 
-    def __init__(self, replica: "Replica", granting: Sequence[ReplicaKey], now_ms: int) -> None:
-        super().__init__(replica)
+    def __init__(self, roles: Roles, granting: Sequence[ReplicaKey], now_ms: int) -> None:
+        super().__init__(roles)
+        replica = roles.replica
         self._granting = granting
         self._waiting: dict[ReplicaKey, WaitingFetch] = {}
         self._begin_asking = Asking(replica.settings, self._others(), now_ms)
         self.epoch_start_offset = replica.log.end_offset
         self.replicas = ReplicaTable(now_ms)
-        self.changes = VoterChanges(self)
+        self.changes = VoterChanges(replica, self.replicas, self.epoch_start_offset, self._append_own)
 
     def enter(self, now_ms: int) -> None:
-        """Begin the epoch with a control record (D46), and let the voters know."""
+        """Begin the epoch with a control record, and let the voters know."""
         replica, quorum = self.replica, self.replica.quorum
         records = [leader_change_record(replica.me.id, quorum, self._granting, now_ms)]
         if quorum.kraft_version >= DYNAMIC_VOTERS and replica.voters.latest_offset == CONFIGURED:
             # What only this node's bootstrap snapshot says, the others must learn from the log.
             records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
-        replica.append(control_batch(records, base_offset=self.epoch_start_offset, epoch=replica.epoch), now_ms)
+        replica.append(control_batch(records, base_offset=self.epoch_start_offset, epoch=replica.epoch))
         self._begin_epoch(now_ms)
 
     def leave(self) -> None:
-        """Nobody waits for a leader that is none."""
-        replica = self.replica
+        """Send those away who wait."""
+        answer = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.roles.leader_id, self.replica.epoch)
         for waiting in self._waiting.values():
-            answer = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, replica.leader_id, replica.epoch)
-            replica.out.append(Reply(waiting.token, answer))
+            self.reply(waiting.token, answer)
         self._waiting = {}
-        self.changes.leave()
+        self.changes.leave(self.roles.leader_id)
 
     # Time.
 
     @property
     def deadline_ms(self) -> int:
-        """The next of its many."""
-        fetches = min(
-            (waiting.deadline_ms for waiting in self._waiting.values()), default=self.check_quorum_deadline_ms
-        )
+        """The earliest of all that it waits for."""
+        fetches = min((waiting.deadline_ms for waiting in self._waiting.values()), default=NEVER)
         return min(fetches, self.check_quorum_deadline_ms, self._begin_asking.next_ms, self.changes.deadline_ms)
 
     @property
@@ -112,7 +109,7 @@ class Leader(Role):
         """Those who have most of the log should stand first, after the one who was wished for."""
         replica = self.replica
         successors = self.replicas.by_end_offset(replica.quorum, replica.me)
-        replica.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
+        self.roles.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
     def grants_pre_vote(self) -> bool:
         """Only as long as it does not know whether anybody follows."""
@@ -127,15 +124,17 @@ class Leader(Role):
         for peer in self._begin_asking.take_due(now_ms, patience_ms):
             voter = replica.quorum.voter(peer)
             assert voter is not None, "only voters are asked"
-            replica.out.append(Send(peer, BeginEpoch(replica.epoch, replica.me.id, voter.key)))
+            self.send(peer, BeginEpoch(replica.epoch, replica.me.id, voter.key))
 
-    def begin_epoch_answered(self, sender: int, request: BeginEpoch, answer: BeginEpochAnswer, now_ms: int) -> None:
-        """It knows, and should fetch soon."""
-        self._begin_asking.postpone(sender, now_ms + self.replica.settings.begin_epoch_interval_ms)
-        super().begin_epoch_answered(sender, request, answer, now_ms)
+    def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
+        """A voter knows who leads and should fetch soon, or one that is to become a voter says what it understands."""
+        if isinstance(request, BeginEpoch):
+            self._begin_asking.postpone(sender, now_ms + self.replica.settings.begin_epoch_interval_ms)
+        elif isinstance(request, AskVersions) and isinstance(answer, AskVersionsAnswer):
+            self.changes.versions_answered(request, answer, now_ms)
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Say it again."""
+        """Tell a voter again; a replica that does not say what it understands does not become one."""
         if isinstance(request, BeginEpoch):
             self._begin_asking.failed(to, now_ms)
         elif isinstance(request, AskVersions):
@@ -154,12 +153,12 @@ class Leader(Role):
             end = position + header.size_in_bytes
         if end != len(batches) or not end:
             raise DecodeError("not whole record batches")
-        self.append_own(batches, now_ms)
+        self._append_own(batches, now_ms)
 
-    def append_own(self, batches: bytearray, now_ms: int) -> None:
+    def _append_own(self, batches: bytearray, now_ms: int) -> None:
         """Append batches that have their offsets, and let everybody have them who waits."""
         quorum = self.replica.quorum
-        self.replica.append(batches, now_ms)
+        self.replica.append(batches)
         if self.replica.quorum != quorum:
             self.quorum_changed(now_ms)
         self._serve_waiting()
@@ -175,7 +174,7 @@ class Leader(Role):
     def _advance(self, now_ms: int) -> None:
         """The high watermark: on the disks of a majority, and not before that holds for a record of this epoch.
 
-        An older record may lie on a majority and yet be overwritten later (D47, figure 8 of the Raft paper).
+        An older record may lie on a majority and yet be overwritten later (figure 8 of the Raft paper).
         """
         replica = self.replica
         end_offset = self.replicas.majority_end_offset(replica.quorum, replica.me, replica.flushed_offset)
@@ -192,15 +191,27 @@ class Leader(Role):
 
     # Serving.
 
-    def fetch_received(self, request: Fetch, token: Token, now_ms: int) -> None:
+    def asked(self, request: LeaderRequest, token: Token, now_ms: int) -> None:
+        """Answer now or later; what is meant for the leader of another epoch is refused."""
+        match request:
+            case AddVoter():
+                self.changes.add(request, token, now_ms)
+            case RemoveVoter():
+                self.changes.remove(request, token, now_ms)
+            case _ if request.epoch != self.replica.epoch:
+                super().asked(request, token, now_ms)
+            case Fetch():
+                self._fetch(request, token, now_ms)
+            case FetchSnapshot():
+                self._fetch_snapshot(request, token, now_ms)
+            case UpdateVoter():
+                self.changes.update(request, token, now_ms)
+
+    def _fetch(self, request: Fetch, token: Token, now_ms: int) -> None:
         """A replica says how far it is, and wants more."""
         replica = self.replica
-        if request.epoch != replica.epoch:
-            super().fetch_received(request, token, now_ms)
-            return
         if min(request.offset, request.last_epoch) < 0:
-            invalid = FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch)
-            replica.out.append(Reply(token, invalid))
+            self.reply(token, FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch))
             return
         if self._redirect(request, token, now_ms):
             return
@@ -208,8 +219,8 @@ class Leader(Role):
         if progress is not None:
             progress.fetched(request.offset, replica.log.end_offset, now_ms)
             self._advance(now_ms)
-        if replica.role is not self:
-            super().fetch_received(request, token, now_ms)
+        if self.roles.role is not self:
+            super().asked(request, token, now_ms)
         elif self._has_news(request) or request.max_wait_ms <= 0:
             self._answer_fetch(request, token)
         else:
@@ -234,7 +245,7 @@ class Leader(Role):
             diverging=mine,
             snapshot=snapshot,
         )
-        replica.out.append(Reply(token, answer))
+        self.reply(token, answer)
         return True
 
     def _is_before_log(self, request: Fetch) -> bool:
@@ -246,12 +257,9 @@ class Leader(Role):
             or (request.offset == log.start_offset and request.last_epoch != log.start_epoch)
         )
 
-    def fetch_snapshot_received(self, request: FetchSnapshot, token: Token, now_ms: int) -> None:
+    def _fetch_snapshot(self, request: FetchSnapshot, token: Token, now_ms: int) -> None:
         """A replica that is far behind takes a snapshot, piece by piece."""
         replica = self.replica
-        if request.epoch != replica.epoch:
-            super().fetch_snapshot_received(request, token, now_ms)
-            return
         self._heard(request.replica, now_ms)
         size, piece, error = replica.snapshots.size(request.snapshot), b"", ErrorCode.NONE
         if size is None:
@@ -264,7 +272,7 @@ class Leader(Role):
         answer = FetchSnapshotAnswer(
             error, replica.me.id, replica.epoch, request.snapshot, size or 0, request.position, piece
         )
-        replica.out.append(Reply(token, answer))
+        self.reply(token, answer)
 
     def _heard(self, key: ReplicaKey, now_ms: int) -> Progress | None:
         """Note that a replica lives. None for who has no id: somebody who only reads, such as a tool."""
@@ -286,7 +294,7 @@ class Leader(Role):
             log_start_offset=replica.log.start_offset,
             records=replica.log.read(request.offset, min(request.max_bytes, replica.settings.fetch_max_bytes)),
         )
-        replica.out.append(Reply(token, answer))
+        self.reply(token, answer)
 
     def _wait(self, waiting: WaitingFetch) -> None:
         """One fetch of each replica waits: who asks again has given up the question before."""
@@ -300,24 +308,3 @@ class Leader(Role):
             if self._has_news(waiting.request):
                 del self._waiting[key]
                 self._answer_fetch(waiting.request, waiting.token)
-
-    # Voters.
-
-    def add_voter_received(self, request: AddVoter, token: Token, now_ms: int) -> None:
-        """See `VoterChanges`."""
-        self.changes.add(request, token, now_ms)
-
-    def remove_voter_received(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
-        """See `VoterChanges`."""
-        self.changes.remove(request, token, now_ms)
-
-    def update_voter_received(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
-        """See `VoterChanges`."""
-        if request.epoch != self.replica.epoch:
-            super().update_voter_received(request, token, now_ms)
-        else:
-            self.changes.update(request, token, now_ms)
-
-    def versions_answered(self, sender: int, request: AskVersions, answer: AskVersionsAnswer, now_ms: int) -> None:
-        """The replica that is to become a voter said what it understands."""
-        self.changes.versions_answered(request, answer, now_ms)

@@ -2,53 +2,73 @@
 
     raft = Raft(local, quorum, settings, log, snapshots, random, election_state)
     effects = raft.start(now_ms)
-    effects = raft.fetch_received(request, token, now_ms)
+    effects = raft.received(request, token, now_ms)
 
 Requests come with a token, which comes back in the `Reply`. Answers come with the request object that was sent, so that
-late ones are known. `tick` is due at `deadline_ms`. What an event means depends on the role that the replica is in; the
-roles and what leads from one to the next are listed in `replica`.
+late ones are known. `tick` is due at `deadline_ms`. What an event means depends on the role that the replica is in:
+
+| from                           | to          | cause                                                               |
+| ------------------------------ | ----------- | ------------------------------------------------------------------- |
+| (start)                        | Resigned    | it led when it stopped: nobody may believe that it still does       |
+| (start)                        | Voted       | it had voted, perhaps for itself; who won is not known              |
+| (start)                        | Follower    | it knew the leader                                                  |
+| (start)                        | Unattached  | it knew nothing of the kind                                         |
+| (start)                        | Observer    | it is not a voter                                                   |
+| Unattached, Voted              | Prospective | election time-out: no leader was heard of                           |
+| Follower                       | Prospective | fetch time-out, or EndQuorumEpoch and this voter's turn has come    |
+| Prospective                    | Candidate   | a majority would vote for it (pre-vote, KIP-996); epoch + 1         |
+| Prospective                    | Follower    | refused or timed out, and a leader of this epoch is known           |
+| Prospective                    | Unattached  | refused or timed out, and none is known                             |
+| Candidate                      | Leader      | a majority voted for it                                             |
+| Candidate                      | Prospective | election time-out, or refused and backed off                        |
+| Unattached, Prospective        | Voted       | it voted for another in this epoch                                  |
+| any                            | Unattached  | it heard of a newer epoch, but not of its leader                    |
+| any but Leader, Resigned       | Follower    | it heard who leads this epoch                                       |
+| any                            | Follower    | it heard who leads a newer epoch                                    |
+| Leader                         | Resigned    | asked to; heard no majority for too long; is committed to be no voter |
+| Resigned                       | Unattached  | election time-out; epoch + 1, for in its own it can elect nobody    |
+| Unattached, Voted, Follower, Resigned | Observer | as above, but it is not a voter                                 |
+| Observer                       | Follower    | the log names it as a voter                                         |
+| Follower                       | Observer    | its removal is committed, or cut from the log was what made it one  |
 
 Not part of the core: where a node listens, how long a request may be on its way (an unanswered one is repeated after
 `request_timeout_ms` anyway), and gathering small appends (`controller.quorum.append.linger.ms`).
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.raft.campaign import Candidate, Prospective, Unattached, Voted
 from penstock.raft.describe import QuorumDescription, describe
-from penstock.raft.effects import Effect, ElectionState, Reply, Token
+from penstock.raft.effects import Announce, Effect, ElectionState, Reply, Token
+from penstock.raft.fetching import Fetching
+from penstock.raft.follower import Follower, Observer
 from penstock.raft.leader import Leader
 from penstock.raft.ports import Log, Random, SnapshotId, Snapshots
 from penstock.raft.replica import Replica
 from penstock.raft.requests import (
-    AddVoter,
     Answer,
-    AskVersions,
     AskVersionsAnswer,
     BeginEpoch,
     BeginEpochAnswer,
     EndEpoch,
     EndEpochAnswer,
-    Fetch,
-    FetchAnswer,
-    FetchSnapshot,
-    FetchSnapshotAnswer,
     PeerRequest,
-    RemoveVoter,
-    UpdateVoter,
-    UpdateVoterAnswer,
+    Request,
     Vote,
     VoteAnswer,
+    VoterChangeAnswer,
 )
+from penstock.raft.resigned import Resigned
 from penstock.raft.role import Role
 from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Quorum, Voter
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 
 class Raft:
     """One replica of the metadata log, voter or observer."""
 
-    __slots__ = ("replica",)
+    __slots__ = ("replica", "role")
 
     def __init__(
         self,
@@ -61,13 +81,7 @@ class Raft:
         state: ElectionState,
     ) -> None:
         self.replica = Replica(local, configured, settings, log, snapshots, random, state)
-
-    # Looking at it.
-
-    @property
-    def role(self) -> Role:
-        """The role it is in: look at its type or its `name`."""
-        return self.replica.role
+        self.role = Role(self)
 
     @property
     def epoch(self) -> int:
@@ -76,8 +90,9 @@ class Raft:
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, if that is known."""
-        return self.replica.leader_id
+        """Who leads this epoch, if that is known and it still does."""
+        leader_id = self.replica.state.leader_id
+        return None if leader_id == self.replica.me.id and not isinstance(self.role, Leader) else leader_id
 
     @property
     def high_watermark(self) -> int:
@@ -92,33 +107,42 @@ class Raft:
     @property
     def deadline_ms(self) -> int:
         """When `tick` is due."""
-        return self.replica.role.deadline_ms
+        return self.role.deadline_ms
 
     def describe(self, now_ms: int) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
-        return describe(self.replica, now_ms)
+        if not isinstance(self.role, Leader):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum can describe it")
+        return describe(self.role, now_ms)
 
-    # Life.
+    # Events of the node itself.
 
     def start(self, now_ms: int) -> list[Effect]:
-        """The node starts: first event of all."""
-        self.replica.start(now_ms)
-        return self._take()
+        """The first event of all. Raises InconsistentLogError."""
+        replica = self.replica
+        replica.recover()
+        if replica.state.leader_id == replica.me.id:
+            self._take(Resigned(self, (), now_ms), now_ms)
+        else:
+            # A vote for itself is not taken up again: it spoke for a log whose end may not have reached the disk.
+            self.stand_by(now_ms)
+        replica.out.append(Announce(self.leader_id, self.epoch))
+        if replica.quorum.ids == [replica.me.id] and replica.is_voter:
+            self.become_prospective(now_ms)  # nobody else can win
+        return self._effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time went by."""
-        self.replica.role.tick(now_ms)
-        return self._take()
+        """`deadline_ms` has come."""
+        self.role.tick(now_ms)
+        return self._effects()
 
     def resign(self, now_ms: int, successor_id: int | None = None) -> list[Effect]:
-        """Lead no longer: the node is going to stop, or somebody wants another leader (C18).
+        """Lead no longer: the node is going to stop, or somebody wants another leader.
 
-        `successor_id` is asked to stand first (C19); whether it wins is for the voters to say.
+        `successor_id` is asked to stand first; whether it wins is for the voters to say.
         """
-        self.replica.role.resign(now_ms, successor_id)
-        return self._take()
-
-    # The log.
+        self.role.resign(now_ms, successor_id)
+        return self._effects()
 
     def append(self, batches: bytearray, epoch: int, now_ms: int) -> list[Effect]:
         """Append record batches, which are given their offsets in place, from the end offset of the log on.
@@ -126,11 +150,10 @@ class Raft:
         They are committed when a `Commit` passes them, and lost if `Announce` tells of another epoch before: then
         nobody knows. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead `epoch`, and DecodeError.
         """
-        role = self.replica.role
-        if not isinstance(role, Leader) or epoch != self.replica.epoch:
+        if not isinstance(self.role, Leader) or epoch != self.epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this node does not lead epoch {epoch}")
-        role.append(batches, now_ms)
-        return self._take()
+        self.role.append(batches, now_ms)
+        return self._effects()
 
     def flush_begins(self) -> None:
         """The `Flush` begins only now: it covers what was appended meanwhile."""
@@ -138,12 +161,15 @@ class Raft:
 
     def flushed(self, now_ms: int) -> list[Effect]:
         """The `Flush` is done."""
-        self.replica.flushed(now_ms)
-        return self._take()
+        self.replica.flushed()
+        self.role.flushed(now_ms)
+        return self._effects()
+
+    # Snapshots of the application.
 
     def snapshot_id_at(self, end_offset: int) -> SnapshotId:
         """What a snapshot of the committed records before `end_offset` is called."""
-        assert self.replica.log.start_offset <= end_offset <= self.replica.high_watermark, "snapshots hold what is so"
+        assert self.replica.log.start_offset <= end_offset <= self.high_watermark, "snapshots hold what is committed"
         return SnapshotId(end_offset, self.replica.log.epoch_at(end_offset - 1))
 
     def quorum_at(self, end_offset: int) -> Quorum:
@@ -152,153 +178,158 @@ class Raft:
 
     def forget_log_behind(self, snapshot: SnapshotId) -> None:
         """The records that a whole snapshot holds may go. Replicas that still need them take the latest snapshot."""
-        assert self.replica.snapshots.size(snapshot) is not None, "only a whole snapshot stands for the log"
-        if snapshot.end_offset > self.replica.log.start_offset:
-            self.replica.log.start_behind(snapshot)
-            self.replica.voters.forget_before(snapshot.end_offset)
+        self.replica.forget_log_behind(snapshot)
 
-    # Requests of peers.
+    # Requests and answers.
 
-    def vote_received(self, request: Vote, token: Token, now_ms: int) -> list[Effect]:
-        """Somebody wants to lead, or wants to know whether it could."""
-        self.replica.vote_received(request, token, now_ms)
-        return self._take()
-
-    def begin_epoch_received(self, request: BeginEpoch, token: Token, now_ms: int) -> list[Effect]:
-        """Somebody leads."""
-        replica = self.replica
-        error = ErrorCode.NONE
-        if not request.voter.fits(replica.me):
-            error = ErrorCode.INVALID_VOTER_KEY
-        elif request.epoch < replica.epoch:
-            error = ErrorCode.FENCED_LEADER_EPOCH
-        else:
-            replica.learn(request.leader_id, request.epoch, now_ms)
-        replica.out.append(Reply(token, BeginEpochAnswer(error, replica.leader_id, replica.epoch)))
-        return self._take()
-
-    def end_epoch_received(self, request: EndEpoch, token: Token, now_ms: int) -> list[Effect]:
-        """Somebody leads no longer."""
-        replica = self.replica
-        error = ErrorCode.NONE
-        if request.epoch < replica.epoch:
-            error = ErrorCode.FENCED_LEADER_EPOCH
-        else:
-            replica.learn(request.leader_id, request.epoch, now_ms)
-            replica.role.leader_ended(request, now_ms)
-        replica.out.append(Reply(token, EndEpochAnswer(error, replica.leader_id, replica.epoch)))
-        return self._take()
-
-    def fetch_received(self, request: Fetch, token: Token, now_ms: int) -> list[Effect]:
-        """A replica wants records."""
-        self.replica.role.fetch_received(request, token, now_ms)
-        return self._take()
-
-    def fetch_snapshot_received(self, request: FetchSnapshot, token: Token, now_ms: int) -> list[Effect]:
-        """A replica wants a piece of a snapshot."""
-        self.replica.role.fetch_snapshot_received(request, token, now_ms)
-        return self._take()
-
-    def add_voter_received(self, request: AddVoter, token: Token, now_ms: int) -> list[Effect]:
-        """An administrator wants one more voter."""
-        self.replica.role.add_voter_received(request, token, now_ms)
-        return self._take()
-
-    def remove_voter_received(self, request: RemoveVoter, token: Token, now_ms: int) -> list[Effect]:
-        """An administrator wants a voter gone."""
-        self.replica.role.remove_voter_received(request, token, now_ms)
-        return self._take()
-
-    def update_voter_received(self, request: UpdateVoter, token: Token, now_ms: int) -> list[Effect]:
-        """A voter has something new to say about itself."""
-        self.replica.role.update_voter_received(request, token, now_ms)
-        return self._take()
-
-    # Answers of peers. `request` is the object that was sent.
-
-    def vote_answered(self, sender: int, request: Vote, answer: VoteAnswer, now_ms: int) -> list[Effect]:
-        """A voter said yes or no."""
-        self.replica.role.vote_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def begin_epoch_answered(
-        self, sender: int, request: BeginEpoch, answer: BeginEpochAnswer, now_ms: int
-    ) -> list[Effect]:
-        """A voter knows who leads."""
-        self.replica.role.begin_epoch_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def end_epoch_answered(self, sender: int, request: EndEpoch, answer: EndEpochAnswer, now_ms: int) -> list[Effect]:
-        """A voter knows that the epoch is over."""
-        self.replica.role.end_epoch_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def fetch_answered(self, sender: int, request: Fetch, answer: FetchAnswer, now_ms: int) -> list[Effect]:
-        """Records came, or none. Raises InconsistentLogError if the leader's log lacks what is committed."""
-        self.replica.role.fetch_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def fetch_snapshot_answered(
-        self, sender: int, request: FetchSnapshot, answer: FetchSnapshotAnswer, now_ms: int
-    ) -> list[Effect]:
-        """A piece of a snapshot came, or none. Raises InconsistentLogError as above."""
-        self.replica.role.fetch_snapshot_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def update_voter_answered(
-        self, sender: int, request: UpdateVoter, answer: UpdateVoterAnswer, now_ms: int
-    ) -> list[Effect]:
-        """The leader has heard what this voter is like."""
-        self.replica.role.update_voter_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def versions_answered(
-        self, sender: int, request: AskVersions, answer: AskVersionsAnswer, now_ms: int
-    ) -> list[Effect]:
-        """A replica that is to become a voter said what it understands."""
-        self.replica.role.versions_answered(sender, request, answer, now_ms)
-        return self._take()
-
-    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> list[Effect]:
-        """A request got no answer: the connection broke, or could not be made."""
-        self.replica.role.request_failed(to, request, now_ms)
-        return self._take()
-
-    # Any of them, by its type.
-
-    def received(self, request: PeerRequest | AddVoter | RemoveVoter, token: Token, now_ms: int) -> list[Effect]:
-        """A request of a peer, or of an administrator; AskVersions is for the node to answer."""
-        effects: list[Effect] = getattr(self, _RECEIVED[type(request)])(request, token, now_ms)
-        return effects
+    def received(self, request: Request, token: Token, now_ms: int) -> list[Effect]:
+        """A peer or an administrator asks for something."""
+        match request:
+            case Vote():
+                answer: Answer = self._vote(request, now_ms)
+            case BeginEpoch():
+                answer = self._begin_epoch(request, now_ms)
+            case EndEpoch():
+                answer = self._end_epoch(request, now_ms)
+            case _:
+                self.role.asked(request, token, now_ms)
+                return self._effects()
+        self.replica.out.append(Reply(token, answer))
+        return self._effects()
 
     def answered(
         self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int
     ) -> list[Effect]:
-        """The answer of a peer. `request` is the object that was sent."""
-        effects: list[Effect] = getattr(self, _ANSWERED[type(request)])(sender, request, answer, now_ms)
-        return effects
+        """A peer answers `request`, which is the very object that was sent.
 
-    def _take(self) -> list[Effect]:
+        Raises InconsistentLogError if the leader's log lacks what is committed.
+        """
+        if not isinstance(answer, AskVersionsAnswer | VoterChangeAnswer):
+            self.learn(answer.leader_id, answer.epoch, now_ms)
+        self.role.answered(sender, request, answer, now_ms)
+        return self._effects()
+
+    def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> list[Effect]:
+        """A request got no answer: the connection broke, or could not be made."""
+        self.role.request_failed(to, request, now_ms)
+        return self._effects()
+
+    def _effects(self) -> list[Effect]:
         effects, self.replica.out = self.replica.out, []
         return effects
 
+    # Elections, which are the same in every role.
 
-_RECEIVED: Final[dict[type[Any], str]] = {
-    Vote: "vote_received",
-    BeginEpoch: "begin_epoch_received",
-    EndEpoch: "end_epoch_received",
-    Fetch: "fetch_received",
-    FetchSnapshot: "fetch_snapshot_received",
-    UpdateVoter: "update_voter_received",
-    AddVoter: "add_voter_received",
-    RemoveVoter: "remove_voter_received",
-}
-_ANSWERED: Final[dict[type[Any], str]] = {
-    Vote: "vote_answered",
-    BeginEpoch: "begin_epoch_answered",
-    EndEpoch: "end_epoch_answered",
-    Fetch: "fetch_answered",
-    FetchSnapshot: "fetch_snapshot_answered",
-    UpdateVoter: "update_voter_answered",
-    AskVersions: "versions_answered",
-}
+    def _vote(self, request: Vote, now_ms: int) -> VoteAnswer:
+        error = self._vote_error(request)
+        if error is not ErrorCode.NONE:
+            return VoteAnswer(error, self.leader_id, self.epoch)
+        self.learn(None, request.epoch, now_ms)
+        log = self.replica.log
+        good_enough = (request.last_epoch, request.end_offset) >= (log.last_epoch, log.end_offset)
+        if request.pre_vote:
+            granted = good_enough and self.role.grants_pre_vote()
+        else:
+            granted = self._grant(request.candidate, good_enough, now_ms)
+        return VoteAnswer(ErrorCode.NONE, self.leader_id, self.epoch, granted)
+
+    def _vote_error(self, request: Vote) -> ErrorCode:
+        if not request.voter.fits(self.replica.me):
+            return ErrorCode.INVALID_VOTER_KEY
+        if request.epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        newest = request.epoch if request.pre_vote else request.epoch - 1
+        if request.end_offset < 0 or not 0 <= request.last_epoch <= newest:
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE
+
+    def _grant(self, candidate: ReplicaKey, good_enough: bool, now_ms: int) -> bool:
+        """One vote per epoch, first come first served; also from an observer, whose log may lag behind its election."""
+        state = self.replica.state
+        if state.voted is not None:
+            return state.voted.fits(candidate)
+        if state.leader_id is not None or not good_enough:
+            return False
+        self.replica.remember(state.epoch, None, candidate)
+        self.stand_by(now_ms)
+        return True
+
+    def _begin_epoch(self, request: BeginEpoch, now_ms: int) -> BeginEpochAnswer:
+        error = ErrorCode.NONE
+        if not request.voter.fits(self.replica.me):
+            error = ErrorCode.INVALID_VOTER_KEY
+        elif request.epoch < self.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        else:
+            self.learn(request.leader_id, request.epoch, now_ms)
+        return BeginEpochAnswer(error, self.leader_id, self.epoch)
+
+    def _end_epoch(self, request: EndEpoch, now_ms: int) -> EndEpochAnswer:
+        error = ErrorCode.NONE
+        if request.epoch < self.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        else:
+            self.learn(request.leader_id, request.epoch, now_ms)
+            self.role.leader_ended(request, now_ms)
+        return EndEpochAnswer(error, self.leader_id, self.epoch)
+
+    # From one role to the next; what they mean stands in `role.Roles`.
+
+    def learn(self, leader_id: int | None, epoch: int, now_ms: int) -> None:
+        """A peer says that `leader_id` leads `epoch`, or that nobody is known to."""
+        state = self.replica.state
+        if leader_id == self.replica.me.id or (leader_id is not None and leader_id < 0):
+            leader_id = None  # if it led, it would know
+        if epoch > state.epoch:
+            self.replica.remember(epoch, leader_id, None)
+            self.stand_by(now_ms)
+        elif epoch == state.epoch and leader_id is not None and state.leader_id is None:
+            self.replica.remember(epoch, leader_id, state.voted)
+            self.stand_by(now_ms)
+
+    def become_prospective(self, now_ms: int) -> None:
+        """Ask the others whether an election would be won."""
+        assert self.replica.may_stand, "only voters stand"
+        self._take(Prospective(self, now_ms), now_ms)
+
+    def become_candidate(self, now_ms: int) -> None:
+        """Begin an epoch and vote for itself."""
+        assert self.replica.may_stand, "only voters stand"
+        self.replica.remember(self.epoch + 1, None, self.replica.me)
+        self._take(Candidate(self, now_ms), now_ms)
+
+    def become_leader(self, granting: Sequence[ReplicaKey], now_ms: int) -> None:
+        """Those in `granting` have elected this replica."""
+        me = self.replica.me
+        assert self.replica.state.voted == me, "a leader has voted for itself"
+        self.replica.remember(self.epoch, me.id, me)
+        self._take(Leader(self, granting, now_ms), now_ms)
+
+    def become_resigned(self, successors: Sequence[ReplicaKey], now_ms: int) -> None:
+        """Lead no longer, and tell the voters who should stand first."""
+        self._take(Resigned(self, successors, now_ms), now_ms)
+        self.replica.out.append(Announce(None, self.epoch))
+
+    def begin_next_epoch(self, now_ms: int) -> None:
+        """This replica led the epoch and does so no longer: nobody can be elected in it."""
+        if self.replica.may_stand:
+            self.replica.remember(self.epoch + 1, None, None)
+        self.stand_by(now_ms)
+
+    def stand_by(self, now_ms: int, fetching: Fetching | None = None) -> None:
+        """Follow the leader of this epoch, or wait for one; as an observer if it has no vote."""
+        replica, state = self.replica, self.replica.state
+        leader_id = None if state.leader_id == replica.me.id else state.leader_id
+        role: Role
+        if not replica.may_stand:
+            role = Observer(self, leader_id, fetching or Fetching(replica, now_ms))
+        elif leader_id is not None:
+            role = Follower(self, leader_id, fetching or Fetching(replica, now_ms))
+        else:
+            role = Unattached(self, now_ms) if state.voted is None else Voted(self, now_ms)
+        self._take(role, now_ms)
+
+    def _take(self, role: Role, now_ms: int) -> None:
+        left, self.role = self.role, role
+        left.leave()
+        role.enter(now_ms)

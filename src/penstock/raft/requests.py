@@ -1,4 +1,4 @@
-"""What replicas ask and answer each other: Kafka's requests without their wrapping (see `wire`).
+"""What replicas ask and answer each other: Kafka's requests without their wrapping (see `kafka_requests`).
 
 Each answer carries what its sender knows of the leader: that is how knowledge of a new epoch spreads.
 """
@@ -163,6 +163,14 @@ class AskVersionsAnswer(Value):
 
 
 PeerRequest = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot | UpdateVoter | AskVersions
+"""What a replica asks its peers."""
+
+LeaderRequest = Fetch | FetchSnapshot | AddVoter | RemoveVoter | UpdateVoter
+"""What only the leader of an epoch can answer."""
+
+Request = Vote | BeginEpoch | EndEpoch | LeaderRequest
+"""What peers and administrators may ask. AskVersions is missing: a node answers it without the core."""
+
 Answer = (
     VoteAnswer
     | BeginEpochAnswer

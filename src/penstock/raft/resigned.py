@@ -1,16 +1,12 @@
 """A voter that led this epoch and does so no longer."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from penstock.raft.asking import Asking
-from penstock.raft.effects import Send
-from penstock.raft.requests import EndEpoch, EndEpochAnswer, PeerRequest
-from penstock.raft.role import Role
+from penstock.raft.requests import Answer, AskVersionsAnswer, EndEpoch, PeerRequest
+from penstock.raft.role import Role, Roles
 from penstock.raft.voters import ReplicaKey
-
-if TYPE_CHECKING:
-    from penstock.raft.replica import Replica
 
 
 class Resigned(Role):
@@ -19,8 +15,9 @@ class Resigned(Role):
     __slots__ = ("_asking", "_election_deadline_ms", "_successors")
     name: ClassVar[str] = "Resigned"
 
-    def __init__(self, replica: "Replica", successors: Sequence[ReplicaKey], now_ms: int) -> None:
-        super().__init__(replica)
+    def __init__(self, roles: Roles, successors: Sequence[ReplicaKey], now_ms: int) -> None:
+        super().__init__(roles)
+        replica = roles.replica
         self._successors = tuple(successors)
         self._election_deadline_ms = now_ms + replica.election_timeout_ms()
         others = [voter.key.id for voter in replica.quorum.others(replica.me)]
@@ -38,14 +35,14 @@ class Resigned(Role):
     def tick(self, now_ms: int) -> None:
         """Tell those who do not know; when nobody was elected for long, take part again."""
         if now_ms >= self._election_deadline_ms:
-            self.replica.begin_next_epoch(now_ms)
+            self.roles.begin_next_epoch(now_ms)
         else:
             self._tell(now_ms)
 
-    def end_epoch_answered(self, sender: int, request: EndEpoch, answer: EndEpochAnswer, now_ms: int) -> None:
-        """This voter knows."""
-        self._asking.done(sender)
-        super().end_epoch_answered(sender, request, answer, now_ms)
+    def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
+        """Do not tell a voter again that knows."""
+        if isinstance(request, EndEpoch):
+            self._asking.done(sender)
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         """Tell it again soon."""
@@ -54,4 +51,4 @@ class Resigned(Role):
 
     def _tell(self, now_ms: int) -> None:
         for peer in self._asking.take_due(now_ms):
-            self.replica.out.append(Send(peer, EndEpoch(self.replica.epoch, self.replica.me.id, self._successors)))
+            self.send(peer, EndEpoch(self.replica.epoch, self.replica.me.id, self._successors))

@@ -1,47 +1,79 @@
 """What a replica is to its quorum right now. A role lives in exactly one epoch; what comes after it is a new object.
 
-Here stands what every role does if it knows nothing better: learn of newer epochs, and send those who look for a leader
-on to the one it knows.
+`Role` holds what every role does if it knows nothing better, which is little: it refuses what only a leader can do, and
+is not interested in answers. `Roles` is how a role reads and ends itself: all changes of role are in `machine`.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
 from penstock.protocol.errors import ErrorCode
-from penstock.raft.effects import Reply, Token
+from penstock.raft.effects import Reply, Send, Token
+from penstock.raft.fetching import Fetching
+from penstock.raft.replica import Replica
 from penstock.raft.requests import (
     AddVoter,
-    AskVersions,
+    Answer,
     AskVersionsAnswer,
-    BeginEpoch,
-    BeginEpochAnswer,
     EndEpoch,
-    EndEpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
+    LeaderRequest,
     PeerRequest,
     RemoveVoter,
-    UpdateVoter,
     UpdateVoterAnswer,
-    Vote,
-    VoteAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.settings import NEVER
+from penstock.raft.voters import ReplicaKey
 
-if TYPE_CHECKING:
-    from penstock.raft.replica import Replica
+
+class Roles(Protocol):
+    """The replica and its role; see `machine` for what leads from one role to the next."""
+
+    replica: Replica
+    role: "Role"
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads this epoch, if that is known and it still does."""
+
+    def learn(self, leader_id: int | None, epoch: int, now_ms: int) -> None:
+        """A peer says that `leader_id` leads `epoch`, or that nobody is known to."""
+
+    def become_prospective(self, now_ms: int) -> None:
+        """Ask the others whether an election would be won."""
+
+    def become_candidate(self, now_ms: int) -> None:
+        """Begin an epoch and vote for itself."""
+
+    def become_leader(self, granting: Sequence[ReplicaKey], now_ms: int) -> None:
+        """Those in `granting` have elected this replica."""
+
+    def become_resigned(self, successors: Sequence[ReplicaKey], now_ms: int) -> None:
+        """Lead no longer, and tell the voters who should stand first."""
+
+    def stand_by(self, now_ms: int, fetching: Fetching | None = None) -> None:
+        """Follow the leader of this epoch, or wait for one; as an observer if it has no vote.
+
+        `fetching` goes on as it is; without it a new one begins.
+        """
+
+    def begin_next_epoch(self, now_ms: int) -> None:
+        """This replica led the epoch and does so no longer: nobody can be elected in it."""
 
 
 class Role:
     """The defaults; `deadline_ms` is when `tick` wants to be called next."""
 
-    __slots__ = ("replica",)
+    __slots__ = ("replica", "roles")
     name: ClassVar[str] = "Role"
 
-    def __init__(self, replica: "Replica") -> None:
-        self.replica = replica
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+        self.replica = roles.replica
 
     @property
     def deadline_ms(self) -> int:
@@ -49,7 +81,7 @@ class Role:
         return NEVER
 
     def tick(self, now_ms: int) -> None:
-        """Time went by."""
+        """Act, if `deadline_ms` has come."""
 
     def enter(self, now_ms: int) -> None:
         """The replica has just taken this role."""
@@ -71,79 +103,41 @@ class Role:
         """The log is on the disk up to `replica.flushed_offset`."""
 
     def quorum_changed(self, now_ms: int) -> None:
-        """The log names other voters."""
+        """The log names other voters, or more of it is committed."""
+
+    def asked(self, request: LeaderRequest, token: Token, now_ms: int) -> None:
+        """Answer what is asked of the leader of an epoch: this replica is not, or not of that epoch."""
+        self.reply(token, refusal(request, self.roles.leader_id, self.replica.epoch))
+
+    def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
+        """What was asked, in this or an earlier role, is answered; what it says of a leader is known already."""
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         """A request got no answer."""
 
-    # Requests that only a leader can answer.
+    # For the roles themselves.
 
-    def refusal(self, epoch: int) -> ErrorCode:
-        """Why a request that was made in `epoch` to its leader is not answered by this replica."""
-        if epoch < self.replica.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if epoch > self.replica.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    def send(self, to: int, request: PeerRequest) -> None:
+        """Ask a peer."""
+        self.replica.out.append(Send(to, request))
 
-    def fetch_received(self, request: Fetch, token: Token, now_ms: int) -> None:
-        """A replica wants records."""
-        replica = self.replica
-        answer = FetchAnswer(self.refusal(request.epoch), replica.leader_id, replica.epoch)
-        replica.out.append(Reply(token, answer))
+    def reply(self, token: Token, answer: Answer) -> None:
+        """Answer a request."""
+        self.replica.out.append(Reply(token, answer))
 
-    def fetch_snapshot_received(self, request: FetchSnapshot, token: Token, now_ms: int) -> None:
-        """A replica wants a piece of a snapshot."""
-        replica = self.replica
-        error = self.refusal(request.epoch)
-        replica.out.append(Reply(token, FetchSnapshotAnswer(error, replica.leader_id, replica.epoch, request.snapshot)))
 
-    def update_voter_received(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
-        """A voter has something new to say about itself."""
-        replica = self.replica
-        error = self.refusal(request.epoch)
-        replica.out.append(Reply(token, UpdateVoterAnswer(error, replica.leader_id, replica.epoch)))
-
-    def add_voter_received(self, request: AddVoter, token: Token, now_ms: int) -> None:
-        """An administrator wants one more voter."""
-        self._refuse_change(token)
-
-    def remove_voter_received(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
-        """An administrator wants a voter gone."""
-        self._refuse_change(token)
-
-    def _refuse_change(self, token: Token) -> None:
-        leader = self.replica.leader_id
-        text = "nobody is known to lead the quorum" if leader is None else f"node {leader} leads the quorum"
-        self.replica.out.append(Reply(token, VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)))
-
-    # Answers to what was asked in this or an earlier role: there may be a newer leader in them.
-
-    def vote_answered(self, sender: int, request: Vote, answer: VoteAnswer, now_ms: int) -> None:
-        """A voter said yes or no."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def begin_epoch_answered(self, sender: int, request: BeginEpoch, answer: BeginEpochAnswer, now_ms: int) -> None:
-        """A voter knows that this replica leads, or better."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def end_epoch_answered(self, sender: int, request: EndEpoch, answer: EndEpochAnswer, now_ms: int) -> None:
-        """A voter knows that this replica leads no longer."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def fetch_answered(self, sender: int, request: Fetch, answer: FetchAnswer, now_ms: int) -> None:
-        """Records came, or none."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def fetch_snapshot_answered(
-        self, sender: int, request: FetchSnapshot, answer: FetchSnapshotAnswer, now_ms: int
-    ) -> None:
-        """A piece of a snapshot came, or none."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def update_voter_answered(self, sender: int, request: UpdateVoter, answer: UpdateVoterAnswer, now_ms: int) -> None:
-        """The leader knows what this voter is like."""
-        self.replica.learn(answer.leader_id, answer.epoch, now_ms)
-
-    def versions_answered(self, sender: int, request: AskVersions, answer: AskVersionsAnswer, now_ms: int) -> None:
-        """A replica that is to become a voter said what it understands."""
+def refusal(request: LeaderRequest, leader_id: int | None, epoch: int) -> Answer:
+    """The answer of a replica in `epoch` that is not the leader that the request is meant for."""
+    if isinstance(request, AddVoter | RemoveVoter):
+        text = "nobody is known to lead the quorum" if leader_id is None else f"node {leader_id} leads the quorum"
+        return VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if request.epoch < epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    elif request.epoch > epoch:
+        error = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if isinstance(request, Fetch):
+        return FetchAnswer(error, leader_id, epoch)
+    if isinstance(request, FetchSnapshot):
+        return FetchSnapshotAnswer(error, leader_id, epoch, request.snapshot)
+    return UpdateVoterAnswer(error, leader_id, epoch)

@@ -5,13 +5,15 @@ log. The next change waits until that record is committed, and the first until t
 epoch: a leader whose knowledge of the voters is not committed yet must not build upon it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.protocol.control import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.control import voters_record_of
 from penstock.raft.effects import Reply, Send, Token
+from penstock.raft.progress import ReplicaTable
+from penstock.raft.replica import Replica
 from penstock.raft.requests import (
     AddVoter,
     AskVersions,
@@ -23,9 +25,6 @@ from penstock.raft.requests import (
 )
 from penstock.raft.settings import NEVER
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
-
-if TYPE_CHECKING:
-    from penstock.raft.leader import Leader
 
 REMOVAL_TIMEOUT_MS = 30_000
 """So long the one who asks waits; the change may be committed later all the same."""
@@ -43,12 +42,24 @@ class PendingChange:
 
 
 class VoterChanges:
-    """What a leader does about its voters."""
+    """What the leader of one epoch does about its voters.
 
-    __slots__ = ("_leader", "_pending")
+    `append` appends a batch to its log and lets everybody have it who waits; `replicas` are those that fetch from it.
+    """
 
-    def __init__(self, leader: "Leader") -> None:
-        self._leader = leader
+    __slots__ = ("_append_batch", "_epoch_start_offset", "_pending", "_replica", "_replicas")
+
+    def __init__(
+        self,
+        replica: Replica,
+        replicas: ReplicaTable,
+        epoch_start_offset: int,
+        append: Callable[[bytearray, int], None],
+    ) -> None:
+        self._replica = replica
+        self._replicas = replicas
+        self._epoch_start_offset = epoch_start_offset
+        self._append_batch = append
         self._pending: PendingChange | None = None
 
     @property
@@ -58,7 +69,7 @@ class VoterChanges:
 
     def add(self, request: AddVoter, token: Token, now_ms: int) -> None:
         """A voter more. What it understands is asked of the replica itself."""
-        quorum = self._leader.replica.quorum
+        quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
         elif quorum.voter(request.key.id) is not None:
@@ -67,7 +78,7 @@ class VoterChanges:
         else:
             question = AskVersions(request.key, request.endpoints)
             self._pending = PendingChange(token, now_ms + max(request.timeout_ms, 0), question, request)
-            self._leader.replica.out.append(Send(request.key.id, question))
+            self._replica.out.append(Send(request.key.id, question))
 
     def versions_answered(self, question: AskVersions, answer: AskVersionsAnswer, now_ms: int) -> None:
         """The replica spoke: let it vote if it can follow."""
@@ -76,17 +87,17 @@ class VoterChanges:
             return
         why = self._unfit(question.key, answer, now_ms)
         if why is not None:
-            self._finish(why)
+            self._finish(why, self._replica.me.id)
             return
         pending.question = None
         voter = Voter(question.key, question.endpoints, answer.min_kraft_version, answer.max_kraft_version)
-        self._append(pending, self._leader.replica.quorum.with_voter(voter), now_ms)
+        self._append(pending, self._replica.quorum.with_voter(voter), now_ms)
         if not pending.request.ack_when_committed and self._pending is pending:
-            self._finish(VoterChangeAnswer(ErrorCode.NONE))
+            self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def remove(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
         """A voter less; perhaps the leader itself, which goes when that is committed."""
-        quorum = self._leader.replica.quorum
+        quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
         elif not quorum.has(request.key):
@@ -99,14 +110,14 @@ class VoterChanges:
 
     def update(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
         """A voter listens elsewhere now, or understands more."""
-        replica, voter = self._leader.replica, request.voter
+        replica, voter = self._replica, request.voter
         why = self._obstacle()
         if why is None and not replica.quorum.has(voter.key):
             why = VoterChangeAnswer(ErrorCode.VOTER_NOT_FOUND)
         if why is None and not voter.min_kraft_version <= replica.quorum.kraft_version <= voter.max_kraft_version:
             why = VoterChangeAnswer(ErrorCode.INVALID_REQUEST)
         if why is not None:
-            replica.out.append(Reply(token, UpdateVoterAnswer(why.error, replica.leader_id, replica.epoch)))
+            replica.out.append(Reply(token, UpdateVoterAnswer(why.error, replica.me.id, replica.epoch)))
             return
         self._pending = PendingChange(token, now_ms + REMOVAL_TIMEOUT_MS, request=request)
         self._append(self._pending, replica.quorum.with_voter(voter), now_ms)
@@ -114,26 +125,29 @@ class VoterChanges:
     def committed(self) -> None:
         """The high watermark moved."""
         pending = self._pending
-        if pending is not None and pending.offset is not None and pending.offset < self._leader.replica.high_watermark:
-            self._finish(VoterChangeAnswer(ErrorCode.NONE))
+        if pending is not None and pending.offset is not None and pending.offset < self._replica.high_watermark:
+            self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def tick(self, now_ms: int) -> None:
         """Let nobody wait for ever."""
         if self._pending is not None and now_ms >= self._pending.deadline_ms:
-            self._finish(VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "the change took too long; it may still come"))
+            self._finish(
+                VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "the change took too long; it may still come"),
+                self._replica.me.id,
+            )
 
-    def leave(self) -> None:
-        """The leader goes, and does not know what becomes of the change."""
+    def leave(self, leader_id: int | None) -> None:
+        """The leader goes, and does not know what becomes of the change; `leader_id` leads now, if that is known."""
         if self._pending is not None:
             text = "the leader went before the change was known to be committed"
-            self._finish(VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text))
+            self._finish(VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text), leader_id)
 
     def _obstacle(self) -> VoterChangeAnswer | None:
         """Why no voter can be changed now."""
-        replica = self._leader.replica
+        replica = self._replica
         if replica.quorum.kraft_version < DYNAMIC_VOTERS:
             return VoterChangeAnswer(ErrorCode.UNSUPPORTED_VERSION, "the voters of this quorum are fixed")
-        if replica.high_watermark <= self._leader.epoch_start_offset:
+        if replica.high_watermark <= self._epoch_start_offset:
             return VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "the leader has committed nothing in its epoch yet")
         if self._pending is not None or replica.voters.latest_offset >= replica.high_watermark:
             return VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "another change of voters is under way")
@@ -141,33 +155,31 @@ class VoterChanges:
 
     def _unfit(self, key: ReplicaKey, answer: AskVersionsAnswer, now_ms: int) -> VoterChangeAnswer | None:
         """Why this replica cannot become a voter."""
-        leader = self._leader
         if answer.error is not ErrorCode.NONE:
             return VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, f"node {key.id} does not answer")
-        if not answer.min_kraft_version <= leader.replica.quorum.kraft_version <= answer.max_kraft_version:
+        if not answer.min_kraft_version <= self._replica.quorum.kraft_version <= answer.max_kraft_version:
             return VoterChangeAnswer(ErrorCode.INVALID_REQUEST, f"node {key.id} is too old, or too new")
-        progress = leader.replicas.find(key)
-        longest_ms = leader.replica.settings.check_quorum_timeout_ms
+        progress = self._replicas.find(key)
+        longest_ms = self._replica.settings.check_quorum_timeout_ms
         if progress is None or progress.caught_up_ms < 0 or now_ms - progress.caught_up_ms > longest_ms:
             # A voter that lags behind would only make the majority harder to reach.
             return VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, f"node {key.id} has not caught up with the leader")
         return None
 
     def _append(self, pending: PendingChange, quorum: Quorum, now_ms: int) -> None:
-        replica = self._leader.replica
+        replica = self._replica
         pending.offset = replica.log.end_offset
         record = voters_record_of(quorum, now_ms)
-        self._leader.append_own(control_batch([record], base_offset=pending.offset, epoch=replica.epoch), now_ms)
+        self._append_batch(control_batch([record], base_offset=pending.offset, epoch=replica.epoch), now_ms)
 
-    def _finish(self, answer: VoterChangeAnswer) -> None:
+    def _finish(self, answer: VoterChangeAnswer, leader_id: int | None) -> None:
         pending, self._pending = self._pending, None
         assert pending is not None, "somebody waits"
         if isinstance(pending.request, UpdateVoter):
-            replica = self._leader.replica
-            update = UpdateVoterAnswer(answer.error, replica.leader_id, replica.epoch)
-            replica.out.append(Reply(pending.token, update))
+            update = UpdateVoterAnswer(answer.error, leader_id, self._replica.epoch)
+            self._replica.out.append(Reply(pending.token, update))
         else:
             self._answer(pending.token, answer)
 
     def _answer(self, token: Token, answer: VoterChangeAnswer) -> None:
-        self._leader.replica.out.append(Reply(token, answer))
+        self._replica.out.append(Reply(token, answer))

@@ -384,7 +384,7 @@ class World:
         self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
 
     async def _look_at_stores(self) -> None:
-        """All servers come to hold the same (D56)."""
+        """All servers come to hold the same."""
         end = self.loop.time() + PROGRESS_LIMIT_S
         servers = [machine.server for machine in self.machines if machine.server is not None]
         while self.loop.time() < end:

@@ -72,6 +72,6 @@ def elect(raft: Raft) -> int:
         more: list[tuple[int, PeerRequest]] = []
         for to, request in requests:
             assert isinstance(request, Vote)
-            more += sent(raft.vote_answered(to, request, VoteAnswer(YES, None, request.epoch, True), now_ms))
+            more += sent(raft.answered(to, request, VoteAnswer(YES, None, request.epoch, True), now_ms))
         requests = [(to, request) for to, request in more if isinstance(request, Vote)]
     return now_ms

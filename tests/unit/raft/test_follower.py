@@ -29,7 +29,7 @@ def follower(*epochs: int) -> tuple[Raft, Fetch]:
     raft.start(0)
     if epochs:
         raft.flushed(0)
-    return raft, fetched(raft.begin_epoch_received(BeginEpoch(EPOCH, 2, voter(1).key), "token", 0))
+    return raft, fetched(raft.received(BeginEpoch(EPOCH, 2, voter(1).key), "token", 0))
 
 
 def fetched(effects: list[Effect]) -> Fetch:
@@ -58,7 +58,7 @@ def test_voters_do_not_lose_patience_at_the_same_moment() -> None:
     for node_id in range(2, 8):
         raft = raft_of(node_id, quorum(*range(1, 8)))
         raft.start(0)
-        raft.begin_epoch_received(BeginEpoch(EPOCH, 1, voter(node_id).key), "token", 0)
+        raft.received(BeginEpoch(EPOCH, 1, voter(node_id).key), "token", 0)
         assert isinstance(raft.role, Follower)
         deadlines.append(raft.role.fetching.deadline_ms)
     assert deadlines == [2100, 2200, 2300, 2400, 2500, 2500], "all long before a leader gives up"
@@ -66,7 +66,7 @@ def test_voters_do_not_lose_patience_at_the_same_moment() -> None:
 
 def test_it_fetches_on_only_when_its_disk_has_what_it_fetched() -> None:
     raft, first = follower(1)
-    effects = raft.fetch_answered(2, first, good(1, records(log_of(1, 2, 4), 1)), 10)
+    effects = raft.answered(2, first, good(1, records(log_of(1, 2, 4), 1)), 10)
     assert Flush() in effects
     assert sent(effects) == []
     second = fetched(raft.flushed(20))
@@ -75,14 +75,14 @@ def test_it_fetches_on_only_when_its_disk_has_what_it_fetched() -> None:
 
 def test_the_high_watermark_does_not_pass_its_log() -> None:
     raft, first = follower(1)
-    raft.fetch_answered(2, first, good(9, records(log_of(1, 2), 1)), 10)
+    raft.answered(2, first, good(9, records(log_of(1, 2), 1)), 10)
     assert raft.high_watermark == 2
 
 
 def test_a_late_answer_is_ignored() -> None:
     raft, first = follower(1)
     assert raft.request_failed(2, first, 5) == []
-    assert raft.fetch_answered(2, first, good(1, records(log_of(1, 2), 1)), 10) == []
+    assert raft.answered(2, first, good(1, records(log_of(1, 2), 1)), 10) == []
     assert raft.replica.log.end_offset == 1
     assert fetched(raft.tick(25)) == first
 
@@ -90,24 +90,24 @@ def test_a_late_answer_is_ignored() -> None:
 def test_damaged_records_are_fetched_again() -> None:
     raft, first = follower(1)
     for damaged in (records(log_of(1, 2, 2), 2), records(log_of(1, 9), 1), records(log_of(0, 0), 1), b"\xff" * 100):
-        raft.fetch_answered(2, first, good(1, damaged), 10)
+        raft.answered(2, first, good(1, damaged), 10)
         assert raft.replica.log.end_offset == 1
         first = fetched(raft.tick(raft.deadline_ms))
 
 
 def test_it_cuts_where_the_logs_part() -> None:
     raft, first = follower(1, 1, 2, 2, 4)
-    second = fetched(raft.fetch_answered(2, first, good(diverging=EpochEnd(3, 4)), 10))
+    second = fetched(raft.answered(2, first, good(diverging=EpochEnd(3, 4)), 10))
     assert (second.offset, second.last_epoch) == (4, 2)
-    third = fetched(raft.fetch_answered(2, second, good(diverging=EpochEnd(1, 1)), 10))
+    third = fetched(raft.answered(2, second, good(diverging=EpochEnd(1, 1)), 10))
     assert (third.offset, third.last_epoch) == (1, 1)
 
 
 def test_it_stops_rather_than_forget_what_is_committed() -> None:
     raft, first = follower(1, 1, 2)
-    second = fetched(raft.fetch_answered(2, first, good(3), 10))
+    second = fetched(raft.answered(2, first, good(3), 10))
     with pytest.raises(InconsistentLogError):
-        raft.fetch_answered(2, second, good(diverging=EpochEnd(1, 1)), 20)
+        raft.answered(2, second, good(diverging=EpochEnd(1, 1)), 20)
 
 
 def test_a_silent_leader_loses_its_follower() -> None:
@@ -124,7 +124,7 @@ def test_a_silent_leader_loses_its_follower() -> None:
 )
 def test_successors_stand_in_their_order(successors: tuple[int, ...], patience_ms: int) -> None:
     raft, _ = follower(1)
-    raft.end_epoch_received(EndEpoch(EPOCH, 2, tuple(voter(node).key for node in successors)), "token", 100)
+    raft.received(EndEpoch(EPOCH, 2, tuple(voter(node).key for node in successors)), "token", 100)
     assert isinstance(raft.role, Prospective) == (patience_ms == 0)
     raft.tick(100 + patience_ms)
     assert isinstance(raft.role, Prospective)
@@ -133,11 +133,11 @@ def test_successors_stand_in_their_order(successors: tuple[int, ...], patience_m
 def test_a_voter_that_the_log_describes_wrongly_says_so() -> None:
     raft, first = follower(1)
     raft.replica.local = raft.replica.local.replace(endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),))
-    requests = [request for _, request in sent(raft.fetch_answered(2, first, good(), 10))]
+    requests = [request for _, request in sent(raft.answered(2, first, good(), 10))]
     assert requests[1:] == [UpdateVoter(EPOCH, raft.replica.local)]
     second = requests[0]
     assert isinstance(second, Fetch)
-    assert len(sent(raft.fetch_answered(2, second, good(), 20))) == 1, "once is enough for a while"
+    assert len(sent(raft.answered(2, second, good(), 20))) == 1, "once is enough for a while"
 
 
 def test_a_log_whose_beginning_is_lost_does_not_start() -> None:
@@ -159,10 +159,10 @@ def test_a_log_that_does_not_agree_with_the_snapshot_is_not_believed(epochs: tup
 
 def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
     raft, first = follower()
-    ((_, request),) = sent(raft.fetch_answered(2, first, good(snapshot=SnapshotId(9, 3)), 10))
+    ((_, request),) = sent(raft.answered(2, first, good(snapshot=SnapshotId(9, 3)), 10))
     assert isinstance(request, FetchSnapshot)
     gone = FetchSnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, 2, EPOCH, request.snapshot)
-    assert fetched(raft.fetch_snapshot_answered(2, request, gone, 20)).offset == 0
+    assert fetched(raft.answered(2, request, gone, 20)).offset == 0
 
 
 def test_an_observer_without_voters_asks_a_bootstrap_server() -> None:
@@ -175,10 +175,10 @@ def test_an_observer_without_voters_asks_a_bootstrap_server() -> None:
 def test_an_observer_of_a_silent_leader_asks_around_but_comes_back_to_it() -> None:
     raft = raft_of(9, quorum(1, 2, 3))
     raft.start(0)
-    raft.begin_epoch_received(BeginEpoch(EPOCH, 7, voter(9).key), "token", 0)
+    raft.received(BeginEpoch(EPOCH, 7, voter(9).key), "token", 0)
     asked = []
     for _ in range(6):
-        raft.replica.role.fetching.failed(3000)  # type: ignore[attr-defined]
+        raft.role.fetching.failed(3000)  # type: ignore[attr-defined]
         ((to, _),) = sent(raft.tick(raft.deadline_ms))
         asked.append(to)
     assert asked.count(7) == 3
@@ -190,8 +190,8 @@ def test_voters_that_are_cut_from_the_log_never_were_any() -> None:
     raft = raft_of(4, quorum(1, 2, 3), log)
     raft.start(0)
     raft.flushed(0)
-    first = fetched(raft.begin_epoch_received(BeginEpoch(EPOCH, 2, voter(4).key), "token", 0))
+    first = fetched(raft.received(BeginEpoch(EPOCH, 2, voter(4).key), "token", 0))
     assert isinstance(raft.role, Follower)
-    raft.fetch_answered(2, first, good(diverging=EpochEnd(1, 2)), 10)
+    raft.answered(2, first, good(diverging=EpochEnd(1, 2)), 10)
     assert isinstance(raft.role, Observer)
     assert raft.quorum.ids == [1, 2, 3]

@@ -43,7 +43,7 @@ def fetch(raft: Raft, node_id: int, end: int, now_ms: int, **more: Any) -> list[
     log = raft.replica.log
     last_epoch = log.epoch_at(end - 1) if 0 < end <= log.end_offset else 0
     request = Fetch(raft.epoch, voter(node_id).key, end, last_epoch, raft.high_watermark, 500, 1 << 20)
-    return raft.fetch_received(request.replace(**more), f"fetch of {node_id}", now_ms)
+    return raft.received(request.replace(**more), f"fetch of {node_id}", now_ms)
 
 
 def batch(text: str = "x") -> bytearray:
@@ -159,7 +159,7 @@ def test_those_who_wait_are_told_when_the_leader_goes() -> None:
     commit_start(raft, now_ms)
     for node_id in (2, 3):
         fetch(raft, node_id, raft.replica.log.end_offset, now_ms)
-    effects = raft.begin_epoch_received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
+    effects = raft.received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
     refused = [e.answer for e in effects if isinstance(e, Reply) and isinstance(e.answer, FetchAnswer)]
     assert [(answer.error, answer.leader_id, answer.epoch) for answer in refused] == [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 9)
@@ -192,7 +192,7 @@ def test_silent_voters_are_reminded() -> None:
 
 def ask_to_add(raft: Raft, node_id: int, now_ms: int, **more: bool) -> AskVersions:
     request = AddVoter(voter(node_id).key, (Endpoint("CONTROLLER", "host", 9093),), **more)
-    ((to, question),) = sent(raft.add_voter_received(request, "administrator", now_ms))
+    ((to, question),) = sent(raft.received(request, "administrator", now_ms))
     assert isinstance(question, AskVersions)
     assert to == node_id
     return question
@@ -215,7 +215,7 @@ def test_a_caught_up_observer_becomes_a_voter_when_that_is_committed() -> None:
     commit_start(raft, now_ms)
     fetch(raft, 4, raft.replica.log.end_offset, now_ms)
     question = ask_to_add(raft, 4, now_ms)
-    effects = raft.versions_answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
+    effects = raft.answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
     assert said(effects) is None
     assert raft.quorum.ids == [1, 2, 3, 4]
     raft.flushed(now_ms)
@@ -229,9 +229,9 @@ def test_who_does_not_wait_for_the_commit_is_told_at_once() -> None:
     commit_start(raft, now_ms)
     fetch(raft, 4, raft.replica.log.end_offset, now_ms)
     question = ask_to_add(raft, 4, now_ms, ack_when_committed=False)
-    effects = raft.versions_answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
+    effects = raft.answered(4, question, AskVersionsAnswer(ErrorCode.NONE, 0, 1), now_ms)
     assert error_of(effects) is ErrorCode.NONE
-    removal = raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    removal = raft.received(RemoveVoter(voter(3).key), "administrator", now_ms)
     assert error_of(removal) is ErrorCode.REQUEST_TIMED_OUT, "the change is still under way"
 
 
@@ -248,28 +248,28 @@ def test_a_replica_that_cannot_follow_is_not_added(answer: AskVersionsAnswer, er
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
     question = ask_to_add(raft, 4, now_ms)
-    assert error_of(raft.versions_answered(4, question, answer, now_ms)) is error
+    assert error_of(raft.answered(4, question, answer, now_ms)) is error
     assert raft.quorum.ids == [1, 2, 3]
 
 
 def test_changes_of_voters_are_refused_with_a_reason() -> None:
     raft, now_ms = leader(1, 2, 3)
     removal = RemoveVoter(voter(3).key)
-    early = raft.remove_voter_received(removal, "administrator", now_ms)
+    early = raft.received(removal, "administrator", now_ms)
     assert error_of(early) is ErrorCode.REQUEST_TIMED_OUT, "nothing is committed in this epoch"
     commit_start(raft, now_ms)
-    twice = raft.add_voter_received(AddVoter(voter(3).key), "administrator", now_ms)
+    twice = raft.received(AddVoter(voter(3).key), "administrator", now_ms)
     assert error_of(twice) is ErrorCode.DUPLICATE_VOTER
-    unknown = raft.remove_voter_received(RemoveVoter(voter(7).key), "administrator", now_ms)
+    unknown = raft.received(RemoveVoter(voter(7).key), "administrator", now_ms)
     assert error_of(unknown) is ErrorCode.VOTER_NOT_FOUND
-    assert said(raft.remove_voter_received(removal, "administrator", now_ms)) is None
+    assert said(raft.received(removal, "administrator", now_ms)) is None
     assert raft.quorum.ids == [1, 2]
 
 
 def test_a_leader_that_was_voted_out_names_itself_no_longer() -> None:
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
-    raft.remove_voter_received(RemoveVoter(voter(1).key), "administrator", now_ms)
+    raft.received(RemoveVoter(voter(1).key), "administrator", now_ms)
     raft.flushed(now_ms)
     for node_id in (2, 3):
         fetch(raft, node_id, raft.replica.log.end_offset, now_ms)
@@ -285,19 +285,19 @@ def test_the_last_voter_stays() -> None:
     raft.start(0)
     raft.tick(0)
     raft.flushed(0)
-    removal = raft.remove_voter_received(RemoveVoter(voter(1).key), "administrator", 0)
+    removal = raft.received(RemoveVoter(voter(1).key), "administrator", 0)
     assert error_of(removal) is ErrorCode.INVALID_REQUEST
 
 
 def test_who_waits_for_a_change_is_told_when_it_takes_too_long_and_when_the_leader_goes() -> None:
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
-    raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
-    effects = raft.begin_epoch_received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
+    raft.received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    effects = raft.received(BeginEpoch(9, 2, voter(1).key), "token", now_ms)
     assert error_of(effects) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
-    raft.remove_voter_received(RemoveVoter(voter(3).key), "administrator", now_ms)
+    raft.received(RemoveVoter(voter(3).key), "administrator", now_ms)
     for later_ms in range(now_ms, now_ms + 30_000, 1000):
         fetch(raft, 2, 0, later_ms)
     assert error_of(raft.tick(now_ms + 30_000)) is ErrorCode.REQUEST_TIMED_OUT
@@ -307,13 +307,13 @@ def test_a_voter_corrects_what_the_log_says_about_it() -> None:
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
     moved = Voter(voter(2).key, (Endpoint("CONTROLLER", "elsewhere", 1),))
-    assert sent(raft.update_voter_received(UpdateVoter(raft.epoch, moved), "update", now_ms)) == []
+    assert sent(raft.received(UpdateVoter(raft.epoch, moved), "update", now_ms)) == []
     assert raft.quorum.voter(2) == moved
     raft.flushed(now_ms)
     effects = fetch(raft, 2, raft.replica.log.end_offset, now_ms)
     assert Reply("update", UpdateVoterAnswer(ErrorCode.NONE, 1, raft.epoch)) in effects
     stranger = moved.replace(key=moved.key.replace(directory_id=UUID(int=77)))
-    answer = answered(raft.update_voter_received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
+    answer = answered(raft.received(UpdateVoter(raft.epoch, stranger), "update", now_ms))
     assert isinstance(answer, UpdateVoterAnswer)
     assert answer.error is ErrorCode.VOTER_NOT_FOUND
 
@@ -322,7 +322,7 @@ def test_who_has_no_id_reads_and_is_not_noted() -> None:
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)
     asked = Fetch(raft.epoch, ReplicaKey(-1), 0, 0, 0, 0, 1 << 20)
-    answer = answered(raft.fetch_received(asked, "a reader", now_ms))
+    answer = answered(raft.received(asked, "a reader", now_ms))
     assert isinstance(answer, FetchAnswer)
     assert answer.error is ErrorCode.NONE
     assert answer.records

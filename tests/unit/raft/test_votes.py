@@ -23,13 +23,13 @@ def started(*epochs: int) -> Raft:
 
 
 def vote(raft: Raft, request: Vote) -> VoteAnswer:
-    answer = answered(raft.vote_received(request, "token", 10))
+    answer = answered(raft.received(request, "token", 10))
     assert isinstance(answer, VoteAnswer)
     return answer
 
 
 def test_a_vote_is_persisted_before_it_is_given() -> None:
-    effects = started(1, 1, 3).vote_received(ASKED, "token", 10)
+    effects = started(1, 1, 3).received(ASKED, "token", 10)
     assert effects[0] == Persist(ElectionState(5, None, ASKED.candidate))
     assert effects[-1] == Reply("token", VoteAnswer(ErrorCode.NONE, None, 5, granted=True))
     assert sum(isinstance(effect, Persist) for effect in effects) == 1, "one write is enough"
@@ -58,7 +58,7 @@ def test_a_candidate_needs_a_log_that_is_as_good() -> None:
 
 def test_a_vote_for_an_old_epoch_is_fenced() -> None:
     raft = started()
-    raft.begin_epoch_received(BeginEpoch(6, 3, voter(1).key), "token", 1)
+    raft.received(BeginEpoch(6, 3, voter(1).key), "token", 1)
     assert vote(raft, ASKED) == VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
 
 
@@ -76,7 +76,7 @@ def test_a_vote_that_cannot_be_is_invalid() -> None:
 
 def test_a_pre_vote_binds_nobody() -> None:
     raft = started()
-    effects = raft.vote_received(ASKED.replace(epoch=0, last_epoch=0, pre_vote=True), "token", 10)
+    effects = raft.received(ASKED.replace(epoch=0, last_epoch=0, pre_vote=True), "token", 10)
     assert effects == [Reply("token", VoteAnswer(ErrorCode.NONE, None, 0, granted=True))]
     assert isinstance(raft.role, Unattached)
 
@@ -93,9 +93,9 @@ def test_answers_to_another_question_do_not_count() -> None:
     (_, pre_vote), _ = sent(raft.tick(now_ms))
     assert isinstance(pre_vote, Vote)
     yes = VoteAnswer(ErrorCode.NONE, None, 0, granted=True)
-    raft.vote_answered(2, pre_vote, yes, now_ms)
+    raft.answered(2, pre_vote, yes, now_ms)
     assert isinstance(raft.role, Candidate)
-    raft.vote_answered(3, pre_vote, yes, now_ms)
+    raft.answered(3, pre_vote, yes, now_ms)
     assert isinstance(raft.role, Candidate), "a pre-vote is no vote"
 
 
@@ -104,7 +104,7 @@ def test_a_voter_too_old_for_pre_votes_does_not_stop_an_election() -> None:
     now_ms = raft.deadline_ms
     (_, pre_vote), _ = sent(raft.tick(now_ms))
     assert isinstance(pre_vote, Vote)
-    raft.vote_answered(2, pre_vote, VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, 0), now_ms)
+    raft.answered(2, pre_vote, VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, 0), now_ms)
     assert isinstance(raft.role, Candidate)
 
 
@@ -113,10 +113,10 @@ def test_a_candidate_that_is_refused_stands_back_before_it_asks_again() -> None:
     now_ms = raft.deadline_ms
     (_, pre_vote), _ = sent(raft.tick(now_ms))
     assert isinstance(pre_vote, Vote)
-    votes = sent(raft.vote_answered(2, pre_vote, VoteAnswer(ErrorCode.NONE, None, 0, True), now_ms))
+    votes = sent(raft.answered(2, pre_vote, VoteAnswer(ErrorCode.NONE, None, 0, True), now_ms))
     for to, request in votes:
         assert isinstance(request, Vote)
-        raft.vote_answered(to, request, VoteAnswer(ErrorCode.NONE, None, 1), now_ms)
+        raft.answered(to, request, VoteAnswer(ErrorCode.NONE, None, 1), now_ms)
     assert isinstance(raft.role, Candidate)
     assert now_ms < raft.deadline_ms <= now_ms + 1000
     assert raft.tick(raft.deadline_ms - 1) == []
@@ -129,8 +129,8 @@ def test_a_split_vote_is_not_decided_by_who_is_silent() -> None:
     raft = started(1)
     asked = sent(raft.tick(raft.deadline_ms))
     now_ms = 5_000
-    candidacy = sent(raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
-    raft.vote_answered(2, real_vote_of(candidacy, 2), VoteAnswer(YES, None, 2, False), now_ms)
+    candidacy = sent(raft.answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
+    raft.answered(2, real_vote_of(candidacy, 2), VoteAnswer(YES, None, 2, False), now_ms)
     assert isinstance(raft.role, Candidate), "the third may still decide it"
     stagger_ms, settings = raft.replica.stagger_ms, raft.replica.settings
     assert now_ms + stagger_ms < raft.deadline_ms <= now_ms + stagger_ms + settings.election_backoff_max_ms
@@ -146,11 +146,11 @@ def test_who_still_hears_the_leader_is_asked_again() -> None:
     now_ms = 2_000
     asked = sent(raft.tick(now_ms))
     raft.request_failed(3, pre_vote_of(asked, 3), now_ms)
-    raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, 3, 1), now_ms)
+    raft.answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, 3, 1), now_ms)
     assert isinstance(raft.role, Prospective)
     assert sent(raft.tick(now_ms + raft.replica.stagger_ms)) == [(3, pre_vote_of(asked, 3))], "not yet"
     again = sent(raft.tick(now_ms + 2 * raft.replica.stagger_ms))
-    raft.vote_answered(2, pre_vote_of(again, 2), VoteAnswer(YES, 3, 1, True), now_ms)
+    raft.answered(2, pre_vote_of(again, 2), VoteAnswer(YES, 3, 1, True), now_ms)
     assert isinstance(raft.role, Candidate)
 
 
@@ -158,12 +158,12 @@ def test_a_candidate_that_reaches_nobody_goes_on_asking() -> None:
     raft = started(1)
     asked = sent(raft.tick(raft.deadline_ms))
     now_ms = 5_000
-    candidacy = sent(raft.vote_answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
+    candidacy = sent(raft.answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 1, True), now_ms))
     for to in (2, 3):
         raft.request_failed(to, real_vote_of(candidacy, to), now_ms)
     again = sent(raft.tick(raft.deadline_ms))
     assert [to for to, _ in again] == [2, 3]
-    raft.vote_answered(3, real_vote_of(again, 3), VoteAnswer(YES, None, 2, True), now_ms)
+    raft.answered(3, real_vote_of(again, 3), VoteAnswer(YES, None, 2, True), now_ms)
     assert isinstance(raft.role, Leader)
 
 
@@ -212,7 +212,7 @@ def test_a_voter_whose_removal_is_not_known_to_be_committed_stands_but_does_not_
     assert [to for to, _ in requests] == [2, 3]
     (_, request), _ = requests
     assert isinstance(request, Vote)
-    raft.vote_answered(2, request, VoteAnswer(ErrorCode.NONE, None, 1, True), raft.deadline_ms)
+    raft.answered(2, request, VoteAnswer(ErrorCode.NONE, None, 1, True), raft.deadline_ms)
     assert isinstance(raft.role, Prospective), "one of two is no majority"
 
 
@@ -221,7 +221,7 @@ def test_elections_are_drawn_from_one_to_two_time_outs() -> None:
     for _ in range(200):
         raft = started()
         for _ in range(3):
-            raft.vote_received(ASKED.replace(epoch=raft.epoch + 5), "token", 0)
+            raft.received(ASKED.replace(epoch=raft.epoch + 5), "token", 0)
             drawn.append(raft.deadline_ms)
     assert min(drawn) >= 1000
     assert max(drawn) < 2000

@@ -12,7 +12,7 @@ from penstock.node.controller_node import QuorumNode
 from penstock.node.serving.handler import CloseConnection, RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
-from penstock.raft.requests import AddVoter, PeerRequest, RemoveVoter
+from penstock.raft.requests import Request
 from penstock.raft.voters import Endpoint
 
 MAX_EPOCH = (1 << 31) - (1 << 20)
@@ -34,9 +34,7 @@ class _Redirecting(Protocol):
 RedirectingT = TypeVar("RedirectingT", bound=_Redirecting)
 
 
-async def asked(
-    node: QuorumNode, request: PeerRequest | AddVoter | RemoveVoter, write: Callable[[Any], ResponseT]
-) -> ResponseT:
+async def asked(node: QuorumNode, request: Request, write: Callable[[Any], ResponseT]) -> ResponseT:
     """The quorum's answer, written by `write`; the connection is closed if this node takes no part in it any longer."""
     try:
         answer = await node.quorum.request(request)

@@ -49,8 +49,6 @@ logger = logging.getLogger(__name__)
 Event = Callable[[int], list[do.Effect]]
 """Tells the core what happened, and when; gives what is to be done."""
 
-QuorumRequest = ask.PeerRequest | ask.AddVoter | ask.RemoveVoter
-
 
 class QuorumDriver:
     """See the module. Use it from within one event loop."""
@@ -305,7 +303,7 @@ class QuorumDriver:
 
     # Requests and answers of peers.
 
-    def request(self, request: QuorumRequest) -> asyncio.Future[ask.Answer]:
+    def request(self, request: ask.Request) -> asyncio.Future[ask.Answer]:
         """A request of a peer, or of an administrator. Fails with KafkaError BROKER_NOT_AVAILABLE when nobody answers
         any more: then the peer should find its connection closed.
         """

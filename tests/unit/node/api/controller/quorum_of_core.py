@@ -62,7 +62,7 @@ class CoreQuorum:
             self._carry_out(effects)
             to, request = to_and_request
             yes = VoteAnswer(ErrorCode.NONE, None, request.epoch, granted=True)
-            effects = self.raft.vote_answered(to, request, yes, self.now_ms)
+            effects = self.raft.answered(to, request, yes, self.now_ms)
         self._carry_out(effects)
 
     @property
@@ -89,7 +89,7 @@ class CoreQuorum:
     def quorum(self) -> Quorum:
         return self.raft.quorum
 
-    def request(self, request: ask.PeerRequest | ask.AddVoter | ask.RemoveVoter) -> asyncio.Future[ask.Answer]:
+    def request(self, request: ask.Request) -> asyncio.Future[ask.Answer]:
         token: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
         self.asked.set()
         if self.is_stopped:
