@@ -236,7 +236,6 @@ class LogAndTwin(RuleBasedStateMachine):
 LogAndTwin.TestCase.settings = settings(
     max_examples=100,
     stateful_step_count=30,
-    deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )

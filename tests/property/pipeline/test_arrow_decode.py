@@ -30,7 +30,6 @@ def microseconds(timestamp_ms: int) -> int:
     return min(max(timestamp_ms, -LARGEST_MILLISECONDS), LARGEST_MILLISECONDS) * 1000
 
 
-@settings(deadline=None)
 @given(drawn_batches(), st.integers(-2, 30), st.integers(0, 30))
 def test_what_was_written_is_read_and_trimmed(batches: list[DrawnBatch], skipped: int, length: int) -> None:
     records = joined(batches)
@@ -56,7 +55,6 @@ def test_what_was_written_is_read_and_trimmed(batches: list[DrawnBatch], skipped
     assert {(row["topic"], row["partition"]) for row in rows} <= {("flights", 3)}
 
 
-@settings(deadline=None)
 @given(drawn_batches())
 def test_both_decoders_agree_on_good_batches(batches: list[DrawnBatch]) -> None:
     records = joined(batches)
@@ -68,7 +66,7 @@ def test_both_decoders_agree_on_good_batches(batches: list[DrawnBatch]) -> None:
     assert timestamps == [microseconds(record.timestamp_ms) for record in visible(batches, *ALL)]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(drawn_batches(), st.data())
 def test_both_decoders_agree_on_damaged_records(batches: list[DrawnBatch], data: st.DataObject) -> None:
     records = joined(batches)
@@ -85,7 +83,7 @@ def test_both_decoders_agree_on_damaged_records(batches: list[DrawnBatch], data:
         agree_or_refuse(Chunk(memoryview(bytes(damaged)), spans))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(min_size=7, max_size=120), st.integers(1, 6))
 def test_both_decoders_agree_on_noise(noise: bytes, count: int) -> None:
     spans = np.array([[0, len(noise), 10, 5, 1000, 2000, 0, count]], np.int64)

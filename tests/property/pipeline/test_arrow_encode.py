@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.pipeline.record_strategies import blobs, headers
 
@@ -30,7 +30,6 @@ def frame(rows: list[Row], begin: int = 0) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, ["key", "value", "headers"]).slice(begin)
 
 
-@settings(deadline=None)
 @given(rows_of_a_frame, st.integers(0, 10), st.integers(50, 2000))
 def test_both_encoders_write_the_same(rows: list[Row], begin: int, max_bytes: int) -> None:
     columns = write_columns(frame(rows, min(begin, len(rows) - 1)))
@@ -42,7 +41,6 @@ def test_both_encoders_write_the_same(rows: list[Row], begin: int, max_bytes: in
     ]
 
 
-@settings(deadline=None)
 @given(rows_of_a_frame, st.integers(1, 7), st.sampled_from(list(Compression)))
 def test_every_row_arrives_once_in_its_partition(rows: list[Row], partitions: int, compression: Compression) -> None:
     how = EncodeSettings(compression, max_bytes=500)

@@ -20,7 +20,7 @@ def test_all_of_kafka_is_covered() -> None:
 def test_same_bytes_both_ways(case: Case) -> None:
     kio_class, our_class = case.kio_class, case.our_class
 
-    @settings(max_examples=8, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(strategy(kio_class, our_class))
     def check(message: Message) -> None:
         twin = to_kio(message, kio_class)
