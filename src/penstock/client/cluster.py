@@ -7,7 +7,7 @@ as the failure is one that may pass (a lost connection, a moved leader) and the 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from penstock.client.address import Address, parse_bootstrap_servers
 from penstock.client.connection import Answer, Connection, connect
@@ -26,6 +26,13 @@ FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
 TOPICS_BY_ID = 10  # the first version of Metadata in which a topic may lack its name
 
 
+class _Purpose(NamedTuple):
+    """What a connection is for: one node, and there either its groups or everything else."""
+
+    node_id: int
+    coordinator: bool = False
+
+
 class ClusterClient:
     """See the module. Use it as an async context manager, or call `start` and `close`."""
 
@@ -37,8 +44,8 @@ class ClusterClient:
             else list(bootstrap_servers)
         )
         self.metadata = ClusterMetadata()
-        self._connections: dict[int, Connection] = {}
-        self._connecting: dict[int, asyncio.Lock] = {}
+        self._connections: dict[_Purpose, Connection] = {}
+        self._connecting: dict[_Purpose, asyncio.Lock] = {}
         self._seed: Connection | None = None
         self._coordinators: dict[str, int] = {}
         self._refreshed_at = 0.0
@@ -109,7 +116,11 @@ class ClusterClient:
 
     async def any_connection(self) -> Connection:
         """An open connection, the least busy one; else a new one to any broker that answers."""
-        open_ones = [connection for connection in self._connections.values() if not connection.closed]
+        open_ones = [
+            connection
+            for purpose, connection in self._connections.items()
+            if not connection.closed and not purpose.coordinator
+        ]
         if open_ones:
             return min(open_ones, key=lambda connection: connection.in_flight)
         if self._seed is not None and not self._seed.closed:
@@ -123,22 +134,35 @@ class ClusterClient:
 
     async def connection(self, node_id: int) -> Connection:
         """The connection to this node, opened if need be."""
-        known = self._connections.get(node_id)
+        return await self._connection(_Purpose(node_id))
+
+    async def coordinator_connection(self, group_id: str) -> Connection:
+        """A connection of its own to the group's coordinator: nothing of a group stands behind a long fetch."""
+        return await self._connection(_Purpose(await self.coordinator(group_id), coordinator=True))
+
+    async def _connection(self, purpose: _Purpose) -> Connection:
+        known = self._connections.get(purpose)
         if known is not None and not known.closed:
             return known
-        async with self._connecting.setdefault(node_id, asyncio.Lock()):
-            known = self._connections.get(node_id)
+        async with self._connecting.setdefault(purpose, asyncio.Lock()):
+            known = self._connections.get(purpose)
             if known is not None and not known.closed:
                 return known
-            broker = self.metadata.brokers.get(node_id)
-            if broker is None:
-                raise ConnectionFailedError(f"node {node_id} is not in the cluster now")
-            try:
-                connection = await connect(broker.address, self.settings)
-            except ClusterUnreachableError as error:
-                raise ClusterUnreachableError(f"{error}, which node {node_id} advertises as its address") from None
-            self._connections[node_id] = connection
+            self._connections[purpose] = await self._connect(purpose.node_id)
+            return self._connections[purpose]
+
+    async def _connect(self, node_id: int) -> Connection:
+        """The seed, if that is this node's; else a new connection."""
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            raise ConnectionFailedError(f"node {node_id} is not in the cluster now")
+        if self._seed is not None and not self._seed.closed and self._seed.address == broker.address:
+            connection, self._seed = self._seed, None
             return connection
+        try:
+            return await connect(broker.address, self.settings)
+        except ClusterUnreachableError as error:
+            raise ClusterUnreachableError(f"{error}, which node {node_id} advertises as its address") from None
 
     async def _connect_seed(self) -> Connection:
         failures: list[str] = []
@@ -186,6 +210,12 @@ class ClusterClient:
         self._coordinators[group_id] = found.node_id
         return found.node_id
 
+    def addresses_for(self, group_id: str) -> list[Address]:
+        """Where another client of this group may begin: its coordinator, the other brokers, the bootstrap."""
+        known = self.metadata.brokers
+        nodes = [node_id for node_id in (self._coordinators.get(group_id),) if node_id in known] + list(known)
+        return list(dict.fromkeys([known[node_id].address for node_id in nodes] + self._bootstrap))
+
     def forget_coordinator(self, group_id: str) -> None:
         """Look it up again the next time: it has moved, or cannot be reached."""
         self._coordinators.pop(group_id, None)
@@ -194,9 +224,9 @@ class ClusterClient:
         self, group_id: str, message: Message, answer: type[Answer], newest: int | None = None
     ) -> Answer:
         """Ask the group's coordinator; it is forgotten when it cannot be reached."""
-        node_id = await self.coordinator(group_id)
         try:
-            return await self.to_node(node_id, message, answer, newest)
+            connection = await self.coordinator_connection(group_id)
+            return await connection.request(message, answer, newest=newest)
         except ConnectionFailedError:
             self.forget_coordinator(group_id)
             raise

@@ -70,8 +70,7 @@ async def fetch_committed(
     topics = None if partitions is None else _numbers_by_topic(partitions)
 
     async def attempt() -> Committed:
-        node_id = await cluster.coordinator(group_id)
-        connection = await cluster.connection(node_id)
+        connection = await cluster.coordinator_connection(group_id)
         batched = connection.version_for(ApiKey.OFFSET_FETCH, NEWEST_BY_NAME) >= FETCH_BY_GROUPS
         request = (_fetch_batched if batched else _fetch_single)(group_id, topics, require_stable)
         response = await cluster.to_coordinator(group_id, request, OffsetFetchResponse, NEWEST_BY_NAME)

@@ -4,9 +4,9 @@
                          ^                                                                     |
                          +---------------------------------------------------------------------+
 
-While it is a member, a task of its own sends heartbeats, so the application may take its time with what it polled; but
-one that does not poll for max.poll.interval.ms is taken out of the group, so that others get its partitions. What the
-coordinator answers to a heartbeat only sets flags; the next poll acts on them.
+While it is a member, a thread of its own sends heartbeats (`heartbeats.py`), so the application may take its time with
+what it polled; but one that does not poll for max.poll.interval.ms is taken out of the group, so that others get its
+partitions. What the coordinator answers to a heartbeat only sets flags; the next poll acts on them.
 """
 
 import asyncio
@@ -24,19 +24,17 @@ from penstock.client.consumer_protocol import (
     encode_sticky_user_data,
     encode_subscription,
 )
-from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.errors import ConnectionFailedError
+from penstock.client.heartbeats import AS_SOMEBODY_ELSE, Ending, Heartbeats, leave_group
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 JOIN_GRACE_MS: Final = 5_000  # how much longer than the rebalance may take we wait for the answer to a join
 NO_GENERATION: Final = -1
-_AS_SOMEBODY_ELSE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-_JOIN_AGAIN = (*_AS_SOMEBODY_ELSE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
+_JOIN_AGAIN = (*AS_SOMEBODY_ELSE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
 
 
 class GroupMembership:
@@ -48,14 +46,12 @@ class GroupMembership:
         self.group_id = group_id
         self._cluster = cluster
         self._settings = settings
-        self._on_news = on_news
         self._assignors = [_assignor(name) for name in settings.partition_assignment_strategy]
         self._member_id = ""
         self._generation = NO_GENERATION
         self._owned: list[TopicPartition] = []
         self._owned_generation = NO_GENERATION
-        self._heartbeats: asyncio.Task[None] | None = None
-        self._polled_at = 0.0
+        self._heartbeats = Heartbeats(group_id, settings, on_news)
         self._counted: dict[str, int] | None = None
         self.must_join = True
         self.lost = False
@@ -73,9 +69,16 @@ class GroupMembership:
 
     def polled(self) -> None:
         """The application is alive. Raises what ended the membership for good."""
-        self._polled_at = asyncio.get_running_loop().time()
+        self._heartbeats.polled_at = asyncio.get_running_loop().time()
+        ending, self._heartbeats.ending = self._heartbeats.ending, None
+        if ending is Ending.LOST:
+            self._forget_member()
+            self.lost = True
+        elif isinstance(ending, Exception):
+            self.error = ending
         if self.error is not None:
             raise self.error
+        self.must_join |= ending is not None
 
     def metadata_changed(self) -> None:
         """The leader sees to it that the group notices new partitions and new topics."""
@@ -86,7 +89,7 @@ class GroupMembership:
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
         """Take part in the next generation; the partitions that this member is given."""
-        await self._stop_heartbeats()
+        await self._heartbeats.stop()
         failures = 0
         while True:
             self.must_join = self.lost = False
@@ -95,7 +98,7 @@ class GroupMembership:
                 break
             except (ConnectionFailedError, KafkaError) as error:
                 if isinstance(error, KafkaError):
-                    if error.code in _AS_SOMEBODY_ELSE:
+                    if error.code in AS_SOMEBODY_ELSE:
                         self._forget_member()
                     if error.code in _JOIN_AGAIN:
                         continue
@@ -108,29 +111,20 @@ class GroupMembership:
                 failures += 1
                 await self._find_brokers()
         self._owned, self._owned_generation = assigned, self._generation
-        self._heartbeats = asyncio.create_task(self._beat(), name=f"heartbeats of group {self.group_id}")
+        self._heartbeats.start(self.membership, self._cluster.addresses_for(self.group_id))
         return assigned
 
     async def leave(self, reason: str) -> None:
         """Go, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
-        await self._stop_heartbeats()
-        if self._member_id and self._settings.group_instance_id is None:
-            request = LeaveGroupRequest(
-                group_id=self.group_id,
-                member_id=self._member_id,
-                members=[MemberIdentity(member_id=self._member_id, reason=reason)],
-            )
-            try:
-                await self._cluster.to_coordinator(self.group_id, request, LeaveGroupResponse)
-            except (ClientError, KafkaError):
-                pass  # its session will time out
+        await self._heartbeats.close()
+        await leave_group(self._cluster, self.group_id, self.membership, reason)
         self._forget_member()
         self.must_join = True
 
     # Joining
 
     async def _join_once(self, topics: Collection[str]) -> list[TopicPartition]:
-        coordinator = await self._cluster.connection(await self._cluster.coordinator(self.group_id))
+        coordinator = await self._cluster.coordinator_connection(self.group_id)
         joined = await coordinator.request(
             self._join_request(topics),
             JoinGroupResponse,
@@ -205,66 +199,6 @@ class GroupMembership:
             await self._cluster.refresh([])
         except ConnectionFailedError:
             pass  # the next attempt says so
-
-    # Heartbeats
-
-    async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        interval_s = self._settings.heartbeat_interval_ms / 1000
-        answered_at = loop.time()
-        while not self.must_join and self.error is None:
-            await asyncio.sleep(interval_s)
-            if (loop.time() - self._polled_at) * 1000 >= self._settings.max_poll_interval_ms:
-                await self._leave_for_silence()
-                return
-            try:
-                await self._beat_once()
-                answered_at = loop.time()
-            except ConnectionFailedError:
-                self._cluster.forget_coordinator(self.group_id)
-                await self._find_brokers()
-            except (ClientError, KafkaError) as error:
-                self._take_refusal(error)
-            if (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
-                self._lose()
-        self._on_news()
-
-    async def _beat_once(self) -> None:
-        request = HeartbeatRequest(
-            group_id=self.group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-        )
-        response = await self._cluster.to_coordinator(self.group_id, request, HeartbeatResponse)
-        raise_for(self._cluster, self.group_id, response.error_code)
-
-    def _take_refusal(self, error: ClientError | KafkaError) -> None:
-        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self.must_join = True
-        elif code in _AS_SOMEBODY_ELSE:
-            self._lose()
-        elif not isinstance(error, KafkaError) or not error.retriable:
-            self.error = error
-
-    def _lose(self) -> None:
-        """The group has gone on without this member: what it held may be somebody else's already."""
-        self._forget_member()
-        self.must_join = self.lost = True
-
-    async def _leave_for_silence(self) -> None:
-        self._heartbeats = None
-        limit_ms = self._settings.max_poll_interval_ms
-        await self.leave(f"not polled for {limit_ms} ms (max.poll.interval.ms)")
-        self.lost = True
-        self._on_news()
-
-    async def _stop_heartbeats(self) -> None:
-        task, self._heartbeats = self._heartbeats, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 def _assignor(name: str) -> Assignor:

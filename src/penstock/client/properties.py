@@ -9,7 +9,7 @@ from penstock.client.settings import ACKS_ALL, ClientSettings
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
-SEAMS = ("now_ms", "random")
+SEAMS = ("now_ms", "random", "background")
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),
     "isolation_level": ("read_uncommitted", "read_committed"),
@@ -19,7 +19,7 @@ CHOICES = {
 def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settings:
     """A copy of the settings with these properties; ValueError names key and value, and what is allowed."""
     defaults = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in SEAMS}
-    seams = {name: getattr(settings, name) for name in SEAMS}
+    seams = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name in SEAMS}
     changed = dict(defaults)
     for key, text in properties.items():
         name = key.replace(".", "_")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from penstock.client.background import Background, BackgroundThread
 from penstock.protocol.compression import Compression
 
 ACKS_ALL: Final = -1
@@ -69,7 +70,10 @@ class ProducerSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """What a consumer needs. Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s."""
+    """What a consumer needs. Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s.
+
+    `background` is a seam for simulations, which have no threads: where heartbeats are sent from.
+    """
 
     group_id: str | None = None
     group_instance_id: str | None = None
@@ -90,3 +94,4 @@ class ConsumerSettings(ClientSettings):
     client_rack: str = ""
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True
+    background: Callable[[str], Background] = BackgroundThread

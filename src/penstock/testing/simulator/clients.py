@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from penstock.client.background import SameLoop
 from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
 from penstock.client.listeners import RebalanceListener
@@ -135,6 +136,7 @@ class ConsumingClient(RebalanceListener):
                 group_id=self.group,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
+                background=SameLoop,
                 session_timeout_ms=6_000,
                 heartbeat_interval_ms=1_000,
                 max_poll_interval_ms=10_000,

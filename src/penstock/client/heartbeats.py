@@ -1,0 +1,145 @@
+"""Tells a group's coordinator that a member lives, from a thread of its own, whatever the application's loop is doing.
+
+It begins when the member has its place in a generation and ends with the first of these:
+
+    the group rebalances                                                    Ending.REBALANCE
+    the group has gone on without this member                               Ending.LOST
+    the coordinator could not be told for session.timeout.ms                Ending.LOST
+    the application has not polled for max.poll.interval.ms: it leaves      Ending.LOST
+    an error that does not pass                                             the error
+
+`polled_at` and `ending` are all that the two threads share.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from penstock.client.address import Address
+from penstock.client.background import Background
+from penstock.client.cluster import ClusterClient
+from penstock.client.committed_offsets import Membership, raise_for
+from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.settings import ConsumerSettings
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+AS_SOMEBODY_ELSE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+
+
+class Ending(Enum):
+    """Why a member has to join again."""
+
+    REBALANCE = auto()
+    LOST = auto()
+
+
+class Heartbeats:
+    """See the module. All methods are called from the application's loop; `on_end` is called there, too."""
+
+    def __init__(self, group_id: str, settings: ConsumerSettings, on_end: Callable[[], None]) -> None:
+        self._group_id = group_id
+        self._settings = settings
+        self._on_end = on_end
+        self._background: Background | None = None
+        self._cluster: ClusterClient | None = None
+        self._beating: asyncio.Future[None] | None = None
+        self.polled_at = 0.0
+        self.ending: Ending | ClientError | KafkaError | None = None
+
+    def start(self, membership: Membership, addresses: Sequence[Address]) -> None:
+        """Begin for this generation; `addresses` are of brokers that can be asked for the coordinator."""
+        assert self._beating is None
+        if self._background is None:
+            self._background = self._settings.background(f"heartbeats of group {self._group_id}")
+            self._cluster = ClusterClient(addresses, self._settings)
+        self.ending = None
+        self._beating = self._background.submit(self._beat(membership))
+        self._beating.add_done_callback(lambda _: self._on_end())
+
+    async def stop(self) -> None:
+        """End without a result."""
+        beating, self._beating = self._beating, None
+        if beating is not None:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    async def close(self) -> None:
+        """End, and close the connections."""
+        await self.stop()
+        background, self._background = self._background, None
+        if background is not None:
+            assert self._cluster is not None
+            try:
+                await background.submit(self._cluster.close())
+            finally:
+                await background.close()
+
+    # What runs in the background
+
+    async def _beat(self, membership: Membership) -> None:
+        loop = asyncio.get_running_loop()
+        assert self._cluster is not None
+        answered_at = loop.time()
+        ending: Ending | ClientError | KafkaError | None = None
+        while ending is None:
+            await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            if (loop.time() - self.polled_at) * 1000 >= self._settings.max_poll_interval_ms:
+                limit_ms = self._settings.max_poll_interval_ms
+                reason = f"not polled for {limit_ms} ms (max.poll.interval.ms)"
+                await leave_group(self._cluster, self._group_id, membership, reason)
+                ending = Ending.LOST
+                break
+            try:
+                await self._beat_once(self._cluster, membership)
+                answered_at = loop.time()
+            except ConnectionFailedError:
+                await self._find_brokers(self._cluster)
+            except (ClientError, KafkaError) as error:
+                ending = _ending_of(error)
+            if ending is None and (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
+                ending = Ending.LOST
+        self.ending = ending
+
+    async def _beat_once(self, cluster: ClusterClient, membership: Membership) -> None:
+        request = HeartbeatRequest(
+            group_id=self._group_id,
+            generation_id=membership.generation,
+            member_id=membership.member_id,
+            group_instance_id=membership.instance_id,
+        )
+        response = await cluster.to_coordinator(self._group_id, request, HeartbeatResponse)
+        raise_for(cluster, self._group_id, response.error_code)
+
+    async def _find_brokers(self, cluster: ClusterClient) -> None:
+        try:
+            await cluster.refresh([])
+        except ConnectionFailedError:
+            pass  # the next heartbeat tries again
+
+
+def _ending_of(error: ClientError | KafkaError) -> Ending | ClientError | KafkaError | None:
+    """What the coordinator's refusal comes to; None for one that passes."""
+    if not isinstance(error, KafkaError):
+        return error
+    if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+        return Ending.REBALANCE
+    if error.code in AS_SOMEBODY_ELSE:
+        return Ending.LOST
+    return None if error.retriable else error
+
+
+async def leave_group(cluster: ClusterClient, group_id: str, membership: Membership, reason: str) -> None:
+    """Leave, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
+    if not membership.member_id or membership.instance_id is not None:
+        return
+    request = LeaveGroupRequest(
+        group_id=group_id,
+        member_id=membership.member_id,
+        members=[MemberIdentity(member_id=membership.member_id, reason=reason)],
+    )
+    try:
+        await cluster.to_coordinator(group_id, request, LeaveGroupResponse)
+    except (ClientError, KafkaError):
+        pass  # the session will time out

@@ -1,0 +1,151 @@
+"""A member's heartbeats go on while the application's own code holds its event loop, and end as they should."""
+
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.client.fake_broker import fake_broker
+from tests.unit.client.fake_cluster import FakeCluster
+
+from penstock.client.background import BackgroundThread
+from penstock.client.consumer import Consumer
+from penstock.client.consumer_protocol import encode_assignment
+from penstock.client.listeners import RebalanceListener
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.protocol.schema import Message
+
+PATIENCE_S = 30  # how long a test waits for what must come at once, before it fails
+PARTITION = TopicPartition("t", 0)
+
+
+class Coordinator(FakeCluster):
+    """Coordinates a group of one, heartbeats are answered with `answers`, then without error."""
+
+    def __init__(self, answers: Sequence[ErrorCode] = ()) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.beats = 0
+        self.third_beat = threading.Event()
+        self.left = threading.Event()
+        self.generation = 0
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        match request:
+            case JoinGroupRequest():
+                self.generation += 1
+                return JoinGroupResponse(
+                    generation_id=self.generation, protocol_name="range", leader="somebody else", member_id="m"
+                )
+            case SyncGroupRequest():
+                return SyncGroupResponse(assignment=encode_assignment([PARTITION]))
+            case HeartbeatRequest():
+                return self._beaten()
+            case LeaveGroupRequest():
+                self.left.set()
+                return LeaveGroupResponse(members=[MemberResponse(member_id="m")])
+        if header.api_key == ApiKey.FETCH:
+            return None
+        return super().__call__(header, request)
+
+    def _beaten(self) -> Message:
+        self.beats += 1
+        if self.beats == 3:
+            self.third_beat.set()
+        return HeartbeatResponse(error_code=self.answers.pop(0) if self.answers else ErrorCode.NONE)
+
+
+class Listening(RebalanceListener):
+    """Begins at offset 0, and does what the test says in the middle of the application's own loop."""
+
+    def __init__(self, consumer: Consumer, wait_for: threading.Event | None = None) -> None:
+        self.consumer = consumer
+        self.wait_for = wait_for
+        self.waited: bool | None = None
+        self.calls: list[str] = []
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append("assigned")
+        for partition in partitions:
+            self.consumer.seek(partition, 0)
+        if self.wait_for is not None and self.waited is None:
+            self.waited = self.wait_for.wait(PATIENCE_S)  # holds the loop, as user code may
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append("revoked")
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.calls.append("lost")
+
+
+@asynccontextmanager
+async def member(coordinator: Coordinator, *, max_poll_interval_ms: int = 300_000) -> AsyncIterator[Consumer]:
+    """A consumer of the group, whose coordinator runs in another thread."""
+    elsewhere = BackgroundThread("fake coordinator")
+    manager = fake_broker(coordinator)
+    coordinator.broker = await elsewhere.submit(manager.__aenter__())
+    settings = ConsumerSettings(
+        group_id="g", heartbeat_interval_ms=1, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
+    )
+    try:
+        async with Consumer([coordinator.broker.address], settings) as consumer:
+            yield consumer
+    finally:
+        await elsewhere.submit(manager.__aexit__(None, None, None))
+        await elsewhere.close()
+
+
+async def test_heartbeats_go_on_while_the_application_holds_its_loop() -> None:
+    coordinator = Coordinator()
+    async with member(coordinator) as consumer:
+        listener = Listening(consumer, coordinator.third_beat)
+        await consumer.subscribe(["t"], listener=listener)
+        while not listener.calls:
+            await consumer.poll(timeout_ms=10)
+    assert listener.waited, "no heartbeat came while the application's code ran"
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        (ErrorCode.REBALANCE_IN_PROGRESS, ["assigned", "revoked", "assigned"]),
+        (ErrorCode.UNKNOWN_MEMBER_ID, ["assigned", "lost", "assigned"]),
+        (ErrorCode.ILLEGAL_GENERATION, ["assigned", "lost", "assigned"]),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ["assigned"]),
+    ],
+)
+async def test_what_the_coordinator_answers_is_acted_on_by_the_next_poll(answer: ErrorCode, calls: list[str]) -> None:
+    coordinator = Coordinator([answer])
+    async with member(coordinator) as consumer:
+        listener = Listening(consumer, coordinator.third_beat)
+        await consumer.subscribe(["t"], listener=listener)
+        if len(calls) > 1:
+            listener.wait_for = None
+        while len(listener.calls) < len(calls):
+            await consumer.poll(timeout_ms=10)
+        assert listener.calls == calls
+
+
+async def test_an_answer_that_does_not_pass_ends_the_next_poll() -> None:
+    coordinator = Coordinator([ErrorCode.GROUP_AUTHORIZATION_FAILED])
+    async with member(coordinator) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+            await consumer.poll(timeout_ms=PATIENCE_S * 1000)
+
+
+async def test_who_does_not_poll_leaves_although_its_loop_is_held() -> None:
+    coordinator = Coordinator()
+    async with member(coordinator, max_poll_interval_ms=1) as consumer:
+        listener = Listening(consumer, coordinator.left)
+        await consumer.subscribe(["t"], listener=listener)
+        while "lost" not in listener.calls:
+            await consumer.poll(timeout_ms=10)
+    assert listener.waited, "the member did not leave while the application's code ran"
