@@ -3,9 +3,10 @@
 from examples.raft_kv.messages import BY_KEY, VERSION, Request, encode_response
 from examples.raft_kv.peers import StoreNode
 from examples.raft_kv.service import StoreService
-from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import RequestHeader, parse_request_header
 
@@ -34,12 +35,4 @@ class StoreDispatcher(Dispatcher):
 
 
 def _context(header: RequestHeader, peer: Peer) -> RequestContext:
-    return RequestContext(
-        header.api_key,
-        header.api_version,
-        header.correlation_id,
-        header.client_id,
-        peer.client_host,
-        peer.listener,
-        peer.connection_id,
-    )
+    return RequestContext(header.api_key, header.api_version, header.correlation_id, header.client_id, peer)

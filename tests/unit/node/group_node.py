@@ -27,6 +27,7 @@ from penstock.node.coordinators.group_driver import OFFSETS_TOPIC, GroupDriver
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.peer import Peer
 from penstock.protocol.schema import Message
 
 CONFIG = {
@@ -139,7 +140,7 @@ def partition_record(topic_id: UUID, index: int, leader: int, isr: Sequence[int]
 
 
 def context(api_key: int, api_version: int) -> RequestContext:
-    return RequestContext(api_key, api_version, 1, "anna", "10.0.0.1", "PLAINTEXT", 1)
+    return RequestContext(api_key, api_version, 1, "anna", Peer("10.0.0.1", 1234, "PLAINTEXT", 1))
 
 
 async def ask(handler: Any, node: GroupNode, api_version: int, request: Message) -> Any:

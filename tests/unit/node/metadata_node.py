@@ -18,6 +18,7 @@ from penstock.node.controlling.broker_lifecycle import BrokerIdentity
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.peer import Peer
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.schema import Message
 
@@ -66,9 +67,7 @@ def context(version: int, listener: str = "PLAINTEXT") -> RequestContext:
         api_version=version,
         correlation_id=1,
         client_id="test",
-        client_host="127.0.0.1",
-        listener=listener,
-        connection_id=1,
+        peer=Peer("127.0.0.1", 1234, listener, 1),
     )
 
 

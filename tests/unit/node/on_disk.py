@@ -19,9 +19,10 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
-from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.outgoing import FilePart, ResponsePart
+from penstock.node.serving.peer import Peer
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.produce import (
     PartitionProduceData,

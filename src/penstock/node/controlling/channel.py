@@ -24,6 +24,7 @@ from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import has_error, version_for
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
+from penstock.node.serving.peer import Peer
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -43,7 +44,8 @@ QUORUM_LIMIT_S: Final = 5.0
 SIGNS_OF_LIFE: Final = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 """What must not wait until this node follows what it knows: it lives all the same."""
 
-LOCAL_HOST: Final = "127.0.0.1"
+ITSELF: Final = Peer("127.0.0.1", -1, "", -1)
+"""Who asks if it is no client but this node."""
 
 ASK_AGAIN: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 """Answers of a node that is not the active controller; the second one is the quorum's, to what is no decision."""
@@ -74,7 +76,7 @@ class LocalController:
             return await node.controller.submit(command)
         key, version = api_of_request(command).key, version_for(command)
         if context is None:
-            context = RequestContext(key, version, 0, None, LOCAL_HOST, "", -1)
+            context = RequestContext(key, version, 0, None, ITSELF)
         if not node.handlers:  # a node without listeners for controllers needs them only here
             node.handlers = load_handlers(CONTROLLER_HANDLERS)
         reply = node.handlers[key].function(node, replace(context, api_version=version), command)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.node.controlling.commands import has_error
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.peer import ANONYMOUS, Principal
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -48,7 +49,6 @@ FORWARDABLE: Final[frozenset[int]] = frozenset(
 )
 """What may stand in an envelope: what a client may ask any broker, and only the controller can do."""
 
-ANONYMOUS = "User:ANONYMOUS"
 NOWHERE = b"\x00\x00\x00\x00"
 """The address of a client that has none: the broker itself asks, or the network is no real one."""
 _LENGTH_BYTES = 4
@@ -69,11 +69,11 @@ def wrap(request: Message, version: int, context: RequestContext | None = None) 
     correlation_id, client_id, principal, host = 0, None, ANONYMOUS, ""
     if context is not None:
         correlation_id, client_id = context.correlation_id, context.client_id
-        principal, host = context.principal, context.client_host
-    kind, _, name = principal.partition(":")
+        principal, host = context.peer.principal, context.peer.client_host
     return EnvelopeRequest(
         request_data=encode_request(request, version, correlation_id, client_id)[_LENGTH_BYTES:],
-        request_principal=_PRINCIPAL_VERSION + encode(DefaultPrincipalData(type=kind, name=name), 0),
+        request_principal=_PRINCIPAL_VERSION
+        + encode(DefaultPrincipalData(type=principal.kind, name=principal.name), 0),
         client_host_address=_packed(host),
     )
 
@@ -111,10 +111,11 @@ def opened(envelope: EnvelopeRequest, handlers: Mapping[int, Handler], outer: Re
         header.api_version,
         header.correlation_id,
         header.client_id,
-        _host(envelope.client_host_address),
-        outer.listener,
-        outer.connection_id,
-        _principal(envelope.request_principal),
+        replace(
+            outer.peer,
+            client_host=_host(envelope.client_host_address),
+            principal=_principal(envelope.request_principal),
+        ),
     )
     return Enclosed(handler, context, request)
 
@@ -149,7 +150,7 @@ def _host(packed: bytes) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a client's address of {len(packed)} bytes") from error
 
 
-def _principal(data: bytes | None) -> str:
+def _principal(data: bytes | None) -> Principal:
     if data is None:
         return ANONYMOUS
     try:
@@ -158,4 +159,4 @@ def _principal(data: bytes | None) -> str:
         principal, _ = decode(DefaultPrincipalData, 0, data, 2)
     except DecodeError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return f"{principal.type}:{principal.name}"
+    return Principal(principal.type, principal.name)

@@ -24,9 +24,10 @@ from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
-from penstock.node.serving.dispatch import Peer, Waiting
+from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
+from penstock.node.serving.peer import Peer
 from penstock.protocol.errors import DecodeError
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.node.serving.dispatch import Dispatcher, Peer
+from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.frames import FrameBuffers
 from penstock.node.serving.memory import give_back_memory
+from penstock.node.serving.peer import Peer
 
 if TYPE_CHECKING:
     from penstock.node.serving.connection import Connection

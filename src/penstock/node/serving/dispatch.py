@@ -13,24 +13,12 @@ from typing import Any, Protocol
 
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.peer import Peer
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.framing import encode_response, parse_request_header
 from penstock.protocol.schema import Message
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The other end of a connection, as handlers see it."""
-
-    client_host: str
-    port: int
-    listener: str
-    connection_id: int
-
-    def __str__(self) -> str:
-        return f"{self.client_host}:{self.port} (connection {self.connection_id}, listener {self.listener})"
 
 
 @dataclass(slots=True)
@@ -75,15 +63,7 @@ class Dispatcher:
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
         header, position = parse_request_header(frame)
-        context = RequestContext(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            peer.client_host,
-            peer.listener,
-            peer.connection_id,
-        )
+        context = RequestContext(header.api_key, header.api_version, header.correlation_id, header.client_id, peer)
         served = self._served.get(header.api_key)
         if served is None:
             raise CloseConnection(f"API key {header.api_key} is not served")

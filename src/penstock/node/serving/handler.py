@@ -22,21 +22,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from penstock.node.serving.access import NOTHING, Need
+from penstock.node.serving.peer import Peer
+
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, and how: the request's header and the connection that it came by."""
+    """Who asks, and how: the request's header, and the other end of the connection that it came by."""
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
-    client_host: str
-    listener: str
-    connection_id: int
-    principal: str = "User:ANONYMOUS"
+    peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Handler:
     function: Callable[..., Any | Awaitable[Any]]
     raw: bool = False
     pipelined: bool = False
+    needs: tuple[Need, ...] = NOTHING
 
 
 BROKER_HANDLERS: Final = "penstock.node.api.broker"
@@ -63,17 +64,22 @@ class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
 
 
 def handles(
-    api_key: int, versions: tuple[int, int], *, raw: bool = False, pipelined: bool = False
+    api_key: int,
+    versions: tuple[int, int],
+    *,
+    needs: tuple[Need, ...],
+    raw: bool = False,
+    pipelined: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
-    It belongs to the table of the package that it lies in.
+    It belongs to the table of the package that it lies in. `needs` says which rights it is about.
     """
 
     def declare(function: FunctionT) -> FunctionT:
         table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
         assert api_key not in table, f"two handlers for API key {api_key}"
-        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined)
+        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined, needs)
         return function
 
     return declare

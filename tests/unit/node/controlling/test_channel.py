@@ -16,6 +16,7 @@ from penstock.node.controlling.channel import ControllerChannel, LocalController
 from penstock.node.controlling.commands import version_for
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.peer import Peer
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.assign_replicas_to_dirs import (
@@ -198,7 +199,11 @@ async def test_who_asks_for_a_client_answers_before_the_client_gives_up(
     command: Message, is_of_client: bool, share: float
 ) -> None:
     limits: list[float] = []
-    context = RequestContext(api_of_request(command).key, 0, 0, None, "127.0.0.1", "", -1) if is_of_client else None
+    context = (
+        RequestContext(api_of_request(command).key, 0, 0, None, Peer("127.0.0.1", 1234, "", 1))
+        if is_of_client
+        else None
+    )
     async with channel(Quorum(None), None, Controller(), timeout_ms=30_000) as (asking, _):
         limits.append(asking._limit_s(command, context))
     assert limits == [30 * share]

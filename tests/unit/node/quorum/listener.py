@@ -8,9 +8,10 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.controller_node import ControllerNode
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.serving.connections import ConnectionLimits, Connections
-from penstock.node.serving.dispatch import Dispatcher, Peer, Waiting
+from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
+from penstock.node.serving.peer import Peer
 from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.protocol.api import ApiKey
 
@@ -29,9 +30,7 @@ class WatchedDispatcher(Dispatcher):
         if not self.is_silent:
             return super().dispatch(frame, peer)
         never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        return Waiting(
-            Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, peer.client_host, "", 0), never
-        )
+        return Waiting(Handler(key, 0, 99, lambda: None), RequestContext(key, 0, 0, None, peer), never)
 
 
 class Listener:

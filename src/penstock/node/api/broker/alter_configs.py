@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-@handles(ApiKey.ALTER_CONFIGS, versions=(0, 2))
+@handles(
+    ApiKey.ALTER_CONFIGS,
+    versions=(0, 2),
+    needs=(Need.ALTER_CLUSTER_CONFIGS, Need.ALTER_TOPIC_CONFIGS, Need.ALTER_GROUP_CONFIGS),
+)
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Awaitable[AlterConfigsResponse]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -23,7 +24,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 NOT_YET = "a partition cannot move to another broker yet: followers do not copy data from their leaders"
 
 
-@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1))
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), needs=(Need.ALTER_CLUSTER,))
 async def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

@@ -6,12 +6,13 @@ from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 
-@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
+@handles(ApiKey.CREATE_PARTITIONS, versions=(0, 3), needs=(Need.ALTER_TOPIC,))
 def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> Awaitable[CreatePartitionsResponse]:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Mapping
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import carry_out
 from penstock.node.controlling.topic_creation import replication_problem
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -23,7 +24,11 @@ from penstock.protocol.messages.create_topics import (
 )
 
 
-@handles(ApiKey.CREATE_TOPICS, versions=(2, 7))
+@handles(
+    ApiKey.CREATE_TOPICS,
+    versions=(2, 7),
+    needs=(Need.CREATE_IN_CLUSTER, Need.CREATE_TOPIC, Need.DESCRIBE_TOPIC_CONFIGS),
+)
 def create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> Awaitable[CreateTopicsResponse]:

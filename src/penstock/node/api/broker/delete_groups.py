@@ -6,13 +6,14 @@ from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-@handles(ApiKey.DELETE_GROUPS, versions=(0, 2))
+@handles(ApiKey.DELETE_GROUPS, versions=(0, 2), needs=(Need.DELETE_GROUP,))
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group by itself."""
     answers = [_delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]

@@ -7,6 +7,7 @@ Internal topics are refused (INVALID_TOPIC_EXCEPTION) and so are topics without 
 from __future__ import annotations
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -22,7 +23,7 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, versions=(0, 2))
+@handles(ApiKey.DELETE_RECORDS, versions=(0, 2), needs=(Need.DELETE_TOPIC,))
 def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete each partition's records before an offset."""
     return DeleteRecordsResponse(

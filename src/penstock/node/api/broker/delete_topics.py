@@ -9,12 +9,13 @@ from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 
-@handles(ApiKey.DELETE_TOPICS, versions=(1, 6))
+@handles(ApiKey.DELETE_TOPICS, versions=(1, 6), needs=(Need.DELETE_IN_CLUSTER, Need.DELETE_TOPIC, Need.DESCRIBE_TOPIC))
 def delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> Awaitable[DeleteTopicsResponse]:

@@ -11,6 +11,7 @@ from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKE
 from penstock.node.api.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_cluster import (
@@ -20,7 +21,7 @@ from penstock.protocol.messages.describe_cluster import (
 )
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
@@ -31,12 +32,14 @@ def describe_cluster(
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=ListenerView(image, context.listener).controller_id(broker.active_controller_id, broker.node_id),
+        controller_id=ListenerView(image, context.peer.listener).controller_id(
+            broker.active_controller_id, broker.node_id
+        ),
         brokers=[
             described
             for _, known_broker in sorted(image.brokers.items())
             if (request.include_fenced_brokers or not known_broker.fenced)
-            and (described := _described(known_broker, context.listener)) is not None
+            and (described := _described(known_broker, context.peer.listener)) is not None
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

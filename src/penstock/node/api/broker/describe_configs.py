@@ -21,6 +21,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.broker_loggers import logger_entries
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -48,7 +49,11 @@ Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list
 """What a request has had described so far: resources with the same settings, as most topics have, share one list."""
 
 
-@handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
+@handles(
+    ApiKey.DESCRIBE_CONFIGS,
+    versions=(1, 4),
+    needs=(Need.DESCRIBE_CLUSTER_CONFIGS, Need.DESCRIBE_TOPIC_CONFIGS, Need.DESCRIBE_GROUP_CONFIGS),
+)
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:

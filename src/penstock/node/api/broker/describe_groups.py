@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -20,7 +21,7 @@ ALL_OPERATIONS: Final = sum(1 << operation for operation in (READ, DELETE, DESCR
 NOT_ASKED_FOR: Final = -(1 << 31)
 
 
-@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
+@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), needs=(Need.DESCRIBE_GROUP,))
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group that this node coordinates."""
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR

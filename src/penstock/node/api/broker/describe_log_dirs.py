@@ -8,6 +8,7 @@ import os.path
 from penstock.log.directory import DirectoryDescription
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -22,7 +23,7 @@ from penstock.protocol.messages.describe_log_dirs import (
 logger = logging.getLogger(__name__)
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))
+@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:

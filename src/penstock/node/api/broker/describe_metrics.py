@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey
 from penstock.protocol.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
 
 
-@handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0))
+@handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_metrics(
     broker: Broker, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:

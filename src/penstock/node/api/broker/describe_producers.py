@@ -6,6 +6,7 @@ Transactions come later: no producer has an open one.
 from __future__ import annotations
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -18,7 +19,7 @@ from penstock.protocol.messages.describe_producers import (
 )
 
 
-@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
+@handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), needs=(Need.READ_TOPIC,))
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

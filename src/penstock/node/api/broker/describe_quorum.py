@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 
-@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2))
+@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_quorum(
     broker: Broker, context: RequestContext, request: DescribeQuorumRequest
 ) -> Awaitable[DescribeQuorumResponse]:

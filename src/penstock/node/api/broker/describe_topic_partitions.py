@@ -13,6 +13,7 @@ from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.node.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -25,13 +26,13 @@ from penstock.protocol.messages.describe_topic_partitions import (
 )
 
 
-@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), needs=(Need.DESCRIBE_TOPIC,))
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describes one page from the committed image."""
     image: ClusterImage = broker.image
-    view = ListenerView(image, context.listener)
+    view = ListenerView(image, context.peer.listener)
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name, first in _names_from(image, request):

@@ -15,13 +15,14 @@ from penstock.node.broker import Broker
 from penstock.node.partitions.fetch_sessions import FetchPlan
 from penstock.node.partitions.fetching import FetchReader, Reading
 from penstock.node.partitions.partition import Partition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
 
 
-@handles(ApiKey.FETCH, versions=(4, 18), raw=True)
+@handles(ApiKey.FETCH, versions=(4, 18), needs=(Need.READ_TOPIC, Need.CLUSTER_ACTION), raw=True)
 def fetch(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[Any] | asyncio.Future[list[Any]]:

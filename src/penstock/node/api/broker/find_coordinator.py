@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +25,7 @@ REFUSALS: Final = {1: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 """librdkafka takes any other error about a transaction for a passing one, and asks again until its user gives up."""
 
 
-@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6))
+@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TRANSACTION))
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
@@ -49,7 +50,7 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         if key_type != GROUP:
             what = KEY_TYPES.get(key_type, f"coordinator for keys of type {key_type}")
             raise KafkaError(REFUSALS.get(key_type, ErrorCode.INVALID_REQUEST), f"This cluster has no {what} yet.")
-        node_id, endpoint = broker.groups.coordinator(key, context.listener)
+        node_id, endpoint = broker.groups.coordinator(key, context.peer.listener)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
     else:

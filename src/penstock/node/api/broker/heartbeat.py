@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@handles(ApiKey.HEARTBEAT, versions=(0, 4))
+@handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,))
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Ask the group's coordinator."""
     if not request.group_id:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +22,11 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 
 
-@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
+@handles(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    versions=(0, 1),
+    needs=(Need.ALTER_CLUSTER_CONFIGS, Need.ALTER_TOPIC_CONFIGS, Need.ALTER_GROUP_CONFIGS),
+)
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +22,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, I
 FIRST_EPOCH = 0
 
 
-@handles(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+@handles(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), needs=(Need.IDEMPOTENT_WRITE, Need.WRITE_TRANSACTION))
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:

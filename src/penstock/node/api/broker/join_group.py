@@ -11,13 +11,14 @@ from penstock.coordinator.group.answers import join_error
 from penstock.coordinator.group.member import Caller
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
-@handles(ApiKey.JOIN_GROUP, versions=(0, 9))
+@handles(ApiKey.JOIN_GROUP, versions=(0, 9), needs=(Need.READ_GROUP,))
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
@@ -28,6 +29,6 @@ def join_group(
         led: GroupPartition = broker.groups.find(request.group_id)
     except KafkaError as error:
         return join_error(error.code, request.member_id)
-    caller = Caller(context.client_id or "", f"/{context.client_host}", context.api_version)
+    caller = Caller(context.client_id or "", f"/{context.peer.client_host}", context.api_version)
     answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = led.ask(led.machine.join, request, caller)
     return answer

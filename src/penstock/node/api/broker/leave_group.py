@@ -9,13 +9,14 @@ from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@handles(ApiKey.LEAVE_GROUP, versions=(0, 5))
+@handles(ApiKey.LEAVE_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -29,7 +30,7 @@ _TYPES = (
 )
 
 
-@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), needs=(Need.DESCRIBE_CLUSTER_CONFIGS,))
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-@handles(ApiKey.LIST_GROUPS, versions=(0, 5))
+@handles(ApiKey.LIST_GROUPS, versions=(0, 5), needs=(Need.DESCRIBE_CLUSTER, Need.DESCRIBE_GROUP))
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups; a filter that names nothing lets all through, and upper or lower case does not matter."""
     states = {state.lower() for state in request.states_filter}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -41,7 +42,7 @@ Found = tuple[int, int, int]
 NOTHING: Found = (-1, -1, -1)
 
 
-@handles(ApiKey.LIST_OFFSETS, versions=(1, 11))
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 11), needs=(Need.DESCRIBE_TOPIC,))
 def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look up one offset per partition."""
     asked: dict[tuple[str, int], int] = {}

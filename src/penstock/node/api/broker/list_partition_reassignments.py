@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.list_partition_reassignments import (
@@ -14,7 +15,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 )
 
 
-@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
 def list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Awaitable[ListPartitionReassignmentsResponse]:

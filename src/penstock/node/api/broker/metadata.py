@@ -17,6 +17,7 @@ from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKE
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -39,7 +40,7 @@ FIRST_WITH_IDS = 12
 Failures = Mapping[str, ErrorCode]
 
 
-@handles(ApiKey.METADATA, versions=(0, 13))
+@handles(ApiKey.METADATA, versions=(0, 13), needs=(Need.DESCRIBE_TOPIC, Need.CREATE_IN_CLUSTER, Need.CREATE_TOPIC))
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -66,7 +67,7 @@ async def _create_first(
 
 def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures) -> MetadataResponse:
     image: ClusterImage = broker.image
-    view = ListenerView(image, context.listener)
+    view = ListenerView(image, context.peer.listener)
     if request.topics is None:
         topics = [_described(topic, view) for _, topic in sorted(image.topics.items())]
     else:

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.metadata.topics import TopicImage
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -28,7 +29,7 @@ TOPIC_IDS_SINCE: Final = 10
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
-@handles(ApiKey.OFFSET_COMMIT, versions=(2, 10))
+@handles(ApiKey.OFFSET_COMMIT, versions=(2, 10), needs=(Need.READ_GROUP, Need.READ_TOPIC))
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Hand what exists to the group's coordinator."""
     try:

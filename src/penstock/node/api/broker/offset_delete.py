@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -16,7 +17,7 @@ from penstock.protocol.messages.offset_delete import (
 )
 
 
-@handles(ApiKey.OFFSET_DELETE, versions=(0, 0))
+@handles(ApiKey.OFFSET_DELETE, versions=(0, 0), needs=(Need.DELETE_GROUP, Need.READ_TOPIC))
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""
     try:

@@ -14,6 +14,7 @@ from penstock.coordinator.group.offsets import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -37,7 +38,7 @@ GROUP_ERROR_SINCE: Final = 2
 NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
-@handles(ApiKey.OFFSET_FETCH, versions=(1, 10))
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TOPIC))
 def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Look up the offsets of each group."""
     if context.api_version >= GROUPS_SINCE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -15,7 +16,7 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
 )
 
 
-@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), needs=(Need.CLUSTER_ACTION, Need.DESCRIBE_TOPIC))
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

@@ -13,6 +13,7 @@ import asyncio
 from penstock.log.validation import InvalidRecords
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +36,13 @@ Pending = tuple[Partition, int, PartitionResult]
 """A partition, the last offset that was appended to it, and the result that is to be sent."""
 
 
-@handles(ApiKey.PRODUCE, versions=(3, 13), raw=True, pipelined=True)
+@handles(
+    ApiKey.PRODUCE,
+    versions=(3, 13),
+    needs=(Need.WRITE_TOPIC, Need.IDEMPOTENT_WRITE, Need.WRITE_TRANSACTION),
+    raw=True,
+    pipelined=True,
+)
 def produce(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[bytes] | asyncio.Future[list[bytes]] | None:

@@ -10,13 +10,14 @@ from collections.abc import Awaitable
 from penstock.coordinator.group.answers import sync_error
 from penstock.node.broker import Broker
 from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-@handles(ApiKey.SYNC_GROUP, versions=(0, 5))
+@handles(ApiKey.SYNC_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))
 def sync_group(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -12,7 +13,7 @@ from penstock.raft.kafka_answers import write_add_voter_answer
 from penstock.raft.kafka_requests import read_add_voter
 
 
-@handles(ApiKey.ADD_RAFT_VOTER, versions=(0, 1))
+@handles(ApiKey.ADD_RAFT_VOTER, versions=(0, 1), needs=(Need.ALTER_CLUSTER,))
 async def add_raft_voter(
     node: QuorumNode, context: RequestContext, request: AddRaftVoterRequest
 ) -> AddRaftVoterResponse:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -14,7 +15,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 
 
-@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), pipelined=True)
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), needs=(Need.ALTER_CLUSTER,), pipelined=True)
 def alter_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Awaitable[AlterPartitionReassignmentsResponse]:

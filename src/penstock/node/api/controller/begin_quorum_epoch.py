@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -16,7 +17,7 @@ from penstock.raft.kafka_answers import write_begin_epoch_answer
 from penstock.raft.kafka_requests import read_begin_epoch
 
 
-@handles(ApiKey.BEGIN_QUORUM_EPOCH, versions=(0, 1))
+@handles(ApiKey.BEGIN_QUORUM_EPOCH, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
 async def begin_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: BeginQuorumEpochRequest
 ) -> BeginQuorumEpochResponse:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
 from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_cluster import (
@@ -20,7 +21,7 @@ from penstock.protocol.messages.describe_cluster import (
 NOBODY = -1
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_cluster(
     node: ControllerNode, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
@@ -37,7 +38,7 @@ def describe_cluster(
         controller_id=NOBODY if leader_id is None else leader_id,
         brokers=[
             DescribeClusterBroker(broker_id=node_id, host=host, port=port)
-            for node_id, (host, port) in sorted(_addresses(node, context.listener).items())
+            for node_id, (host, port) in sorted(_addresses(node, context.peer.listener).items())
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from penstock.node.controller_node import ControllerNode
 from penstock.node.quorum.metadata_state import metadata_state
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey
 from penstock.protocol.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
 
 
-@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), pipelined=True)
+@handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,), pipelined=True)
 async def describe_metadata(
     node: ControllerNode, context: RequestContext, request: DescribeMetadataRequest
 ) -> DescribeMetadataResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -16,7 +17,7 @@ from penstock.raft.kafka_answers import write_description
 from penstock.raft.kafka_requests import check_partition, only
 
 
-@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2))
+@handles(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))
 def describe_quorum(
     node: QuorumNode, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:

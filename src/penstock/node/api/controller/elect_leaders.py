@@ -6,12 +6,13 @@ from collections.abc import Awaitable
 
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 
-@handles(ApiKey.ELECT_LEADERS, versions=(0, 2), pipelined=True)
+@handles(ApiKey.ELECT_LEADERS, versions=(0, 2), needs=(Need.ALTER_CLUSTER,), pipelined=True)
 def elect_leaders(
     node: ControllerNode, context: RequestContext, request: ElectLeadersRequest
 ) -> Awaitable[ElectLeadersResponse]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader, with_endpoint
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -12,7 +13,7 @@ from penstock.raft.kafka_answers import write_end_epoch_answer
 from penstock.raft.kafka_requests import read_end_epoch
 
 
-@handles(ApiKey.END_QUORUM_EPOCH, versions=(0, 1))
+@handles(ApiKey.END_QUORUM_EPOCH, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
 async def end_quorum_epoch(
     node: QuorumNode, context: RequestContext, request: EndQuorumEpochRequest
 ) -> EndQuorumEpochResponse:

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.envelope import closed, opened
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -19,7 +20,7 @@ from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeRespons
 logger = logging.getLogger(__name__)
 
 
-@handles(ApiKey.ENVELOPE, versions=(0, 0), pipelined=True)
+@handles(ApiKey.ENVELOPE, versions=(0, 0), needs=(Need.CLUSTER_ACTION,), pipelined=True)
 async def envelope(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Call the handler of what is in the envelope."""
     try:

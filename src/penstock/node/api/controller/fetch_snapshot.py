@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, asked, check_numbers, with_endpoint
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -12,7 +13,7 @@ from penstock.raft.kafka_answers import write_fetch_snapshot_answer
 from penstock.raft.kafka_requests import read_fetch_snapshot
 
 
-@handles(ApiKey.FETCH_SNAPSHOT, versions=(0, 1))
+@handles(ApiKey.FETCH_SNAPSHOT, versions=(0, 1), needs=(Need.CLUSTER_ACTION,))
 async def fetch_snapshot(
     node: QuorumNode, context: RequestContext, request: FetchSnapshotRequest
 ) -> FetchSnapshotResponse:

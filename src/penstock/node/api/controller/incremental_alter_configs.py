@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.incremental_alter_configs import (
@@ -13,7 +14,12 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 
 
-@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), pipelined=True)
+@handles(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    versions=(0, 1),
+    needs=(Need.ALTER_CLUSTER_CONFIGS, Need.ALTER_TOPIC_CONFIGS, Need.ALTER_GROUP_CONFIGS),
+    pipelined=True,
+)
 def incremental_alter_configs(
     node: ControllerNode, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from penstock.controller.reassignments import list_reassignments
 from penstock.controller.refusals import refusal
 from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +18,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 )
 
 
-@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
 def list_partition_reassignments(
     node: ControllerNode, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -6,6 +6,7 @@ Only the leader of the epoch that is named goes, so a request that is repeated d
 from __future__ import annotations
 
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey
 from penstock.protocol.errors import ErrorCode
@@ -14,7 +15,7 @@ from penstock.protocol.own_apis import ResignControllerRequest, ResignController
 ANYBODY = -1
 
 
-@handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0))
+@handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0), needs=(Need.ALTER_CLUSTER,))
 def resign_controller(
     node: QuorumNode, context: RequestContext, request: ResignControllerRequest
 ) -> ResignControllerResponse:

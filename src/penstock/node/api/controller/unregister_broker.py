@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.controller_node import ControllerNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
-@handles(ApiKey.UNREGISTER_BROKER, versions=(0, 0), pipelined=True)
+@handles(ApiKey.UNREGISTER_BROKER, versions=(0, 0), needs=(Need.ALTER_CLUSTER,), pipelined=True)
 def unregister_broker(
     node: ControllerNode, context: RequestContext, request: UnregisterBrokerRequest
 ) -> Awaitable[UnregisterBrokerResponse]:

@@ -6,12 +6,13 @@ from collections.abc import Awaitable
 
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import carry_out
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
-@handles(ApiKey.UPDATE_FEATURES, versions=(0, 2), pipelined=True)
+@handles(ApiKey.UPDATE_FEATURES, versions=(0, 2), needs=(Need.ALTER_CLUSTER,), pipelined=True)
 def update_features(
     node: ControllerNode, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Awaitable[UpdateFeaturesResponse]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -12,7 +13,7 @@ from penstock.raft.kafka_answers import write_update_voter_answer
 from penstock.raft.kafka_requests import read_update_voter
 
 
-@handles(ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0))
+@handles(ApiKey.UPDATE_RAFT_VOTER, versions=(0, 0), needs=(Need.CLUSTER_ACTION,))
 async def update_raft_voter(
     node: QuorumNode, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:

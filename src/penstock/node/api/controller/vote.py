@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_numbers, with_endpoint
 from penstock.node.controller_node import QuorumNode
+from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -12,7 +13,7 @@ from penstock.raft.kafka_answers import write_vote_answer
 from penstock.raft.kafka_requests import read_vote
 
 
-@handles(ApiKey.VOTE, versions=(0, 2))
+@handles(ApiKey.VOTE, versions=(0, 2), needs=(Need.CLUSTER_ACTION,))
 async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) -> VoteResponse:
     """Ask the quorum's core."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.unit.node.api.controller.quorum_of_core import LISTENER, Answering, CoreQuorum, controller_node
@@ -16,6 +17,7 @@ from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import has_error
 from penstock.node.controlling.envelope import FORWARDABLE, opened, unwrap, wrap
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
+from penstock.node.serving.peer import ANONYMOUS, Principal
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
@@ -116,15 +118,15 @@ async def test_what_cannot_be_handed_on_is_refused(envelope: EnvelopeRequest, co
 
 def test_who_asked_is_told() -> None:
     asked = context(7)
-    asked.client_host, asked.principal = "2001:db8::1", "User:somebody"
+    asked.peer = replace(asked.peer, client_host="2001:db8::1", principal=Principal("User", "somebody"))
     handlers = load_handlers(CONTROLLER_HANDLERS)
     enclosed = opened(wrap(CREATE, 7, asked), handlers, context(0, LISTENER))
     told = enclosed.context
-    assert (told.client_host, told.principal, told.client_id) == ("2001:db8::1", "User:somebody", "test")
-    assert (told.api_key, told.api_version, told.listener) == (ApiKey.CREATE_TOPICS, 7, LISTENER)
+    assert (told.peer.client_host, str(told.peer.principal), told.client_id) == ("2001:db8::1", "User:somebody", "test")
+    assert (told.api_key, told.api_version, told.peer.listener) == (ApiKey.CREATE_TOPICS, 7, LISTENER)
     assert enclosed.request == CREATE
     unknown = opened(wrap(CREATE, 7), handlers, context(0, LISTENER)).context
-    assert (unknown.client_host, unknown.principal, unknown.client_id) == ("0.0.0.0", "User:ANONYMOUS", None)
+    assert (unknown.peer.client_host, unknown.peer.principal, unknown.client_id) == ("0.0.0.0", ANONYMOUS, None)
 
 
 def test_an_empty_envelope_is_no_answer() -> None:

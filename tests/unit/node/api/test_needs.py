@@ -1,0 +1,32 @@
+"""Every API says what it does to which kind of thing, so that whoever may not do it can be refused in one place."""
+
+import pytest
+
+from penstock.node.serving.access import Need, Operation, Resource
+from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
+from penstock.protocol.api import ApiKey
+
+BEFORE_AUTHENTICATION = {ApiKey.API_VERSIONS}
+BETWEEN_NODES = {ApiKey.FETCH}
+"""Brokers serve it to clients, controllers to replicas of the metadata log alone."""
+
+
+@pytest.mark.parametrize("package", [BROKER_HANDLERS, CONTROLLER_HANDLERS])
+def test_every_api_declares_its_needs(package: str) -> None:
+    without = {key for key, handler in load_handlers(package).items() if not handler.needs}
+    assert without == BEFORE_AUTHENTICATION
+
+
+def test_what_is_handed_on_needs_the_same_at_the_controller() -> None:
+    brokers, controllers = load_handlers(BROKER_HANDLERS), load_handlers(CONTROLLER_HANDLERS)
+    both = (brokers.keys() & controllers.keys()) - BETWEEN_NODES
+    assert len(both) > 10
+    assert {key: brokers[key].needs for key in both} == {key: controllers[key].needs for key in both}
+
+
+def test_only_nodes_act_on_the_cluster() -> None:
+    """Kafka's word for what brokers and controllers ask each other; whoever has it can do everything."""
+    clients = {key for key, one in load_handlers(BROKER_HANDLERS).items() if one.needs == (Need.CLUSTER_ACTION,)}
+    assert clients == set()
+    assert Need.CLUSTER_ACTION.operation is Operation.CLUSTER_ACTION
+    assert Need.CLUSTER_ACTION.resource is Resource.CLUSTER
