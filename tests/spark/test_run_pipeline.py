@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from tests.spark.topics import batch_frame, new_topic, write
+from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.progress import BatchProgress
@@ -100,3 +100,33 @@ def test_what_is_wrong_comes_as_a_sentence(spark: SparkSession, servers: str, tm
         run_pipeline(pipeline_spec("keyed", keyed), session=spark)
     with pytest.raises(PipelineError, match="UNRESOLVED_COLUMN"):
         run_pipeline(pipeline_spec("sql", parts | {"sql": "SELECT nothing FROM source"}), session=spark)
+
+
+def test_a_second_sink_loses_nothing_of_the_first(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source, root = filled_topic(servers, [5]), tmp_path / "checkpoints"
+
+    def run(*sinks: str) -> list[int]:
+        """Run it into these sinks; how many rows each has then."""
+        parts = {
+            "source": {"bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"},
+            "sink": [{"format": "parquet", "path": str(tmp_path / "out" / sink)} for sink in sinks],
+            "trigger": "available-now",
+            "checkpoint": str(root),
+        }
+        run_pipeline(pipeline_spec("rows", parts), session=spark)
+        return [spark.read.parquet(str(tmp_path / "out" / sink)).count() for sink in sinks]
+
+    assert run("first") == [5]
+    for part in list((root / "first").iterdir()):  # as it was when a single sink had its checkpoint in the root
+        part.rename(root / part.name)
+    write(servers, source, 0, numbered(range(5, 8)))
+    assert run("first") == [8]
+    with pytest.raises(PipelineError, match="Whose is it, that of first or second"):
+        run("first", "second")
+    for part in [part for part in root.iterdir() if part.name != "first"]:
+        part.rename(root / "first" / part.name)
+    write(servers, source, 0, numbered(range(8, 10)))
+    assert run("first", "second") == [10, 10]
+    (root / "first").rename(root / "lost")
+    with pytest.raises(PipelineError, match=r"Sink first .* would start from nothing"):
+        run("first", "second")

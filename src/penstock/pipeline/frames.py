@@ -59,15 +59,15 @@ def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
 
 
-def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec) -> DataStreamWriter:
+def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started."""
     writer = (
         sink_frame(frame, sink)
         .writeStream.queryName(spec.query_name(sink))
         .format(sink.format)
         .outputMode(sink.mode)
-        .option("checkpointLocation", spec.checkpoint_of(sink))
         .options(**sink.options)
+        .option("checkpointLocation", checkpoint)
     )
     if spec.trigger is None:
         return writer

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.pipeline.checkpoints import checkpoints_of, file_lister
 from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.frames import sink_writer, transformed
 from penstock.pipeline.progress import BatchProgress, ProgressFeed
@@ -49,8 +50,9 @@ def run_pipeline(
     stop = stop or threading.Event()
     try:
         session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+        checkpoints = checkpoints_of(spec, file_lister(session))
         frame = transformed(session, spec)
-        queries += [sink_writer(frame, spec, sink).start() for sink in spec.sinks]
+        queries.extend(sink_writer(frame, spec, sink, checkpoints[sink.name]).start() for sink in spec.sinks)
         run = _Run(queries, on_progress)
         while run.is_active() and not stop.is_set():
             run.report()

@@ -59,6 +59,10 @@ class SinkSpec:
         """What people call it: the topic, the last part of the path, or the format."""
         return self.options.get("topic") or Path(self.options.get("path", self.format)).name
 
+    def option(self, name: str) -> str | None:
+        """One of its options, in whatever case it was written."""
+        return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
@@ -91,10 +95,14 @@ class PipelineSpec:
         """What Spark calls the query of this sink."""
         return f"{self.name}: {sink.name}"
 
+    @property
+    def checkpoint_root(self) -> str:
+        """The directory of all checkpoints of this pipeline."""
+        return (self.checkpoint or str(CHECKPOINTS / self.name)).rstrip("/")
+
     def checkpoint_of(self, sink: SinkSpec) -> str:
-        """Each sink is a query with a checkpoint of its own."""
-        root = self.checkpoint or str(CHECKPOINTS / self.name)
-        return root if len(self.sinks) == 1 else f"{root.rstrip('/')}/{sink.name}"
+        """Each sink is a query with a checkpoint of its own, at the same place whatever other sinks there are."""
+        return sink.option("checkpointLocation") or f"{self.checkpoint_root}/{sink.name}"
 
 
 def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform | None = None) -> PipelineSpec:

@@ -76,7 +76,7 @@ def test_python_declares_parts_and_a_function(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "job.py", PYTHON))
     assert callable(spec.transform)
     assert (spec.name, spec.source.options["subscribe"]) == ("job", "flights")
-    assert spec.checkpoint_of(spec.sinks[0]) == "/data/checkpoint"
+    assert spec.checkpoint_of(spec.sinks[0]) == "/data/checkpoint/delays"
 
 
 def test_another_cluster_is_for_source_and_topics_only(tmp_path: Path) -> None:
