@@ -149,6 +149,15 @@ def test_a_damaged_segment_is_exit_code_1(bootstrap: str, topic: str, tmp_path: 
     assert [json.loads(line)["isvalid"] for line in result.stdout.splitlines()] == [True, False]
 
 
+def test_a_missing_file_is_named_and_the_others_are_dumped(bootstrap: str, topic: str) -> None:
+    create(bootstrap, topic, "--partitions", "1")
+    ask(bootstrap, "produce", "--topic", topic, "--sync", given="a\n")
+    log, missing = log_file(bootstrap, f"{topic}-0"), log_file(bootstrap, f"{topic}-0", "no.index")
+    result = penstock("dump-log", "--files", f"{missing},{log}", "--json", exit_code=1)
+    assert [json.loads(line)["kind"] for line in result.stdout.splitlines()] == ["batch"]
+    assert result.stderr == f"there is no file {missing}\n"
+
+
 def test_the_metadata_log_is_decoded(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, "--partitions", "1")
     lines = dump(log_file(bootstrap, "__cluster_metadata-0"), "--cluster-metadata-decoder", "--skip-record-metadata")

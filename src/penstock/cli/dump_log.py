@@ -77,16 +77,23 @@ def command(
     )
     checking = verify_index_only or index_sanity_check
     paths = [part.strip() for part in files.split(",") if part.strip()]
-    sound = [_dump_or_check(path, checking, verify_index_only, depth, as_json) for path in paths]
+    kinds = {path: _kind(path) for path in paths}
+    sound = [_dump_or_check(path, kind, checking, verify_index_only, depth, as_json) for path, kind in kinds.items()]
     if not all(sound):
         raise click.exceptions.Exit(1)
 
 
-def _dump_or_check(path: str, checking: bool, against_segment: bool, depth: Depth, as_json: bool) -> bool:
-    """Print a file or check an index; whether it is sound."""
+def _kind(path: str) -> FileKind:
     kind = kind_of(path)
     if kind is None:
         raise click.UsageError(f"--files: {path!r} is none of the files of a log directory")
+    return kind
+
+
+def _dump_or_check(
+    path: str, kind: FileKind, checking: bool, against_segment: bool, depth: Depth, as_json: bool
+) -> bool:
+    """Print a file or check an index, or say that it cannot be read; whether it is sound."""
     try:
         if checking and kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             return verify_index(path, kind, as_json, against_segment=against_segment)
@@ -94,9 +101,10 @@ def _dump_or_check(path: str, checking: bool, against_segment: bool, depth: Dept
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise click.ClickException(explain(error)) from None
+        click.echo(explain(error), err=True)
     except (CorruptSnapshotError, CorruptCheckpointError) as error:
-        raise click.ClickException(f"{path}: {error}") from None
+        click.echo(f"{path}: {error}", err=True)
+    return False
 
 
 def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:

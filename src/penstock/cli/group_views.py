@@ -1,6 +1,5 @@
 """What `penstock groups` shows: groups, their offsets and lag, their members, their states."""
 
-import asyncio
 from collections.abc import Collection, Sequence
 
 import click
@@ -8,11 +7,12 @@ import click
 from penstock.cli.output import Value, print_rows
 from penstock.client.admin import Admin
 from penstock.client.group_admin import GroupDescription, MemberDescription
-from penstock.client.log_offsets import LATEST
-from penstock.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from penstock.protocol.errors import KafkaError
+from penstock.client.log_offsets import LATEST, Failures
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode
 
 Row = tuple[Value, ...]
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
 async def list_groups(
@@ -38,11 +38,15 @@ async def list_groups(
         print_rows(columns, rows, as_json=as_json, empty="no groups")
 
 
-async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> None:
-    """Where each group stands in each partition, how far it lags, and who reads it."""
+async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], verbose: bool, as_json: bool) -> Failures:
+    """Where each group stands in each partition, how far it lags, and who reads it.
+
+    Returns the partitions whose ends cannot be had now; those of a topic that is gone are not among them.
+    """
     rows: list[Row] = []
+    failures: Failures = {}
     for group in groups:
-        rows += await _offset_rows(admin, group, verbose)
+        rows += await _offset_rows(admin, group, verbose, failures)
     columns = [
         "GROUP",
         "TOPIC",
@@ -57,13 +61,15 @@ async def describe_offsets(admin: Admin, groups: Sequence[GroupDescription], ver
     if verbose:
         columns.insert(3, "LEADER-EPOCH")
     print_rows(columns, rows, as_json=as_json, empty="no offsets")
+    return {p: error for p, error in failures.items() if getattr(error, "code", None) not in _GONE}
 
 
-async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool) -> list[Row]:
+async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:
     committed = await admin.groups.offsets(group.group_id)
     readers = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted(committed.keys() | readers.keys())
-    ends = await _ends(admin, partitions)
+    ends, unknown = await admin.offsets_that_can_be_had(dict.fromkeys(partitions, LATEST))
+    failures |= unknown
     rows: list[Row] = []
     for partition in partitions:
         position, end, reader = committed.get(partition), ends.get(partition), readers.get(partition)
@@ -72,32 +78,14 @@ async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool) -> 
             partition.topic,
             partition.partition,
             position.offset if position else None,
-            end,
-            end - position.offset if end is not None and position else None,
+            end.offset if end else None,
+            end.offset - position.offset if end and position else None,
             *_reader(reader),
         ]
         if verbose:
             row.insert(3, position.leader_epoch if position and position.leader_epoch >= 0 else None)
         rows.append(tuple(row))
     return rows
-
-
-async def _ends(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The partitions' ends; those of a topic that is gone are left out."""
-    by_topic: dict[str, dict[TopicPartition, int]] = {}
-    for partition in partitions:
-        by_topic.setdefault(partition.topic, {})[partition] = LATEST
-    answers: list[dict[TopicPartition, OffsetAndTimestamp] | BaseException] = await asyncio.gather(
-        *(admin.offsets(wanted) for wanted in by_topic.values()), return_exceptions=True
-    )
-    ends: dict[TopicPartition, int] = {}
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            if not isinstance(answer, KafkaError):
-                raise answer
-            continue
-        ends |= {partition: value.offset for partition, value in answer.items()}
-    return ends
 
 
 def _reader(member: MemberDescription | None) -> tuple[Value, Value, Value]:

@@ -15,7 +15,14 @@ from penstock.cli.group_views import (
 )
 from penstock.cli.names import parse_topic_partitions
 from penstock.cli.output import print_rows
-from penstock.cli.session import bootstrap_option, command_config_option, json_option, one_of, run_with_admin
+from penstock.cli.session import (
+    bootstrap_option,
+    command_config_option,
+    complain_of,
+    json_option,
+    one_of,
+    run_with_admin,
+)
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -83,6 +90,15 @@ class Request:
 @click.option("--dry-run", is_flag=True, help="Only show what would be (the default).")
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--export", is_flag=True, help="Print lines for --from-file.")
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    type=click.IntRange(min=1),
+    default=5_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to try to reach who coordinates the group and who leads its partitions.",
+)
 @json_option
 def command(
     bootstrap_server: str,
@@ -104,6 +120,7 @@ def command(
     dry_run: bool,
     execute: bool,
     export: bool,
+    timeout_ms: int,
     as_json: bool,
     **target: "bool | int | str | Path | None",
 ) -> None:
@@ -136,7 +153,7 @@ def command(
         as_json=as_json,
     )
     _check(request)
-    run_with_admin(bootstrap_server, command_config, lambda admin: _work(admin, request))
+    run_with_admin(bootstrap_server, command_config, lambda admin: _work(admin, request), patience_ms=timeout_ms)
 
 
 def _check(request: Request) -> None:
@@ -195,7 +212,7 @@ async def _describe(admin: Admin, names: list[str], request: Request) -> None:
     elif request.state is not None:
         describe_states(admin, groups, request.as_json)
     else:
-        await describe_offsets(admin, groups, request.verbose, request.as_json)
+        complain_of(await describe_offsets(admin, groups, request.verbose, request.as_json))
 
 
 async def _delete(admin: Admin, names: list[str], as_json: bool) -> None:

@@ -10,6 +10,7 @@ import click
 from penstock.cli.output import print_rows
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.admin import Admin
+from penstock.client.controllers import ControllerClient
 from penstock.client.errors import ClientError
 from penstock.client.quorum_admin import MetadataState
 from penstock.protocol.own_apis import Metric
@@ -32,8 +33,8 @@ def checksum(
 ) -> None:
     """Show a hash of each node's metadata: nodes at the same offset must have the same.
 
-    Asked are all brokers in service, or with --bootstrap-controller all controllers. The exit code is 1 if two nodes
-    differ.
+    Asked are all brokers in service, or with --bootstrap-controller all controllers of the quorum. The exit code is 1
+    if two nodes differ.
     """
     reach = Reach.of(bootstrap_server, bootstrap_controller)
     states, failures = run_with_admin(reach, command_config, _states)
@@ -64,7 +65,7 @@ def metrics(
     """Show what each node says of itself in numbers: its part in the quorum, and the queue of its controller.
 
     The names are those of Kafka's metrics. Asked are all brokers in service, or with --bootstrap-controller all
-    controllers.
+    controllers of the quorum.
     """
     reach = Reach.of(bootstrap_server, bootstrap_controller)
     found, failures = run_with_admin(reach, command_config, lambda admin: _metrics(admin, node_id))
@@ -78,8 +79,18 @@ def metrics(
         click.echo(f"node {node} does not answer: {failure}", err=True)
 
 
-async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metric]], dict[int, ClientError]]:
+async def _nodes(admin: Admin) -> list[int]:
+    """The nodes to ask. A controller stays registered when it has left the quorum for good: such a one is left out."""
     nodes = sorted(admin.cluster.metadata.brokers)
+    if not isinstance(admin.cluster, ControllerClient) or admin.cluster.metadata.controller_id not in nodes:
+        return nodes
+    quorum = await admin.quorum.describe()
+    taking_part = {replica.node_id for replica in (*quorum.voters, *quorum.observers)}
+    return [node_id for node_id in nodes if node_id in taking_part]
+
+
+async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metric]], dict[int, ClientError]]:
+    nodes = await _nodes(admin)
     if only is not None and only not in nodes:
         raise click.ClickException(f"there is no node {only}: there are {', '.join(map(str, nodes))}")
     found: list[tuple[int, Metric]] = []
@@ -94,7 +105,7 @@ async def _metrics(admin: Admin, only: int | None) -> tuple[list[tuple[int, Metr
 
 async def _states(admin: Admin) -> tuple[list[MetadataState], dict[int, Exception]]:
     """All nodes at the same offset, if that can be had; and those that do not answer."""
-    nodes = sorted(admin.cluster.metadata.brokers)
+    nodes = await _nodes(admin)
     states: list[MetadataState] = []
     failures: dict[int, Exception] = {}
     for number in range(ROUNDS):

@@ -7,9 +7,17 @@ import click
 
 from penstock.cli.names import matching, parse_numbers, parse_topic_partitions
 from penstock.cli.output import print_rows
-from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
+from penstock.cli.session import bootstrap_option, command_config_option, complain_of, json_option, run_with_admin
 from penstock.client.admin import Admin
-from penstock.client.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from penstock.client.log_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    Failures,
+    Found,
+)
 from penstock.client.values import TopicPartition
 
 SPECIAL: Final = {
@@ -52,7 +60,7 @@ def command(
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("give --topic-partitions or --topic and --partitions, not both")
 
-    async def work(admin: Admin) -> list[tuple[str, int, int | None, int | None]]:
+    async def work(admin: Admin) -> tuple[Found, Failures]:
         names = await admin.topics.names(include_internal=not exclude_internal_topics)
         counts = admin.cluster.metadata.partition_counts()
         chosen: list[TopicPartition] = []
@@ -65,11 +73,12 @@ def command(
                 raise click.ClickException(f"topic {topic!r} does not exist")
             chosen = [TopicPartition(name, n) for name in taken for n in range(counts.get(name, 0))]
             chosen = [partition for partition in chosen if numbers is None or partition.partition in numbers]
-        found = await admin.offsets(dict.fromkeys(chosen, timestamp_ms))
-        return [(p.topic, p.partition, _known(value.offset), _known(value.timestamp_ms)) for p, value in found.items()]
+        return await admin.offsets_that_can_be_had(dict.fromkeys(chosen, timestamp_ms))
 
-    rows = run_with_admin(bootstrap_server, command_config, work)
+    found, failures = run_with_admin(bootstrap_server, command_config, work)
+    rows = [(p.topic, p.partition, _known(value.offset), _known(value.timestamp_ms)) for p, value in found.items()]
     print_rows(["TOPIC", "PARTITION", "OFFSET", "TIMESTAMP"], rows, as_json=as_json, empty="no partition to show")
+    complain_of(failures)
 
 
 def _parse_moment(text: str) -> int:

@@ -18,6 +18,7 @@ from penstock.client.admin import Admin
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings
+from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
 
 Result = TypeVar("Result")
@@ -151,6 +152,14 @@ def explain(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (a fault of this program: {TRACEBACK_VARIABLE}=1 shows where)"
 
 
+def complain_of(failures: Mapping[TopicPartition, Exception]) -> None:
+    """Name what could not be had beside what was printed; then the exit code is 1."""
+    for error in failures.values():
+        click.echo(explain(error), err=True)
+    if failures:
+        raise click.exceptions.Exit(1)
+
+
 def run_with_admin(
     reach: str | Reach,
     command_config: Path | None,
@@ -158,12 +167,13 @@ def run_with_admin(
     *,
     patience_ms: int = ClientSettings().default_api_timeout_ms,
 ) -> Result:
-    """Connect to brokers (or to what `Reach` says), work, disconnect."""
+    """Connect to brokers (or to what `Reach` says), work, disconnect; try nothing for longer than `patience_ms`."""
     where = Reach(reach) if isinstance(reach, str) else reach
     defaults = ClientSettings(
         client_id="penstock-cli",
         socket_connection_setup_timeout_ms=SETUP_TIMEOUT_MS,
         default_api_timeout_ms=patience_ms,
+        request_timeout_ms=min(patience_ms, ClientSettings().request_timeout_ms),
     )
     settings = settings_from(defaults, read_properties(command_config))
 

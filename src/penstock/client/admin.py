@@ -19,7 +19,13 @@ from penstock.client.config_admin import ConfigAdmin
 from penstock.client.controllers import ControllerClient
 from penstock.client.feature_admin import FeatureAdmin
 from penstock.client.group_admin import GroupAdmin
-from penstock.client.log_offsets import READ_UNCOMMITTED, list_offsets
+from penstock.client.log_offsets import (
+    READ_UNCOMMITTED,
+    Failures,
+    Found,
+    list_offsets,
+    list_offsets_that_can_be_had,
+)
 from penstock.client.metadata import error_code
 from penstock.client.partition_admin import PartitionAdmin
 from penstock.client.quorum_admin import QuorumAdmin
@@ -109,6 +115,10 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """See `log_offsets.list_offsets`."""
         return await list_offsets(self.cluster, timestamps, isolation_level=isolation_level)
+
+    async def offsets_that_can_be_had(self, timestamps: Mapping[TopicPartition, int]) -> tuple[Found, Failures]:
+        """See `log_offsets.list_offsets_that_can_be_had`."""
+        return await list_offsets_that_can_be_had(self.cluster, timestamps)
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """The cluster's id, its controller and its brokers."""

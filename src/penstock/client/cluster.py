@@ -110,7 +110,7 @@ class ClusterClient:
                 raise KafkaError(found.error, _about_topic(name, found.error))
             return found
 
-        return await self.retrying(look, timeout_ms=timeout_ms, passing=_topic_may_come if create else _is_passing)
+        return await self.retrying(look, timeout_ms=timeout_ms, passing=_topic_may_come if create else is_passing)
 
     # Connections
 
@@ -242,7 +242,7 @@ class ClusterClient:
     ) -> Result:
         """Repeat `attempt` while its failure may pass, at most for default.api.timeout.ms; raise the last failure."""
         loop = asyncio.get_running_loop()
-        may_pass = passing or _is_passing
+        may_pass = passing or is_passing
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = loop.time() + limit_ms / 1000
         number = 0
@@ -268,14 +268,15 @@ class ClusterClient:
                 pass  # the next attempt says so
 
 
-def _is_passing(error: Exception) -> bool:
+def is_passing(error: Exception) -> bool:
+    """Whether trying again may help."""
     if isinstance(error, KafkaError):
         return error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return isinstance(error, ConnectionFailedError)
 
 
 def _topic_may_come(error: Exception) -> bool:
-    return _is_passing(error) or (isinstance(error, KafkaError) and error.retriable)
+    return is_passing(error) or (isinstance(error, KafkaError) and error.retriable)
 
 
 def _is_complete(topic: TopicMetadata) -> bool:

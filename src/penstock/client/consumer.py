@@ -27,6 +27,7 @@ from penstock.client.preparation import Preparation
 from penstock.client.settings import ConsumerSettings
 from penstock.client.subscription import Subscription
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 CLOSE_MS: Final = 30_000
 INTERRUPTED_CLOSE_MS: Final = 1_000
@@ -158,9 +159,16 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record of this partition."""
         self._own()
-        while (offset := self._subscription.state(partition).position) is None:
-            await self._preparation.find_positions()
-        return offset
+
+        async def look() -> int:
+            if self._subscription.state(partition).position is None:
+                await self._preparation.find_positions()
+            offset = self._subscription.state(partition).position
+            if offset is None:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the position of {partition} cannot be found now")
+            return offset
+
+        return await self.cluster.retrying(look)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from this offset."""

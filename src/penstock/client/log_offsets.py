@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ConnectionFailedError
-from penstock.client.metadata import error_code
+from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.client.metadata import error_code, unavailable
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
@@ -33,18 +33,18 @@ _LEADER_HAS_MOVED = (
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
 Found = dict[TopicPartition, OffsetAndTimestamp]
+Failures = dict[TopicPartition, ClientError | KafkaError]
 
 
 def by_leader(cluster: ClusterClient, wanted: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
     """Sort partitions by the node that leads them; a KafkaError names one that has no leader or does not exist."""
     nodes: dict[int, dict[TopicPartition, int]] = {}
     for partition, value in wanted.items():
+        error = unavailable(cluster.metadata, partition)
+        if error is not None:
+            raise error
         row = cluster.metadata.leader(partition)
-        if row is None:
-            topic = cluster.metadata.topics.get(partition.topic)
-            if topic is None or (topic.partitions and partition.partition not in topic.partitions):
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} does not exist")
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader now")
+        assert row is not None
         nodes.setdefault(row.leader, {})[partition] = value
     return nodes
 
@@ -56,15 +56,59 @@ async def list_offsets(
 
     A time after the last record's finds offset -1. READ_COMMITTED makes LATEST the last stable offset.
     """
-    missing = dict(wanted)
-    found: Found = {}
+    search = _Search(cluster, wanted, isolation_level)
+    if wanted:
+        await cluster.retrying(search.go_on)
+    return {partition: search.found[partition] for partition in wanted}
+
+
+async def list_offsets_that_can_be_had(
+    cluster: ClusterClient,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
+    timeout_ms: int | None = None,
+) -> tuple[Found, Failures]:
+    """The same without waiting for partitions that have no leader or do not exist; what failed, and with what.
+
+    Leaders that do not answer or have moved are tried again for `timeout_ms`, default.api.timeout.ms if it is None.
+    """
+    search = _Search(cluster, wanted, isolation_level)
+    failures: Failures = {}
 
     async def attempt() -> None:
-        for name in sorted({partition.topic for partition in missing}):
-            await cluster.topic(name)
-        nodes = by_leader(cluster, missing)
+        await cluster.refresh(sorted({partition.topic for partition in search.missing}))
+        for partition in list(search.missing):
+            error = unavailable(cluster.metadata, partition)
+            if error is not None:
+                failures[partition] = error
+                del search.missing[partition]
+        await search.go_on()
+
+    if wanted:
+        try:
+            await cluster.retrying(attempt, timeout_ms=timeout_ms)
+        except (ClientError, KafkaError) as error:
+            failures |= dict.fromkeys(search.missing, error)
+    return dict(sorted(search.found.items())), dict(sorted(failures.items()))
+
+
+class _Search:
+    """The offsets that were asked for: those that are still missing, and those that were found."""
+
+    def __init__(self, cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation_level: int) -> None:
+        self._cluster = cluster
+        self._isolation_level = isolation_level
+        self.missing = dict(wanted)
+        self.found: Found = {}
+
+    async def go_on(self) -> None:
+        """Ask all leaders for what is missing; raises the first failure when all have answered."""
+        for name in sorted({partition.topic for partition in self.missing}):
+            await self._cluster.topic(name)
+        nodes = by_leader(self._cluster, self.missing)
         answers = await asyncio.gather(
-            *(_ask(cluster, node_id, asked, isolation_level) for node_id, asked in nodes.items()),
+            *(_ask(self._cluster, node_id, asked, self._isolation_level) for node_id, asked in nodes.items()),
             return_exceptions=True,
         )
         failure: BaseException | None = None
@@ -74,19 +118,15 @@ async def list_offsets(
                 continue
             values, error = answer
             failure = failure or error
-            found.update(values)
+            self.found.update(values)
             for partition in values:
-                missing.pop(partition, None)
+                self.missing.pop(partition, None)
         if failure is not None:
             if isinstance(failure, ConnectionFailedError) or (
                 isinstance(failure, KafkaError) and failure.code in _LEADER_HAS_MOVED
             ):
-                await cluster.refresh(sorted({partition.topic for partition in missing}))
+                await self._cluster.refresh(sorted({partition.topic for partition in self.missing}))
             raise failure
-
-    if missing:
-        await cluster.retrying(attempt)
-    return {partition: found[partition] for partition in wanted}
 
 
 async def _ask(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.client.address import Address
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 NO_NODE = -1
@@ -85,6 +85,18 @@ class ClusterMetadata:
             },
             topics=topics,
         )
+
+
+def unavailable(metadata: ClusterMetadata, partition: TopicPartition) -> KafkaError | None:
+    """Why this partition cannot be asked, as far as these facts tell."""
+    if metadata.leader(partition) is not None:
+        return None
+    topic = metadata.topics.get(partition.topic)
+    if topic is None or (topic.partitions and partition.partition not in topic.partitions):
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} does not exist")
+    if topic.error:
+        return KafkaError(topic.error, f"partition {partition}")
+    return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader now")
 
 
 def error_code(number: int) -> ErrorCode:

@@ -7,13 +7,13 @@ finds the rebalance further on.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.client.cluster import ClusterClient
+from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import OUTSIDER, commit, fetch_committed
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
 from penstock.client.fetcher import isolation_level, reset_timestamp
 from penstock.client.group_membership import GroupMembership
 from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
-from penstock.client.log_offsets import READ_COMMITTED, list_offsets
+from penstock.client.log_offsets import READ_COMMITTED, Failures, list_offsets_that_can_be_had
 from penstock.client.settings import ConsumerSettings
 from penstock.client.subscription import Subscription
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -41,6 +41,7 @@ class Preparation:
         self._cluster = cluster
         self._subscription = subscription
         self._settings = settings
+        self._on_news = on_news
         self._interceptors = interceptors
         self._listener = RebalanceListener()
         self._group = (
@@ -50,6 +51,7 @@ class Preparation:
         self._running: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._commit_at: float | None = None
+        self._look_again_at = 0.0
 
     @property
     def group_id(self) -> str:
@@ -104,7 +106,9 @@ class Preparation:
     def _has_work(self) -> bool:
         if self._subscription.by_group and (self._cluster.metadata_is_old or self._must_join()):
             return True
-        return bool(self._subscription.without_position() or self._subscription.to_reset())
+        if self._subscription.without_position():
+            return True
+        return bool(self._subscription.to_reset()) and asyncio.get_running_loop().time() >= self._look_again_at
 
     def _must_join(self) -> bool:
         return self._group is not None and self._group.must_join
@@ -154,14 +158,17 @@ class Preparation:
         await self._listener.on_revoked(list(self._subscription.partitions))
 
     async def find_positions(self) -> None:
-        """Find the positions that are not known: what the group committed, else what auto.offset.reset says."""
+        """Find the positions that are not known: what the group committed, else what auto.offset.reset says.
+
+        Partitions that cannot be asked now are left for later, and the others do not wait for them.
+        """
         missing = self._subscription.without_position()
         if missing and self._settings.group_id is not None:
             stable = isolation_level(self._settings) == READ_COMMITTED
             committed = await fetch_committed(self._cluster, self.group_id, missing, require_stable=stable)
-            for partition, found in committed.items():
+            for partition, position in committed.items():
                 if partition in self._subscription.partitions:
-                    self._subscription.seek(partition, found.offset, found.leader_epoch)
+                    self._subscription.seek(partition, position.offset, position.leader_epoch)
         for partition in self._subscription.without_position():
             timestamp_ms = reset_timestamp(self._settings)
             if timestamp_ms is None:
@@ -169,11 +176,25 @@ class Preparation:
             self._subscription.seek_to_timestamp(partition, timestamp_ms)
         wanted = self._subscription.to_reset()
         if wanted:
-            offsets = await list_offsets(self._cluster, wanted, isolation_level=isolation_level(self._settings))
-            for partition, value in offsets.items():
+            found, failures = await list_offsets_that_can_be_had(
+                self._cluster, wanted, isolation_level=isolation_level(self._settings), timeout_ms=0
+            )
+            for partition, value in found.items():
                 state = self._subscription.partitions.get(partition)
                 if state is not None and state.reset_to == wanted[partition]:
                     self._subscription.seek(partition, value.offset)
+            self._look_again(failures)
+
+    def _look_again(self, failures: Failures) -> None:
+        """Soon, if these failures may pass; else the first one is raised."""
+        for error in failures.values():
+            if not is_passing(error):
+                raise error
+        if failures:
+            loop = asyncio.get_running_loop()
+            pause_s = self._settings.backoff_ms(0) / 1000
+            self._look_again_at = loop.time() + pause_s
+            loop.call_later(pause_s, self._on_news)
 
     # Commits
 

@@ -8,7 +8,7 @@ from penstock.client.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError
-from penstock.client.metadata import error_code
+from penstock.client.metadata import error_code, unavailable
 from penstock.client.sequences import Sequences
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
@@ -43,6 +43,8 @@ class Sender:
         self._landed = asyncio.Event()
         self._in_flight: dict[int, int] = {}
         self._requests: set[asyncio.Task[None]] = set()
+        self._failures: dict[TopicPartition | None, Exception] = {}
+        """What went wrong the last time, by partition; with None what concerns all of them."""
         self.stopped = False
 
     def wake(self) -> None:
@@ -90,10 +92,10 @@ class Sender:
         sizes: dict[int, int] = {}
         for partition in ready:
             row = self._cluster.metadata.leader(partition)
-            if (
-                row is None
-                or self._in_flight.get(row.leader, 0) >= self._settings.max_in_flight_requests_per_connection
-            ):
+            if row is None:
+                self._note(unavailable(self._cluster.metadata, partition), partition)
+                continue
+            if self._in_flight.get(row.leader, 0) >= self._settings.max_in_flight_requests_per_connection:
                 continue
             size = self._accumulator.first(partition).size_bytes
             if sizes.get(row.leader, 0) and sizes[row.leader] + size > self._settings.max_request_size:
@@ -116,10 +118,12 @@ class Sender:
             if response.error_code:
                 raise KafkaError(error_code(response.error_code), "no producer id is to be had")
         except (ClientError, KafkaError) as error:
+            self._note(error)
             if not isinstance(error, ConnectionFailedError) and not getattr(error, "retriable", False):
                 for batch in self._accumulator.drop_all():
                     self._give_up(batch, error)
             return False
+        self._note(None)
         self._sequences.set_identity(response.producer_id, response.producer_epoch)
         return True
 
@@ -129,8 +133,10 @@ class Sender:
         if unknown or self._cluster.metadata_is_old:
             try:
                 await self._cluster.refresh(unknown or sorted({p.topic for p in ready}))
-            except ConnectionFailedError:
+            except ConnectionFailedError as error:
+                self._note(error)
                 return False
+            self._note(None)
         return True
 
     async def _send(self, node_id: int, batches: Sequence[PendingBatch]) -> None:
@@ -217,6 +223,7 @@ class Sender:
     def _fail(self, batch: PendingBatch, error: ClientError | KafkaError) -> None:
         """Try again if that may help and there is time; else tell those who wait."""
         may_pass = isinstance(error, ConnectionFailedError) or (isinstance(error, KafkaError) and error.retriable)
+        self._note(error, batch.partition)
         now_ms = self._now_ms()
         expired = now_ms >= batch.created_ms + self._settings.delivery_timeout_ms
         if may_pass and not expired and batch.attempts < self._settings.retries:
@@ -225,9 +232,17 @@ class Sender:
             self._accumulator.give_back(batch, now_ms + pause_ms)
             return
         self._accumulator.done(batch)
-        self._give_up(batch, self._timed_out(batch, error) if expired and may_pass else error)
+        self._give_up(batch, self._timed_out(batch) if expired and may_pass else error)
 
-    def _timed_out(self, batch: PendingBatch, last: Exception | None = None) -> DeliveryTimedOutError:
+    def _note(self, failure: Exception | None, partition: TopicPartition | None = None) -> None:
+        """Remember a failure, or that it is over."""
+        if failure is None:
+            self._failures.pop(partition, None)
+        else:
+            self._failures[partition] = failure
+
+    def _timed_out(self, batch: PendingBatch) -> DeliveryTimedOutError:
+        last = self._failures.get(batch.partition) or self._failures.get(None)
         cause = f"; the last failure: {last}" if last else ""
         return DeliveryTimedOutError(
             f"{len(batch.records)} records for {batch.partition} could not be delivered within "
@@ -245,6 +260,7 @@ class Sender:
 
     def _succeed(self, batch: PendingBatch, base_offset: int, log_append_time_ms: int) -> None:
         self._accumulator.done(batch)
+        self._note(None, batch.partition)
         topic, partition = batch.partition
         for index, delivery in enumerate(batch.deliveries):
             if not delivery.done():

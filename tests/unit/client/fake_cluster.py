@@ -1,8 +1,11 @@
 """A cluster of one fake broker that leads every partition of topic `t`; a test scripts what it answers."""
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from tests.unit.client.fake_broker import FakeBroker, Reply
+from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.protocol.api import ApiKey
 from penstock.protocol.framing import RequestHeader
@@ -22,13 +25,17 @@ Script = Callable[[Message], Reply]
 
 
 class FakeCluster:
-    """Answers what every client asks; `scripts` holds the answers to the API that a test is about, in their order."""
+    """Answers what every client asks; `scripts` holds the answers to the API that a test is about, in their order.
+
+    Partitions in `leaderless` have no leader.
+    """
 
     def __init__(self, partitions: int = 1) -> None:
         self.partitions = partitions
         self.broker: FakeBroker | None = None
         self.scripts: dict[ApiKey, list[Script]] = {}
         self.producer_ids = 0
+        self.leaderless: set[int] = set()
 
     def asked(self, key: ApiKey) -> list[Message]:
         assert self.broker is not None
@@ -53,7 +60,11 @@ class FakeCluster:
         assert self.broker is not None
         host, port = self.broker.address
         rows = [
-            MetadataResponsePartition(partition_index=number, leader_id=NODE_ID, replica_nodes=[NODE_ID])
+            MetadataResponsePartition(
+                partition_index=number,
+                leader_id=-1 if number in self.leaderless else NODE_ID,
+                replica_nodes=[NODE_ID],
+            )
             for number in range(self.partitions)
         ]
         return MetadataResponse(
@@ -62,3 +73,28 @@ class FakeCluster:
             cluster_id="fake",
             topics=[MetadataResponseTopic(name=TOPIC, partitions=rows)],
         )
+
+
+@contextmanager
+def served_in_a_thread(cluster: FakeCluster) -> Iterator[FakeBroker]:
+    """The fake broker in a thread of its own, for what holds the test's own loop or has none."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="fake broker", daemon=True)
+    thread.start()
+    manager = fake_broker(cluster)
+    cluster.broker = asyncio.run_coroutine_threadsafe(manager.__aenter__(), loop).result()
+    try:
+        yield cluster.broker
+    finally:
+        asyncio.run_coroutine_threadsafe(manager.__aexit__(None, None, None), loop).result()
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.unit.client.fake_broker import fake_broker
-from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
-from penstock.client.background import BackgroundThread
 from penstock.client.consumer import Consumer
 from penstock.client.consumer_protocol import encode_assignment
 from penstock.client.listeners import RebalanceListener
@@ -88,18 +86,12 @@ class Listening(RebalanceListener):
 @asynccontextmanager
 async def member(coordinator: Coordinator, *, max_poll_interval_ms: int = 300_000) -> AsyncIterator[Consumer]:
     """A consumer of the group, whose coordinator runs in another thread."""
-    elsewhere = BackgroundThread("fake coordinator")
-    manager = fake_broker(coordinator)
-    coordinator.broker = await elsewhere.submit(manager.__aenter__())
     settings = ConsumerSettings(
         group_id="g", heartbeat_interval_ms=1, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
     )
-    try:
-        async with Consumer([coordinator.broker.address], settings) as consumer:
+    with served_in_a_thread(coordinator) as broker:
+        async with Consumer([broker.address], settings) as consumer:
             yield consumer
-    finally:
-        await elsewhere.submit(manager.__aexit__(None, None, None))
-        await elsewhere.close()
 
 
 async def test_heartbeats_go_on_while_the_application_holds_its_loop() -> None:
