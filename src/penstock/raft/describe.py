@@ -33,7 +33,7 @@ def describe(leader: Leader, now_ms: int) -> QuorumDescription:
     replica = leader.replica
     voters = []
     for voter in replica.quorum.voters:
-        if voter.key.fits(replica.me):
+        if voter.key.names(replica.me):
             voters.append(ReplicaDescription(voter.key, replica.log.end_offset, now_ms, now_ms))
         else:
             voters.append(_described(voter.key, leader.replicas.find(voter.key)))

@@ -122,7 +122,7 @@ class Follower(Pulling):
         if request.leader_id != self.leader_id:
             return
         longest_ms = max(self.replica.settings.election_backoff_max_ms, 1)
-        places = [place for place, key in enumerate(request.successors) if key.fits(self.replica.me)]
+        places = [place for place, key in enumerate(request.successors) if key.names(self.replica.me)]
         if not places:
             patience_ms = self.replica.random.randrange(0, longest_ms)
         elif places[0] == 0:

@@ -234,7 +234,7 @@ class Raft:
         return VoteAnswer(ErrorCode.NONE, self.leader_id, self.epoch, granted)
 
     def _vote_error(self, request: Vote) -> ErrorCode:
-        if not request.voter.fits(self.replica.me):
+        if not request.voter.names(self.replica.me):
             return ErrorCode.INVALID_VOTER_KEY
         if request.epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -247,7 +247,7 @@ class Raft:
         """One vote per epoch, first come first served; also from an observer, whose log may lag behind its election."""
         state = self.replica.state
         if state.voted is not None:
-            return state.voted.fits(candidate)
+            return state.voted.names(candidate)
         if state.leader_id is not None or not good_enough:
             return False
         self.replica.remember(state.epoch, None, candidate)
@@ -256,7 +256,7 @@ class Raft:
 
     def _begin_epoch(self, request: BeginEpoch, now_ms: int) -> BeginEpochAnswer:
         error = ErrorCode.NONE
-        if not request.voter.fits(self.replica.me):
+        if not request.voter.names(self.replica.me):
             error = ErrorCode.INVALID_VOTER_KEY
         elif request.epoch < self.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH

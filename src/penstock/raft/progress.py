@@ -52,7 +52,7 @@ class ReplicaTable:
         exact = self._replicas.get(key)
         if exact is not None:
             return exact
-        return next((p for p in reversed(self._replicas.values()) if p.key.fits(key)), None)
+        return next((p for p in reversed(self._replicas.values()) if key.names(p.key)), None)
 
     def observers(self, quorum: Quorum) -> list[Progress]:
         """Those who do not vote, in the order of their ids."""
@@ -64,7 +64,7 @@ class ReplicaTable:
         ends = []
         for voter in quorum.voters:
             progress = self.find(voter.key)
-            if voter.key.fits(me):
+            if voter.key.names(me):
                 ends.append(my_end_offset)
             else:
                 ends.append(UNKNOWN if progress is None else progress.end_offset)

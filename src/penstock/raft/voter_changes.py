@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from penstock.protocol.control import control_batch
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.uuids import uuid_to_text
 from penstock.raft.control import voters_record_of
 from penstock.raft.effects import Reply, Send, Token
 from penstock.raft.progress import ReplicaTable
@@ -100,8 +101,10 @@ class VoterChanges:
         quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
-        elif not quorum.has(request.key):
-            self._answer(token, VoterChangeAnswer(ErrorCode.VOTER_NOT_FOUND, f"node {request.key.id} is not a voter"))
+        elif (voter := quorum.voter(request.key.id)) is None or voter.key != request.key:
+            # Exactly this key: the directory id keeps a late command from removing the node's next incarnation.
+            text = f"node {request.key.id} with the directory {uuid_to_text(request.key.directory_id)} is not a voter"
+            self._answer(token, VoterChangeAnswer(ErrorCode.VOTER_NOT_FOUND, text))
         elif len(quorum.voters) == 1:
             self._answer(token, VoterChangeAnswer(ErrorCode.INVALID_REQUEST, "the last voter cannot be removed"))
         else:

@@ -24,11 +24,12 @@ class ReplicaKey(Value):
     id: int
     directory_id: UUID = ZERO_UUID
 
-    def fits(self, other: "ReplicaKey") -> bool:
-        """Whether both may be the same replica; the zero directory id stands for any."""
-        return self.id == other.id and (
-            self.directory_id == other.directory_id or ZERO_UUID in (self.directory_id, other.directory_id)
-        )
+    def names(self, other: "ReplicaKey") -> bool:
+        """Whether `other` is the replica that this key names: a name without a directory id means whoever has the id.
+
+        The reverse does not hold: who comes without a directory id is not the one whose directory is known (KIP-853).
+        """
+        return self.id == other.id and self.directory_id in (ZERO_UUID, other.directory_id)
 
 
 class Endpoint(Value):
@@ -76,19 +77,19 @@ class Quorum(Value):
     def has(self, key: ReplicaKey) -> bool:
         """Whether this replica, with this disk, is a voter."""
         voter = self.voter(key.id)
-        return voter is not None and voter.key.fits(key)
+        return voter is not None and voter.key.names(key)
 
     def others(self, key: ReplicaKey) -> list[Voter]:
         """All voters but this one."""
-        return [voter for voter in self.voters if not voter.key.fits(key)]
+        return [voter for voter in self.voters if not voter.key.names(key)]
 
     def with_voter(self, voter: Voter) -> "Quorum":
         """The same with this voter, which takes the place of one with its id."""
         return Quorum.of([*(v for v in self.voters if v.key.id != voter.key.id), voter], self.kraft_version)
 
     def without(self, key: ReplicaKey) -> "Quorum":
-        """The same without this voter."""
-        return Quorum.of([v for v in self.voters if not v.key.fits(key)], self.kraft_version)
+        """The same without the voter of exactly this key."""
+        return Quorum.of([v for v in self.voters if v.key != key], self.kraft_version)
 
 
 class VoterHistory:

@@ -266,6 +266,33 @@ def test_changes_of_voters_are_refused_with_a_reason() -> None:
     assert raft.quorum.ids == [1, 2]
 
 
+@pytest.mark.parametrize("directory", [UUID(int=0), UUID(int=77)], ids=["no directory", "an earlier directory"])
+def test_a_voter_is_removed_by_its_exact_key_only(directory: UUID) -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    effects = raft.received(RemoveVoter(ReplicaKey(3, directory)), "administrator", now_ms)
+    assert error_of(effects) is ErrorCode.VOTER_NOT_FOUND
+    assert raft.quorum.ids == [1, 2, 3]
+
+
+def test_a_voter_that_does_not_say_its_directory_may_not_update_the_one_that_has_another() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    answer = answered(raft.received(UpdateVoter(raft.epoch, Voter(ReplicaKey(2))), "update", now_ms))
+    assert isinstance(answer, UpdateVoterAnswer)
+    assert answer.error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_a_fetch_without_a_directory_is_not_that_of_a_voter_which_has_one() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    end = raft.replica.log.end_offset
+    asked = Fetch(raft.epoch, ReplicaKey(2), end, raft.epoch, 0, 0, 1 << 20)
+    raft.received(asked, "an old disk", now_ms)
+    assert raft.high_watermark == 0
+    fetch(raft, 2, end, now_ms)
+    assert raft.high_watermark == end
+
+
 def test_a_leader_that_was_voted_out_names_itself_no_longer() -> None:
     raft, now_ms = leader(1, 2, 3)
     commit_start(raft, now_ms)

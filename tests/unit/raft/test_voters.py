@@ -52,7 +52,7 @@ def test_what_a_snapshot_holds_can_be_forgotten() -> None:
 def test_a_voter_without_a_directory_is_any_disk_of_that_node() -> None:
     named = ReplicaKey(1, UUID(int=1))
     assert Quorum.of([Voter(ReplicaKey(1))]).has(named)
-    assert Quorum.of([Voter(named)]).has(ReplicaKey(1))
+    assert not Quorum.of([Voter(named)]).has(ReplicaKey(1)), "who does not say its directory may be another disk"
     assert not Quorum.of([Voter(named)]).has(ReplicaKey(1, UUID(int=2)))
     assert not Quorum.of([Voter(named)]).has(ReplicaKey(2))
 

@@ -69,7 +69,7 @@ def test_what_version_0_cannot_say_of_a_vote_fits_any_disk(file: StateFile) -> N
     file.write(ElectionState(2, None, ReplicaKey(1, DIRECTORY)), STATIC)
     voted = file.read().voted
     assert voted is not None
-    assert voted.fits(ReplicaKey(1, DIRECTORY))
+    assert voted.names(ReplicaKey(1, DIRECTORY))
 
 
 def test_a_file_of_apache_kafka_is_understood(file: StateFile, tmp_path: Path) -> None:
