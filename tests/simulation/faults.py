@@ -6,12 +6,16 @@ from tests.simulation.node import Node
 from tests.simulation.world import Call, World
 
 from penstock.raft.requests import AddVoter, RemoveVoter
+from penstock.raft.voters import ReplicaKey
+
+ADDITION_TIMEOUT_MS = 5000
 
 
 class Faults:
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.random
+        self.additions: dict[ReplicaKey, int] = {}
 
     def schedule(self) -> None:
         plan = self.world.plan
@@ -66,7 +70,9 @@ class Faults:
             world.note(f"{world.now_ms} n{node.id} lost its disk")
 
     def _may_vote(self, node: Node) -> bool:
-        """Whether any log anywhere names it as a voter: those may count its vote."""
+        """Whether any log anywhere names it as a voter, or soon may: those may count its vote."""
+        if self.world.now_ms <= self.additions.get(node.voter.key, -1):
+            return True
         logs = [other.raft.quorum for other in self.world.nodes.values() if other.raft is not None]
         known = [*logs, *(other.configured for other in self.world.nodes.values())]
         crashed = any(other.raft is None for other in self.world.nodes.values() if other is not node)
@@ -112,7 +118,9 @@ class Faults:
             removal = RemoveVoter(node.voter.key)
             self.world.event(leader, f"remove {node.id}", lambda: raft.received(removal, token, now_ms))
         else:
-            addition = AddVoter(node.voter.key, timeout_ms=5000, ack_when_committed=self.random.random() < 0.5)
+            self.additions[node.voter.key] = now_ms + ADDITION_TIMEOUT_MS
+            waits = self.random.random() < 0.5
+            addition = AddVoter(node.voter.key, timeout_ms=ADDITION_TIMEOUT_MS, ack_when_committed=waits)
             self.world.event(leader, f"add {node.id}", lambda: raft.received(addition, token, now_ms))
 
     def resign(self) -> None:

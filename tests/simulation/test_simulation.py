@@ -22,6 +22,7 @@ REGRESSIONS = {
     608: "a snapshot that changes while it is fetched",
     109856: "a snapshot of records that the disk did not have yet, and had others in their place",
     104853: "a removed voter that restarted knew of no time when it was one, and did not stand with the only long log",
+    502597: "a voter lost its disk while it was being added: the harness must not do that",
     10970: "an observer whose old log does not name the leader as a voter asks everybody but the leader",
 }
 """Seeds that failed once, and what was wrong. What they draw has changed since: see also the planted bugs."""
