@@ -12,8 +12,8 @@ application gets what is committed afterwards (see `applier`).
 A quorum of one is one like any other: it elects itself, and a record is committed when it is on its disk.
 
 The driver ends for good when something fails that nobody can make up for: the disk, a log that lacks what is committed,
-an application that cannot apply a record. From then on this node neither votes nor serves; `failure` says why, one
-error is logged, and `on_failure` is called.
+an application that cannot apply a record. From then on this node neither votes nor serves, and a leader tells the
+voters so; `failure` says why, one error is logged, and `on_failure` is called.
 
 Time is the event loop's, counted from the wall clock at the start: it never jumps, and control records and the
 descriptions of replicas have timestamps that people can read.
@@ -213,15 +213,16 @@ class QuorumDriver:
 
     async def stop(self, *, resign: bool = True) -> None:
         """Take part no longer. A leader waits a while for what was appended, and tells the others that it goes."""
+        patience_ms = self._settings.request_timeout_ms
         if self.is_running:
             if self._flush is not None:
                 await asyncio.wait([self._flush])
-            patience_ms = self._settings.request_timeout_ms
             if (last := self._applier.last_waiting) is not None:
                 await asyncio.wait([last], timeout=patience_ms / 1000)
             if resign and self.is_running:
                 self.resign()
-                await self._peers.settle(ask.EndEpoch, patience_ms)
+        if resign:
+            await self._peers.settle(ask.EndEpoch, patience_ms)
         self._end(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
         if self._flush is not None:
             await asyncio.wait([self._flush])
@@ -436,7 +437,17 @@ class QuorumDriver:
             why,
             exc_info=error if is_ours else None,
         )
-        self.on_failure(error)
+        try:
+            self._hand_over()
+        finally:
+            self.on_failure(error)
+
+    def _hand_over(self) -> None:
+        """A leader says that it goes: the voters need not find out by waiting for it."""
+        if isinstance(self.raft.role, Leader):
+            for effect in self.raft.resign(self._now_ms()):
+                if isinstance(effect, do.Send):
+                    self._peers.send(effect.to, effect.request)
 
     def _end(self, why: KafkaError) -> None:
         if self._ended is not None:

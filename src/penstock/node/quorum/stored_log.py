@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.batch import BatchHeader, check_crc, read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in
@@ -145,16 +145,26 @@ class StoredLog:
             )
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most."""
-        found = self._log.read(offset, max_bytes)
+        """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most.
+
+        What is damaged is neither applied nor given to other replicas: they would only refuse it. Raises
+        KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        if offset >= self.end_offset:
+            return b""
+        why, end = "it is not there", 0
         try:
-            data = found.read()
-        except OSError as error:
-            text = f"the metadata log cannot be read at offset {offset}: {error}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
-        end = 0
-        for position, header in batches_in(data):
-            end = position + header.size_in_bytes
+            data = self._log.read(offset, max_bytes).read()
+            for position, header in batches_in(data):
+                if not check_crc(data, position, header):
+                    why = "its CRC does not fit"
+                    break
+                end = position + header.size_in_bytes
+        except (OSError, DecodeError, KafkaError) as error:
+            why = str(error)
+        if not end:
+            text = f"the metadata log is damaged on this node's disk at offset {offset}: {why}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
         return data[:end]
 
     def flush(self) -> None:

@@ -26,6 +26,12 @@ class HeldLog(MemoryLog):
         self.started = threading.Event()
         self.write_error: Exception | None = None
         self.flush_error: Exception | None = None
+        self.read_error: Exception | None = None
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        if self.read_error is not None:
+            raise self.read_error
+        return super().read(offset, max_bytes)
 
     def append(self, batches: Buffer) -> None:
         if self.write_error is not None:

@@ -98,7 +98,7 @@ class Replica:
     async def kill(self) -> None:
         """It ends in the middle of what it does, as far as one process can play that for another."""
         await self.listener.cut()
-        self.driver._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "killed"))
+        self.driver._end(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "killed"))
         await self.driver.stop()
         self.store.partition.abandon()
 

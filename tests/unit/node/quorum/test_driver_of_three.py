@@ -64,6 +64,25 @@ async def test_a_leader_whose_disk_takes_nothing_hands_over() -> None:
     await kit.driver.stop()
 
 
+@pytest.mark.parametrize("how", ["read", "flush"])
+async def test_a_leader_whose_disk_fails_says_so_to_the_voters_before_it_ends(how: str) -> None:
+    kit = Kit(voters=3)
+    epoch = await kit.be_elected()
+    await kit.fetch(1, epoch)
+    kit.taken()
+    error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
+    setattr(kit.log, f"{how}_error", error)
+    kit.driver.append(batch_of(b"a"), epoch).add_done_callback(lambda done: done.exception())
+    fetch = kit.driver.request(ask.Fetch(epoch, VOTERS[1].key, 1, epoch, 1, 60_000, 1 << 20))
+    fetch.add_done_callback(lambda done: done.exception())
+    while not kit.failures:
+        await asyncio.sleep(0)
+    assert {(to, type(sent)) for to, sent in kit.taken()} == {(2, ask.EndEpoch), (3, ask.EndEpoch)}
+    assert len(kit.failures) == 1
+    assert kit.state.state.epoch == epoch
+    await kit.driver.stop()
+
+
 async def test_another_record_in_the_place_of_a_lost_one_is_no_success() -> None:
     """The new leader has another record at the offset of one whose outcome is unknown, and commits it."""
     kit = Kit(voters=3)

@@ -8,7 +8,9 @@ import pytest
 from tests.unit.node.quorum.memory import batch_of
 from tests.unit.node.quorum.replica import Replica, Replicas
 
+from penstock.node.quorum.stored_log import StoredLog
 from penstock.protocol.api import ApiKey
+from penstock.protocol.varint import Buffer
 from penstock.raft import requests as ask
 from penstock.raft.voters import Quorum
 
@@ -63,6 +65,30 @@ async def test_a_leader_that_stops_hands_over_at_once(three: Replicas) -> None:
     await three.all_have(b"before", b"after")
     assert second.driver.epoch == epoch + 1, "one election was enough"
     assert any(ApiKey.END_QUORUM_EPOCH in replica.listener.dispatcher.asked for replica in three.running)
+
+
+async def test_a_record_that_is_damaged_on_the_leaders_disk_before_anybody_has_it_costs_it_the_lead(
+    three: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await three.write(batch_of(b"before"))
+    first = await three.leader()
+    append = StoredLog.append
+
+    def append_and_spoil(log: StoredLog, batches: Buffer) -> None:
+        append(log, batches)
+        if log is first.store.log:
+            path = max(Path(log.directory).glob("*.log"))
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredLog, "append", append_and_spoil)
+        await three.write(batch_of(b"after"))
+    assert not first.driver.is_running
+    assert "damaged" in str(first.driver.failure)
+    await three.all_have(b"before", b"after")
+    await first.stop()
+    await first.start(static(three))
+    await three.all_have(b"before", b"after")
 
 
 async def test_all_are_killed_and_nothing_acknowledged_is_lost(three: Replicas) -> None:

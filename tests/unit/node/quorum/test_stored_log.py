@@ -69,6 +69,31 @@ def test_what_was_damaged_on_its_way_is_refused_as_a_whole_and_told_once(
     assert everything(store) == [(0, 0), (1, 1)]
 
 
+def spoil(store: Store, place: int) -> None:
+    """Flip a bit of the newest segment's file, counted from its beginning or, below 0, from its end."""
+    path = Path(store.directory, [name for name in files(store) if name.endswith(".log")][-1])
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("place", [-1, 9, 16], ids=["a record", "the length", "the magic byte"])
+def test_what_is_damaged_on_the_disk_is_not_served(store: Store, place: int) -> None:
+    store.append((1, 1))
+    spoil(store, place)
+    with pytest.raises(KafkaError, match="damaged on this node's disk at offset 0") as refused:
+        store.log.read(0, 1 << 20)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_lies_before_the_damage_is_served(store: Store) -> None:
+    store.append((1, 1), (1, 1))
+    spoil(store, -1)
+    assert spans(store.log.read(0, 1 << 20)) == [(0, 0)]
+    with pytest.raises(KafkaError, match="at offset 1"):
+        store.log.read(1, 1 << 20)
+
+
 def test_several_batches_come_at_once(store: Store) -> None:
     store.log.append(bytearray(batch(0, 1, 2) + batch(2, 2)))
     assert everything(store) == [(0, 1), (2, 2)]
