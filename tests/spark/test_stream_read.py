@@ -72,8 +72,9 @@ def test_offsets_have_the_layout_of_the_jvm_connector(spark: SparkSession, serve
     topic = filled_topic(servers, [3] * 11)
     query = run_to_end(stream_frame(spark, servers, topic), tmp_path)
     (source,) = query.recentProgress[0].sources
-    assert json.loads(source.endOffset) == {topic: {str(partition): 3 for partition in range(11)}}
-    assert list(json.loads(source.endOffset)[topic]) == [str(partition) for partition in range(11)]
+    offsets = {name: inner for name, inner in json.loads(source.endOffset).items() if not name.startswith("#")}
+    assert offsets == {topic: {str(partition): 3 for partition in range(11)}}
+    assert list(offsets[topic]) == [str(partition) for partition in range(11)]
 
 
 def test_a_deleted_topic_is_lost_data_or_skipped(spark: SparkSession, servers: str, tmp_path: Path) -> None:

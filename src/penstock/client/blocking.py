@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
+from uuid import UUID
 
 from penstock.client.blocking_connection import Address, BlockingConnection, ClusterUnreachable
 from penstock.protocol.api import ApiKey
@@ -19,6 +20,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from penstock.protocol.uuids import ZERO_UUID
 
 Result = TypeVar("Result")
 TopicPartition = tuple[str, int]
@@ -49,6 +51,8 @@ class BlockingCluster:
         self._connections: dict[Address, BlockingConnection] = {}
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        """The id that each topic had when it was last asked about; brokers before Kafka 2.8 give none."""
         self._coordinators: dict[str, Address] = {}
         self._was_reached = False
 
@@ -92,6 +96,8 @@ class BlockingCluster:
         response = self.any_broker().request(ApiKey.METADATA, request, MetadataResponse)
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
+            if topic.topic_id != ZERO_UUID:
+                self.topic_ids[topic.name or ""] = topic.topic_id
             for partition in topic.partitions:
                 self._leaders[topic.name or "", partition.partition_index] = partition.leader_id
         return response
@@ -228,6 +234,7 @@ class UnknownTopicError(KafkaError):
 
     def __init__(self, topic: str, cluster: str, *, is_final: bool) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The cluster at {cluster} has no topic {topic!r}.")
+        self.topic = topic
         self.is_final = is_final
 
     def __str__(self) -> str:

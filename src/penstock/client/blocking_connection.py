@@ -23,7 +23,7 @@ NEWEST_VERSIONS = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 11,
     ApiKey.LIST_OFFSETS: 7,
-    ApiKey.METADATA: 9,
+    ApiKey.METADATA: 12,
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.FIND_COORDINATOR: 3,
@@ -31,7 +31,7 @@ NEWEST_VERSIONS = {
     ApiKey.API_VERSIONS: 0,
     ApiKey.DESCRIBE_QUORUM: 2,
 }
-"""The newest versions in which topics go by name and one request is about one group: all that this client needs.
+"""The newest versions in which requests name topics and one request is about one group: all that this client needs.
 Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; a metadata quorum is in Kafka since 3.3."""
 
 Response = TypeVar("Response", bound=Message)

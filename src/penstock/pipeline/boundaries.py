@@ -13,8 +13,6 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice, number, partition_list, per_partition
 from penstock.pipeline.options import Options
 
-INTERNAL = "__"
-
 
 class Word(Enum):
     """A boundary that needs no number."""
@@ -53,7 +51,7 @@ class Subscription:
     def has(self, partition: TopicPartition) -> bool:
         """Whether a partition is meant."""
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, partition[0]) is not None and not partition[0].startswith(INTERNAL)
+            return re.search(self.pattern, partition[0]) is not None
         return partition[0] in self.topics or partition in self.partitions
 
 

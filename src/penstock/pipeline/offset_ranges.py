@@ -1,4 +1,4 @@
-"""Offsets as Spark stores them, and how the range between two of them is cut into tasks. Pure functions."""
+"""Ranges between the offsets where a batch starts and ends, and how they are cut into tasks. Pure functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from itertools import pairwise
 from penstock.client.blocking import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-OffsetsJson = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +19,25 @@ class OffsetRange:
     end: int
 
     @property
+    def key(self) -> TopicPartition:
+        """The partition."""
+        return self.topic, self.partition
+
+    @property
     def size(self) -> int:
         """How many offsets; with compaction and transactions there are fewer records."""
         return self.end - self.start
 
-
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
-    """The JVM connector's layout, with sorted keys: Spark compares offsets as text."""
-    nested: OffsetsJson = {}
-    for topic, partition in sorted(offsets):
-        nested.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
-    return nested
-
-
-def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """What `to_json` made."""
-    return {(topic, int(partition)): offset for topic, inner in nested.items() for partition, offset in inner.items()}
+    def __str__(self) -> str:
+        return f"offsets {self.start} to {self.end - 1} of partition {self.partition} of topic {self.topic!r}"
 
 
 def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """The ranges that are not empty, in the order of topics and partitions; both know the same partitions."""
+    """The ranges that are not empty, in the order of topics and partitions; only of partitions that both know."""
     return [
         OffsetRange(topic, partition, start[topic, partition], end[topic, partition])
         for topic, partition in sorted(end)
-        if end[topic, partition] > start[topic, partition]
+        if end[topic, partition] > start.get((topic, partition), end[topic, partition])
     ]
 
 

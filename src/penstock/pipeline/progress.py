@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.pipeline.offset_ranges import from_json, lag
+from penstock.pipeline.offset_ranges import lag
+from penstock.pipeline.stream_position import from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,6 @@ def _lag(sources: list[SourceProgress]) -> int | None:
 
 def _lag_of(end: str | None, latest: str | None) -> int | None:
     try:
-        return lag(from_json(json.loads(end or "")), from_json(json.loads(latest or "")))
+        return lag(from_json(json.loads(end or "")).offsets, from_json(json.loads(latest or "")).offsets)
     except (ValueError, AttributeError, TypeError):  # another kind of source, with offsets of its own
         return None

@@ -14,13 +14,15 @@ from penstock.client.blocking import (
     LONGEST_PAUSE_MS,
     BlockingCluster,
     TopicPartition,
+    UnknownTopicError,
     may_succeed_later,
 )
 from penstock.client.blocking_connection import BlockingConnection
 from penstock.client.blocking_fetch import FetchedRecords, receive_fetch, send_fetch
+from penstock.client.blocking_offsets import EARLIEST, list_offsets
 from penstock.pipeline.arrow_decode import decode
 from penstock.pipeline.cluster_cache import borrowed_cluster
-from penstock.pipeline.cluster_offsets import earliest, report_loss
+from penstock.pipeline.cluster_offsets import report_loss
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.record_spans import AbortedFilter, AbortedTransaction, LocatedBatch, whole_batches
@@ -59,7 +61,7 @@ class RangeFetcher:
 
     @property
     def _partition(self) -> TopicPartition:
-        return self._wanted.topic, self._wanted.partition
+        return self._wanted.key
 
     def __iter__(self) -> Iterator[tuple[FetchedRecords, list[LocatedBatch]]]:
         self._made_progress()
@@ -118,9 +120,13 @@ class RangeFetcher:
             self._connection = None  # what came is good all the same; asking again finds out what is wrong
 
     def _jump_over_lost(self) -> None:
-        begin = earliest(self._cluster, [self._partition])[self._partition]
-        end = min(begin, self._wanted.end) if begin > self._position else self._wanted.end
-        report_loss(self._source, *self._partition, f"offsets {self._position} to {end - 1}")
+        begin = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset
+        self._jump(min(begin, self._wanted.end) if begin > self._position else self._wanted.end)
+
+    def _jump(self, end: int) -> None:
+        """Go on at `end`, if data may be lost."""
+        lost = OffsetRange(*self._partition, self._position, end)
+        report_loss(self._source, f"{lost} are gone")
         self._position = end
 
     def _made_progress(self) -> None:
@@ -128,6 +134,9 @@ class RangeFetcher:
         self._pause_ms = FIRST_PAUSE_MS
 
     def _recover(self, error: OSError | KafkaError) -> None:
+        if isinstance(error, UnknownTopicError):
+            self._jump(self._wanted.end)
+            return
         if isinstance(error, KafkaError) and not may_succeed_later(error):
             raise error
         self._check_deadline(error)

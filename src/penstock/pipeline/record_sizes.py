@@ -5,7 +5,7 @@ Bytes are those on the wire, so compressed where the records are.
 
 import time
 
-from penstock.client.blocking import BlockingCluster, TopicPartition
+from penstock.client.blocking import BlockingCluster, TopicPartition, UnknownTopicError
 from penstock.client.blocking_fetch import receive_fetch, send_fetch
 from penstock.pipeline.offset_ranges import Offsets, lag, take_fraction
 from penstock.pipeline.record_spans import whole_batches
@@ -42,7 +42,10 @@ class RecordSizes:
         now_ms = time.monotonic_ns() // 1_000_000
         taken_ms, size = self._samples.get(partition, (-SAMPLE_LIFE_MS, UNKNOWN_BYTES))
         if now_ms - taken_ms >= SAMPLE_LIFE_MS:
-            size = cluster.retried(lambda: self._sample(cluster, partition, offset))
+            try:
+                size = cluster.retried(lambda: self._sample(cluster, partition, offset))
+            except UnknownTopicError:  # deleted since it was listed: whoever plans the batch finds out
+                return UNKNOWN_BYTES
             self._samples[partition] = (now_ms, size)
         return size
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.client.blocking import BlockingCluster
-from penstock.pipeline.cluster_offsets import at_boundary, partitions_of, without_lost
+from penstock.pipeline.cluster_offsets import SourceCluster
 from penstock.pipeline.errors import plain_errors
 from penstock.pipeline.offset_ranges import OffsetRange, ranges_between, split_ranges
 from penstock.pipeline.range_reader import read_range
@@ -33,10 +33,11 @@ class PenstockBatchReader(DataSourceReader):
         with plain_errors():
             cluster = BlockingCluster(source.settings)
             try:
-                partitions = partitions_of(cluster, source.subscription)
-                start = at_boundary(cluster, source, partitions, source.starting, is_start=True)
-                end = at_boundary(cluster, source, partitions, source.ending, is_start=False)
-                ranges = without_lost(cluster, source, ranges_between(start, end))
+                seen = SourceCluster(cluster, source)
+                partitions = seen.partitions()
+                start = seen.at_boundary(partitions, source.starting, is_start=True)
+                end = seen.at_boundary(partitions, source.ending, is_start=False)
+                ranges = seen.without_lost(ranges_between(start, end))
             finally:
                 cluster.close()
             parts = split_ranges(ranges, source.min_partitions, source.max_records_per_partition)

@@ -9,7 +9,8 @@ a second. The reader is pickled for the executors before its first use, so it co
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,28 +24,21 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking_offsets import commit_offsets
-from penstock.pipeline.cluster_offsets import (
-    at_boundary,
-    earliest,
-    latest,
-    partitions_of,
-    report_loss,
-    without_lost,
-)
+from penstock.pipeline.cluster_offsets import SourceCluster
 from penstock.pipeline.errors import plain_errors
-from penstock.pipeline.offset_ranges import (
-    Offsets,
-    from_json,
-    lag,
-    ranges_between,
-    split_ranges,
-    take_fraction,
-    to_json,
-)
+from penstock.pipeline.offset_ranges import Offsets, lag, ranges_between, split_ranges, take_fraction
 from penstock.pipeline.range_reader import read_range
 from penstock.pipeline.record_sizes import RecordSizes
 from penstock.pipeline.source_batch import RangePartition
 from penstock.pipeline.source_options import SourceOptions
+from penstock.pipeline.stream_position import (
+    PositionJson,
+    StreamPosition,
+    beginning_in,
+    from_json,
+    to_json,
+    with_beginning,
+)
 from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -54,6 +48,14 @@ FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
 NO_LIMIT = (1 << 63) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a subscription is about at one moment."""
+
+    partitions: list[TopicPartition]
+    topic_ids: Mapping[str, UUID]
+
+
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans on the driver, reads on the executors."""
 
@@ -61,8 +63,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source = source
         self._opened: BlockingCluster | None = None
         self._sizes = RecordSizes(source)
-        self._latest: Offsets = {}
-        self._available: Offsets | None = None
+        self._latest = StreamPosition({})
+        self._first: StreamPosition | None = None
+        self._is_available_now = False
+        self._available: StreamPosition | None = None
         self._committed: Offsets = {}
         self._last_batch_ms: int | None = None
 
@@ -72,12 +76,16 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = BlockingCluster(self._source.settings)
         return self._opened
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the first batch of a new query starts."""
-        with plain_errors():
-            cluster, source = self._cluster, self._source
-            partitions = partitions_of(cluster, source.subscription)
-            return to_json(at_boundary(cluster, source, partitions, source.starting, is_start=True))
+    @property
+    def _seen(self) -> SourceCluster:
+        return SourceCluster(self._cluster, self._source)
+
+    def initialOffset(self) -> PositionJson:  # noqa: N802 - Spark's name
+        """Nothing: Spark asks again before each batch until there is one, and again when that one is run once more.
+
+        So the true beginning must not be told here. It is found once, and stored with the end of the first batch.
+        """
+        return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What Spark hands back with each call; `ReadAllAvailable` then comes from Trigger.Once alone."""
@@ -86,42 +94,37 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self._source.max_bytes_per_trigger or NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on the query ends at what is there at this moment."""
-        with plain_errors():
-            partitions = self._partitions(is_restart=True)
-            self._available = self._latest = latest(self._cluster, self._source, partitions)
+        """From now on the query ends at what is there when `latestOffset` is called next."""
+        self._is_available_now = True
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802 - Spark's name
         """Where the next batch ends; `start` itself where there is nothing to do."""
         with plain_errors():
-            begin = from_json(start)
+            begin = from_json(start) if start else self._first_position()
             self._commit_to_group(begin)
             takes_all = isinstance(limit, ReadAllAvailable)
-            if self._available is not None:
-                end: Offsets | None = {
-                    partition: max(offset, begin.get(partition, offset))
-                    for partition, offset in self._available.items()
-                }
-            else:
-                end = self._wait_for_data(begin, takes_all)
+            end = self._end(begin, takes_all, waits=bool(start))
             if end is None:
-                return start
-            self._report_losses(begin, end)
+                return start or with_beginning(begin, begin)
+            self._seen.report_losses(begin, end)
             if not takes_all:
-                end = self._limited(self._with_new_partitions(begin, end), end)
+                end = replace(end, offsets=self._limited(self._seen.starts(begin, end), end.offsets))
             self._last_batch_ms = _now_ms()
-            return to_json(end)
+            return to_json(end) if start else with_beginning(end, begin)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+    def reportLatestOffset(self) -> PositionJson | None:  # noqa: N802 - Spark's name
         """The ends of the partitions, for the lag in the query's progress."""
-        return to_json(self._latest) if self._latest else None
+        return to_json(self._latest) if self._latest.offsets else None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges of a batch."""
+    def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
+        """The ranges of a batch; also of one that was planned before the query was stopped."""
         with plain_errors():
-            begin, until = from_json(start), from_json(end)
-            ranges = ranges_between(self._with_new_partitions(begin, until), until)
-            kept = without_lost(self._cluster, self._source, ranges) if ranges else []
+            seen, until = self._seen, from_json(end)
+            begin = from_json(start) if start else beginning_in(end) or self._first_position()
+            if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
+                seen.report_losses(begin, until)
+            ranges = ranges_between(seen.starts(begin, until), until.offsets)
+            kept = seen.without_lost(seen.still_there(ranges, until.topic_ids)) if ranges else []
             parts = split_ranges(kept, self._source.min_partitions, self._source.max_records_per_partition)
         return [RangePartition(part) for part in parts]
 
@@ -131,7 +134,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with plain_errors():
                 yield from read_range(self._source, partition.wanted)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: PositionJson) -> None:
         """Called one batch late, and never for the last; `latestOffset` mostly has committed this already."""
         with plain_errors():
             self._commit_to_group(from_json(end))
@@ -141,41 +144,58 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is not None:
             self._opened.close()
 
-    def _partitions(self, *, is_restart: bool) -> list[TopicPartition]:
-        """What the subscription is about now; topics that were there at the start may be gone where that is allowed."""
-        may_be_missing = is_restart and not self._source.fail_on_data_loss
-        return partitions_of(self._cluster, self._source.subscription, may_be_missing=may_be_missing)
+    def _first_position(self) -> StreamPosition:
+        """Where a new query begins, found once."""
+        if self._first is None:
+            partitions = self._seen.partitions()
+            topic_ids = self._seen.topic_ids(partitions)
+            self._first = StreamPosition(
+                self._seen.at_boundary(partitions, self._source.starting, is_start=True), topic_ids
+            )
+        return self._first
 
-    def _wait_for_data(self, begin: Offsets, takes_all: bool) -> Offsets | None:
-        """The ends of all partitions once there is enough to do, None if that does not come about for a while."""
-        partitions = self._partitions(is_restart=bool(begin))
+    def _listing(self, *, is_restart: bool) -> Listing:
+        """What the subscription is about now; topics that were there at the start may be gone where that is allowed."""
+        partitions = self._seen.partitions(may_be_missing=is_restart and not self._source.fail_on_data_loss)
+        return Listing(partitions, self._seen.topic_ids(partitions))
+
+    def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+        """The ends of all partitions, None if there is not enough to do."""
+        if not self._is_available_now:
+            return self._ends(begin, takes_all, waits=waits)
+        if self._available is None:
+            self._available = self._ends(begin, True, waits=False) or self._latest
+        return self._available
+
+    def _ends(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+        is_restart = bool(begin.offsets)
+        listing = self._listing(is_restart=is_restart)
         deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
         while True:
-            self._latest = latest(self._cluster, self._source, partitions)
+            ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
+            self._latest = StreamPosition(ends, listing.topic_ids)
             if self._is_enough(begin, takes_all):
-                return self._latest
-            if takes_all or _now_ms() >= deadline_ms:
+                again = self._listing(is_restart=is_restart)
+                if again == listing:
+                    return self._latest
+                listing = again  # a topic came, went or was created again meanwhile: whose ends were these?
+            elif takes_all or not waits:
+                return None
+            if _now_ms() >= deadline_ms:
                 return None
             time.sleep(pause_ms / 1000)
             pause_ms = min(pause_ms * 1.5, LONGEST_LOOK_MS)
 
-    def _is_enough(self, begin: Offsets, takes_all: bool) -> bool:
-        if self._latest == begin:
+    def _is_enough(self, begin: StreamPosition, takes_all: bool) -> bool:
+        latest = self._latest
+        if latest.offsets == begin.offsets and not begin.recreated(latest.topic_ids):
             return False
         source = self._source
         if takes_all or not source.min_offsets_per_trigger or self._last_batch_ms is None:
             return True
         if _now_ms() - self._last_batch_ms >= source.max_trigger_delay_ms:
             return True
-        return lag(self._with_new_partitions(begin, self._latest), self._latest) >= source.min_offsets_per_trigger
-
-    def _report_losses(self, begin: Offsets, end: Offsets) -> None:
-        for (topic, partition), offset in sorted(begin.items()):
-            now = end.get((topic, partition))
-            if now is None:
-                report_loss(self._source, topic, partition, f"all from offset {offset} on")
-            elif now < offset:
-                report_loss(self._source, topic, partition, f"offsets {now} to {offset - 1}")
+        return lag(self._seen.starts(begin, latest), latest.offsets) >= source.min_offsets_per_trigger
 
     def _limited(self, begin: Offsets, end: Offsets) -> Offsets:
         source = self._source
@@ -187,21 +207,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._sizes.limit(self._cluster, begin, end, source.max_bytes_per_trigger)
         return end
 
-    def _with_new_partitions(self, begin: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
-        """Partitions that came after the query had started are read from their beginning."""
-        new = [partition for partition in end if partition not in begin]
-        return begin | earliest(self._cluster, new) if new else begin
-
-    def _commit_to_group(self, offsets: Offsets) -> None:
+    def _commit_to_group(self, position: StreamPosition) -> None:
         """A query must not fail because its group cannot be told: the checkpoint is what counts."""
         source = self._source
-        if not source.commits_offsets or source.group is None or offsets == self._committed:
+        if not source.commits_offsets or source.group is None or position.offsets == self._committed:
             return
-        if not offsets:
-            return
-        self._committed = offsets
+        self._committed = position.offsets
         try:
-            commit_offsets(self._cluster, source.group, offsets)
+            there = self._seen.partitions(may_be_missing=True)
+            carried = position.carried(self._seen.topic_ids(there))
+            offsets = {partition: carried[partition] for partition in there if partition in carried}
+            if offsets:
+                commit_offsets(self._cluster, source.group, offsets)
         except (KafkaError, OSError) as error:
             logger.warning("the offsets of group %s could not be committed: %s", source.group, error)
 

@@ -1,0 +1,253 @@
+"""The reader of a stream as Spark calls it, on a cluster whose topics come and go, without Spark."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from pyspark.sql.streaming.datasource import ReadLimit
+from tests.spark.topics import KEEP, filled_topic, new_topic, numbered, write
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options import read_options
+from penstock.pipeline.source_options import source_options
+from penstock.pipeline.source_stream import PenstockStreamReader
+from penstock.pipeline.stream_position import PositionJson
+
+
+class Query:
+    """Plays Spark: plans batches, reads them, remembers the ends as a checkpoint does, in text."""
+
+    def __init__(self, servers: str, **options: str) -> None:
+        self.options = {"bootstrap.servers": servers, "startingOffsets": "earliest"} | options
+        self.planned: str | None = None
+        self.done: str | None = None
+        self.start()
+
+    def start(self, **options: str) -> None:
+        """A new reader, with the checkpoint that there is."""
+        self.options |= options
+        self.reader = PenstockStreamReader(source_options(read_options(self.options), streaming=True))
+
+    def plan(self) -> bool:
+        """Whether there is a batch to do now."""
+        start = self._start()
+        limit: ReadLimit = self.reader.getDefaultReadLimit()
+        end = json.dumps(self.reader.latestOffset(json.loads(start), limit))
+        self.planned = end if end != start else None
+        return self.planned is not None
+
+    def run(self) -> list[str]:
+        """Read the planned batch; its values in order."""
+        assert self.planned is not None
+        parts = self.reader.partitions(json.loads(self._start()), json.loads(self.planned))
+        values = [
+            value.decode()
+            for part in parts
+            for batch in self.reader.read(part)
+            for value in batch.column("value").to_pylist()
+        ]
+        self.done, self.planned = self.planned, None
+        return sorted(values, key=lambda value: int(value[1:]))
+
+    def next(self) -> list[str]:
+        """Plan a batch and read it; nothing where there is none."""
+        return self.run() if self.plan() else []
+
+    def _start(self) -> str:
+        start: PositionJson = self.reader.initialOffset()
+        return self.done or json.dumps(start)
+
+
+@pytest.fixture
+def admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers})
+
+
+def delete(admin: AdminClient, topic: str) -> None:
+    for done in admin.delete_topics([topic]).values():
+        done.result()
+
+
+def delete_records(admin: AdminClient, topic: str, partition: int, before: int) -> None:
+    for done in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        done.result()
+
+
+def recreate(admin: AdminClient, servers: str, topic: str, numbers: range) -> None:
+    delete(admin, topic)
+    for done in admin.create_topics([NewTopic(topic, 1, 1, config=KEEP)]).values():
+        done.result()
+    write(servers, topic, 0, numbered(numbers))
+
+
+def named(numbers: range) -> list[str]:
+    return [f"v{number}" for number in numbers]
+
+
+@pytest.fixture
+def at_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Do something while the reader waits for data."""
+    sleep = time.sleep
+    waiting: list[Callable[[], None]] = []
+
+    def pause(seconds: float) -> None:
+        if waiting:
+            waiting.pop()()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    yield waiting.append
+    assert not waiting, "the reader has not waited"
+
+
+BY_NAME_OR_PATTERN = pytest.mark.parametrize("by", ["subscribe", "subscribePattern"])
+
+
+@BY_NAME_OR_PATTERN
+def test_a_topic_deleted_while_the_reader_waits_is_left_out(
+    servers: str, admin: AdminClient, by: str, at_first_pause: Callable[[Callable[[], None]], None]
+) -> None:
+    kept, deleted = filled_topic(servers, [3]), filled_topic(servers, [4])
+    topics = f"{kept},{deleted}" if by == "subscribe" else f"^({kept}|{deleted})$"
+    query = Query(servers, **{by: topics}, failOnDataLoss="false")
+    assert len(query.next()) == 7
+    at_first_pause(lambda: delete(admin, deleted))
+    assert query.next() == []
+    write(servers, kept, 0, numbered(range(10, 12)))
+    assert query.next() == named(range(10, 12))
+
+
+@BY_NAME_OR_PATTERN
+def test_a_topic_deleted_between_plan_and_read_is_lost_data(servers: str, admin: AdminClient, by: str) -> None:
+    kept, deleted = filled_topic(servers, [3]), filled_topic(servers, [4])
+    topics = f"{kept},{deleted}" if by == "subscribe" else f"^({kept}|{deleted})$"
+    query = Query(servers, **{by: topics})
+    assert query.plan()
+    delete(admin, deleted)
+    with pytest.raises(PipelineError, match=f"offsets 0 to 3 of partition 0 of topic '{deleted}' is gone"):
+        query.run()
+    query.start(failOnDataLoss="false")
+    assert query.run() == named(range(3))
+
+
+def test_a_task_whose_topic_is_gone_says_so_or_reads_nothing(servers: str, admin: AdminClient) -> None:
+    topic = filled_topic(servers, [4])
+    query = Query(servers, subscribe=topic)
+    query.plan()
+    parts = query.reader.partitions(query.reader.initialOffset(), json.loads(query.planned or ""))
+    delete(admin, topic)
+    with pytest.raises(PipelineError, match="Data is lost: offsets 0 to 3"):
+        list(query.reader.read(parts[0]))
+    query.start(failOnDataLoss="false")
+    assert list(query.reader.read(parts[0])) == []
+
+
+def test_a_topic_created_again_is_lost_data_or_read_from_its_beginning(servers: str, admin: AdminClient) -> None:
+    topic = filled_topic(servers, [4])
+    query = Query(servers, subscribe=topic)
+    assert query.next() == named(range(4))
+    recreate(admin, servers, topic, range(20, 29))
+    with pytest.raises(PipelineError, match=f"topic '{topic}' was deleted and created again"):
+        query.next()
+    query.start()  # also when it happened while nobody looked
+    with pytest.raises(PipelineError, match=f"topic '{topic}' was deleted and created again"):
+        query.next()
+    query.start(failOnDataLoss="false")
+    assert query.next() == named(range(20, 29))
+    query.start(failOnDataLoss="true")
+    assert query.next() == []
+
+
+def test_a_planned_batch_of_a_topic_created_again_reads_nothing_of_the_new_one(
+    servers: str, admin: AdminClient
+) -> None:
+    topic = filled_topic(servers, [4])
+    query = Query(servers, subscribe=topic)
+    query.plan()
+    recreate(admin, servers, topic, range(20, 29))
+    with pytest.raises(PipelineError, match=r"offsets 0 to 3 of .* is gone with its topic"):
+        query.run()
+    query.start(failOnDataLoss="false")
+    assert query.run() == []
+    assert query.next() == named(range(20, 29))
+
+
+def test_a_new_partition_whose_first_records_are_gone_is_lost_data(servers: str, admin: AdminClient) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic)
+    assert query.next() == named(range(3))
+    for done in admin.create_partitions([NewPartitions(topic, 2)]).values():
+        done.result()
+    write(servers, topic, 1, numbered(range(10, 20)))
+    delete_records(admin, topic, 1, 6)
+    query.start()
+    with pytest.raises(PipelineError, match=f"offsets 0 to 5 of partition 1 of topic '{topic}', which is new"):
+        query.next()
+    query.start(failOnDataLoss="false")
+    assert query.next() == named(range(16, 20))
+
+
+def test_a_new_partition_is_read_from_its_first_record(servers: str, admin: AdminClient) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic, startingOffsets="latest")
+    assert query.next() == []
+    for done in admin.create_partitions([NewPartitions(topic, 2)]).values():
+        done.result()
+    write(servers, topic, 1, numbered(range(10, 20)))
+    assert query.next() == named(range(10, 20))
+
+
+def test_a_topic_of_users_may_begin_with_underscores(servers: str, admin: AdminClient) -> None:
+    topic = f"__{new_topic(servers)}"
+    for done in admin.create_topics([NewTopic(topic, 1, 1, config=KEEP)]).values():
+        done.result()
+    write(servers, topic, 0, numbered(range(5)))
+    for loss in ("true", "false"):
+        query = Query(servers, subscribePattern=topic, failOnDataLoss=loss)
+        assert query.next() == named(range(5))
+        assert not query.plan()
+
+
+def test_a_pattern_leaves_out_the_topics_of_the_cluster_itself(servers: str) -> None:
+    topic = filled_topic(servers, [2])
+    query = Query(servers, subscribe=topic, **{"kafka.group.id": topic})
+    query.next()
+    query.plan()  # commits to the group, so that __consumer_offsets exists
+    for loss in ("true", "false"):
+        matched = Query(servers, subscribePattern=f"__consumer_offsets|{topic}", failOnDataLoss=loss)
+        assert matched.next() == named(range(2))
+
+
+def test_what_comes_before_the_first_batch_is_not_missed(servers: str) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic, startingOffsets="latest")
+    assert query.next() == []
+    query.start()
+    write(servers, topic, 0, numbered(range(10, 13)))
+    assert query.next() == named(range(10, 13))
+
+
+def test_a_first_batch_that_was_planned_begins_where_it_began(servers: str) -> None:
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic, startingOffsets="latest")
+    query.reader.latestOffset(query.reader.initialOffset(), query.reader.getDefaultReadLimit())
+    write(servers, topic, 0, numbered(range(10, 13)))
+    assert query.plan()
+    write(servers, topic, 0, numbered(range(13, 15)))
+    query.start()
+    assert query.run() == named(range(10, 13))
+    assert query.next() == named(range(13, 15))
+
+
+def test_what_is_there_at_the_start_of_an_available_now_query_is_all_it_reads(servers: str) -> None:
+    topic = filled_topic(servers, [6])
+    query = Query(servers, subscribe=topic, maxOffsetsPerTrigger="4")
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.next() == named(range(4))
+    write(servers, topic, 0, numbered(range(10, 13)))
+    assert query.next() == named(range(4, 6))
+    assert not query.plan()
