@@ -1,60 +1,207 @@
-"""What the leader of one partition knows of its replicas, and from it the high watermark.
+"""What the leader of one partition knows of its replicas, from it the high watermark, and who waits for what.
 
-A record is committed when every replica in the ISR has it: the high watermark is the smallest log end offset in the
-ISR, and never goes back while this replica leads. On a partition whose ISR is the leader alone, an append is
-committed at once.
+A record is committed when every replica of the maximal ISR has it: the ISR that is committed, and the one that this
+leader has proposed and that may be committed at any time (KIP-497). The high watermark is the smallest log end offset
+of these replicas. It never goes back while this replica leads, and stands still while the ISR is smaller than
+`min.insync.replicas` (KIP-966).
 
-| event                    | cause                               | may move the high watermark |
-| ------------------------ | ----------------------------------- | --------------------------- |
-| `on_appended`            | the leader's own log grew           | yes                         |
-| `on_truncated`           | the log was emptied or cut          | yes, backwards              |
-| `on_isr_changed`         | a committed PartitionChangeRecord   | yes                         |
+| event           | cause                                             | moves the watermark       | may wake           |
+| --------------- | ------------------------------------------------- | ------------------------- | ------------------ |
+| `on_appended`   | the leader's own log grew                         | if it is alone in the ISR | followers, readers |
+| `on_fetched`    | a follower asks for what is behind its log's end  | yes                       | readers            |
+| `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | nobody             |
+| `on_refused`    | the controller refused that                       | yes                       | readers            |
+| `on_metadata`   | a change of the partition was committed           | yes                       | readers            |
+| `on_configured` | `min.insync.replicas` changed                     | yes                       | readers            |
+| `on_epoch_over` | another replica leads, or this one in a new epoch | no                        | everybody          |
+
+Readers stand here for all who wait for the high watermark: consumers, acks=all, coordinators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.replication.committed import Committed
+from penstock.replication.waits import NOBODY, Waiter, Waits
+
+UNKNOWN = -1
+
+
+class ReplicaState:
+    """What a leader knows of one follower; -1 for what it has not heard of in this epoch.
+
+    `last_caught_up_ms` is the latest time at which the follower had all that the leader had then.
+    """
+
+    __slots__ = ("_end_offset_at_last_fetch", "broker_epoch", "last_caught_up_ms", "last_fetch_ms", "log_end_offset")
+
+    def __init__(self, last_caught_up_ms: int) -> None:
+        self.log_end_offset = UNKNOWN
+        self.broker_epoch = UNKNOWN
+        self.last_fetch_ms = UNKNOWN
+        self.last_caught_up_ms = last_caught_up_ms
+        self._end_offset_at_last_fetch = UNKNOWN
+
+    def on_fetched(self, fetch_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: int) -> None:
+        """The follower has all before `fetch_offset`; the leader's log ends at `leader_end_offset`.
+
+        A follower that always asks a little behind the end of a log that grows quickly counts as caught up: it has
+        what there was when it last asked.
+        """
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = now_ms
+        elif 0 <= self._end_offset_at_last_fetch <= fetch_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = fetch_offset
+        self.broker_epoch = broker_epoch
+        self.last_fetch_ms = now_ms
+        self._end_offset_at_last_fetch = leader_end_offset
+
 
 class PartitionLeader:
-    """The leader's view of one partition in one leader epoch. Every method costs less than a microsecond."""
+    """The leader of one partition in one leader epoch, which began at `epoch_start_offset`.
 
-    __slots__ = ("high_watermark", "isr", "leader_epoch", "log_end_offsets", "node_id")
+    `committed` is what it knows as this replica, `appended` are the waits for its log's end. Every method returns
+    whom the event wakes, and costs about a microsecond where nobody is due.
+    """
+
+    __slots__ = (
+        "_counted",
+        "_holds",
+        "appended",
+        "committed",
+        "epoch_start_offset",
+        "followers",
+        "isr",
+        "leader_epoch",
+        "log_end_offset",
+        "min_insync_replicas",
+        "node_id",
+        "partition_epoch",
+        "proposed_isr",
+        "replicas",
+    )
 
     def __init__(
-        self, node_id: int, leader_epoch: int, isr: Sequence[int], log_end_offset: int, high_watermark: int
+        self,
+        node_id: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        *,
+        log_end_offset: int,
+        committed: Committed,
+        min_insync_replicas: int = 1,
+        now_ms: int = 0,
     ) -> None:
+        """Replicas of the ISR count as caught up at `now_ms`, the others as never; nobody waits for `committed` yet."""
+        assert not committed.waits
         self.node_id = node_id
         self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.epoch_start_offset = self.log_end_offset = log_end_offset
+        self.committed = committed
+        self.appended = Waits()
+        self.followers: dict[int, ReplicaState] = {
+            replica: ReplicaState(now_ms if replica in isr else UNKNOWN) for replica in replicas if replica != node_id
+        }
+        self.replicas: tuple[int, ...] = tuple(replicas)
         self.isr: tuple[int, ...] = tuple(isr)
-        self.log_end_offsets: dict[int, int] = {node_id: log_end_offset}
-        self.high_watermark = high_watermark
+        self.proposed_isr: tuple[int, ...] | None = None
+        self.min_insync_replicas = min_insync_replicas
+        committed.cut_to(log_end_offset)
+        self._count()
         self._advance()
 
-    def on_appended(self, log_end_offset: int) -> bool:
-        """The leader's log grew. Returns whether the high watermark moved."""
-        self.log_end_offsets[self.node_id] = log_end_offset
+    @property
+    def high_watermark(self) -> int:
+        """The offset before which every in-sync replica has all records."""
+        return self.committed.high_watermark
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """Every replica that is in the ISR now or may be at any time."""
+        return tuple(dict.fromkeys(self.isr + (self.proposed_isr or ())))
+
+    @property
+    def needed_replicas(self) -> int:
+        """How many replicas must be in sync for acks=all: no more than there are, whatever the topic says."""
+        return min(self.min_insync_replicas, len(self.replicas))
+
+    # events
+
+    def on_appended(self, log_end_offset: int) -> Sequence[Waiter]:
+        """The leader's log grew to this end."""
+        self.log_end_offset = log_end_offset
+        due = self._advance()
+        followers = self.appended.take_due(log_end_offset)
+        return [*followers, *due] if followers else due
+
+    def on_fetched(self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int) -> Sequence[Waiter]:
+        """A follower asks for what is behind `fetch_offset`, which is not behind this log's end."""
+        assert fetch_offset <= self.log_end_offset
+        state = self.followers.get(replica)
+        if state is None:  # a reassignment has taken it away
+            return NOBODY
+        state.on_fetched(fetch_offset, broker_epoch, self.log_end_offset, now_ms)
         return self._advance()
 
-    def on_truncated(self, log_end_offset: int) -> None:
-        """The leader's log was emptied to start at `log_end_offset`."""
-        self.log_end_offsets[self.node_id] = log_end_offset
-        self.high_watermark = log_end_offset
+    def on_proposed(self, isr: Sequence[int]) -> None:
+        """The controller is asked for this ISR, which holds from now on as far as it asks for more."""
+        assert self.proposed_isr is None
+        assert self.node_id in isr
+        self.proposed_isr = tuple(isr)
+        self._count()
 
-    def on_isr_changed(self, isr: Sequence[int]) -> bool:
-        """The committed metadata names another ISR. Returns whether the high watermark moved."""
+    def on_refused(self) -> Sequence[Waiter]:
+        """What was proposed will never be committed."""
+        self.proposed_isr = None
+        self._count()
+        return self._advance()
+
+    def on_metadata(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> Sequence[Waiter]:
+        """A change of the partition in this leader epoch was committed: no older proposal can be any more."""
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
         self.isr = tuple(isr)
+        self.proposed_isr = None
+        self.followers = {
+            replica: self.followers.get(replica) or ReplicaState(UNKNOWN)
+            for replica in replicas
+            if replica != self.node_id
+        }
+        self._count()
         return self._advance()
 
-    def _advance(self) -> bool:
-        isr = self.isr
-        if len(isr) == 1 and isr[0] == self.node_id:
-            committed = self.log_end_offsets[self.node_id]
-        else:
-            # A replica that has not fetched in this epoch is known to hold nothing beyond the high watermark.
-            offsets = self.log_end_offsets
-            committed = min((offsets.get(replica, self.high_watermark) for replica in isr), default=self.high_watermark)
-        if committed <= self.high_watermark:
-            return False
-        self.high_watermark = committed
-        return True
+    def on_configured(self, min_insync_replicas: int) -> Sequence[Waiter]:
+        """The topic asks for another number of replicas."""
+        self.min_insync_replicas = min_insync_replicas
+        self._count()
+        return self._advance()
+
+    def on_epoch_over(self) -> Sequence[Waiter]:
+        """Another epoch begins: everybody looks at what holds then."""
+        return [*self.appended.take_all(), *self.committed.waits.take_all()]
+
+    # the high watermark
+
+    def _count(self) -> None:
+        """Note whose offsets count, as that changes more seldom than they do."""
+        self._holds = len(self.isr) < self.needed_replicas
+        # One that is in the ISR without being a replica has nothing to tell, as one that was not heard of yet.
+        self._counted = tuple(
+            self.followers.get(replica) or ReplicaState(UNKNOWN)
+            for replica in self.maximal_isr
+            if replica != self.node_id
+        )
+
+    def _advance(self) -> Sequence[Waiter]:
+        if self._holds:
+            return NOBODY
+        committed = self.log_end_offset
+        for state in self._counted:
+            if state.log_end_offset < committed:
+                committed = state.log_end_offset
+        return self.committed.advance(committed)

@@ -13,7 +13,7 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import (
     BrokerEndpoint,
     MetadataRecord,
@@ -108,7 +108,7 @@ class GroupNode:
         for index, leader in enumerate(leaders):
             partition = Partition(OFFSETS_TOPIC, index, OFFSETS_ID, self.open_log(index))
             if leader == 1:
-                partition.lead(1, 0, self.isr, 0)
+                partition.obey(1, PartitionImage(1, 0, 0, self.isr, self.isr), 0)
             self.table.held[OFFSETS_TOPIC, index] = partition
             records.append(partition_record(OFFSETS_ID, index, leader, self.isr))
         self.tell(*records)

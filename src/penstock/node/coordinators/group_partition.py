@@ -62,6 +62,7 @@ class GroupPartition:
         self._effects: deque[Effect] = deque()
         self._is_running = False
         self._under_way: deque[tuple[int, int]] = deque()
+        self._is_waiting = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
@@ -78,7 +79,6 @@ class GroupPartition:
         if self._is_over:
             return
         self.is_loaded = True
-        self.partition.on_high_watermark(self._moved)
         self.run(self.machine.loaded(self._now_ms()))
         if end:
             groups = len(self.machine.list_groups())
@@ -107,12 +107,10 @@ class GroupPartition:
 
     async def _until_committed(self, end: int) -> None:
         partition = self.partition
-        moved = asyncio.Event()
-        partition.on_high_watermark(moved.set)
         while not self._is_over and partition.high_watermark < end:
-            moved.clear()
+            moved = asyncio.Event()
+            partition.committed.waits.add(end, moved.set)
             await moved.wait()
-        partition.forget(moved.set)
 
     @property
     def _is_over(self) -> bool:
@@ -121,7 +119,6 @@ class GroupPartition:
     def resign(self) -> None:
         """Another node leads the partition, or this one stops: who waits is sent away."""
         self._has_resigned = True
-        self.partition.forget(self._moved)
         self._under_way.clear()
         if self.is_loaded:
             self.is_loaded = False
@@ -179,16 +176,21 @@ class GroupPartition:
             self.run(self.machine.appended(effect.write_id, error.code, now_ms))
             return
         self._under_way.append((result.last_offset, effect.write_id))
-        self._moved()
+        if not self._is_waiting:
+            self._moved()
 
     def _moved(self) -> None:
-        """The high watermark has moved, or leadership has ended."""
+        """What was appended first may be committed now, or leadership has ended."""
+        self._is_waiting = False
         if self.partition.leader is None:
             return  # `resign` follows with the metadata.
         high_watermark = self.partition.high_watermark
         while self._under_way and self._under_way[0][0] < high_watermark:
             _, write_id = self._under_way.popleft()
             self.run(self.machine.appended(write_id, ErrorCode.NONE, self._now_ms()))
+        if self._under_way and not self._is_waiting:
+            self._is_waiting = True
+            self.partition.committed.waits.add(self._under_way[0][0] + 1, self._moved)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, FetchTopicResult
+from penstock.replication.waits import Waits
 
 READ_COMMITTED = 1
 
@@ -80,6 +81,12 @@ class FetchReader:
             partition = wanted.partition or self._find(wanted)
             if partition is not None:
                 yield partition
+
+    def end_of(self, partition: Partition) -> tuple[Waits, int]:
+        """Where who asks has to stop in a partition, and the waits for that to move."""
+        if self._replica_id >= 0 and partition.leader is not None:
+            return partition.leader.appended, partition.leader.log_end_offset
+        return partition.committed.waits, partition.high_watermark
 
     def read(self) -> Reading:
         """Look at each partition once."""

@@ -1,65 +1,85 @@
-"""One partition that this node holds: its log, what the leader knows of its replicas, and who waits for it."""
+"""One partition that this node holds: its log, and the machine of the role that its replica has.
+
+The machines say who is due after an event, and here they are called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.log.validation import AppendOrigin
-from penstock.metadata.topics import INTERNAL_TOPICS
+from penstock.metadata.topics import INTERNAL_TOPICS, PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.committed import Committed
+from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.waits import Waiter
 
 ALL_REPLICAS = -1
 """acks=-1: the answer waits until every in-sync replica has the records."""
 
 
 class Partition:
-    """A replica of one partition on this node. `leader` is None where another node leads.
+    """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
-    `last_stable_offset` is where a read_committed reader stops; `min_insync_replicas` is the topic's config.
+    `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
+    it is reached or the epoch of the replica is over.
     """
 
     __slots__ = (
-        "_waiters",
+        "_min_insync_replicas",
+        "committed",
         "dirty",
+        "follower",
         "index",
         "is_internal",
         "leader",
         "leader_epoch",
         "log",
-        "min_insync_replicas",
         "topic",
         "topic_id",
     )
 
-    def __init__(self, topic: str, index: int, topic_id: UUID, log: PartitionLog, leader_epoch: int = -1) -> None:
+    def __init__(self, topic: str, index: int, topic_id: UUID, log: PartitionLog, *, high_watermark: int = 0) -> None:
+        """`high_watermark` is what was known when the node was stopped."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = -1
         self.leader: PartitionLeader | None = None
+        self.follower: PartitionFollower | None = None
+        self.committed = Committed(high_watermark)
         self.is_internal = topic in INTERNAL_TOPICS
-        self.min_insync_replicas = 1
         self.dirty: dict[Partition, None] = {}
         """Where the partition enters itself when it was appended to."""
-        self._waiters: dict[Callable[[], None], None] = {}
+        self._min_insync_replicas = 1
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
 
     @property
     def high_watermark(self) -> int:
-        """The offset before which every in-sync replica has all records."""
-        leader = self.leader
-        return self.log.log_start_offset if leader is None else leader.high_watermark
+        """The offset before which every in-sync replica has all records, as far as this one knows."""
+        return self.committed.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
         """The offset before which no transaction is open; at most the high watermark."""
-        return self.high_watermark
+        return self.committed.last_stable_offset
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The topic's config of that name."""
+        return self._min_insync_replicas
+
+    @min_insync_replicas.setter
+    def min_insync_replicas(self, count: int) -> None:
+        self._min_insync_replicas = count
+        if self.leader is not None and self.leader.min_insync_replicas != count:
+            _call(self.leader.on_configured(count))
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """The leader's state; KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
@@ -103,46 +123,72 @@ class Partition:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
 
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset
-        (`on_high_watermark`); on a partition with one replica that is so when this returns.
+        (`committed.waits`); on a partition with one replica that is so when this returns.
         """
         leader = self.leader
         if leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == ALL_REPLICAS and len(leader.isr) < self.min_insync_replicas:
+        if acks == ALL_REPLICAS and len(leader.isr) < leader.needed_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(leader.isr)} replicas are in sync, min.insync.replicas is {self.min_insync_replicas}",
+                f"{len(leader.isr)} replicas are in sync, {leader.needed_replicas} must be (min.insync.replicas)",
             )
         result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self.dirty[self] = None
-        if leader.on_appended(self.log.log_end_offset) and self._waiters:
-            self.wake()
+        _call(leader.on_appended(self.log.log_end_offset))
         return result
 
-    def lead(self, node_id: int, leader_epoch: int, isr: tuple[int, ...], high_watermark: int) -> None:
-        """Lead from now on; `high_watermark` is the one known from before."""
-        if self.leader is not None:
-            high_watermark = self.leader.high_watermark
-        self.leader_epoch = leader_epoch
+    # roles
+
+    def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
+        """Be what the committed metadata says of the partition: its leader, or a follower.
+
+        KafkaError when the log of a new leader cannot be read.
+        """
+        is_new_epoch = image.leader_epoch != self.leader_epoch
+        if image.leader == node_id:
+            if self.leader is None or is_new_epoch:
+                self._lead(node_id, image, now_ms)
+            else:
+                _call(self.leader.on_metadata(image.partition_epoch, image.replicas, image.isr))
+        elif self.follower is None or is_new_epoch:
+            self._follow(image)
+        else:
+            self.follower.partition_epoch = image.partition_epoch
+
+    def _lead(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         log_end_offset = self.log.log_end_offset
-        self.leader = PartitionLeader(node_id, leader_epoch, isr, log_end_offset, min(high_watermark, log_end_offset))
-        self.wake()
+        woken = self._end_epoch()
+        self.leader_epoch = image.leader_epoch
+        self.leader = PartitionLeader(
+            node_id,
+            image.leader_epoch,
+            image.partition_epoch,
+            image.replicas,
+            image.isr,
+            log_end_offset=log_end_offset,
+            committed=self.committed,
+            min_insync_replicas=self._min_insync_replicas,
+            now_ms=now_ms,
+        )
+        _call(woken)
 
-    def stop_leading(self, leader_epoch: int) -> None:
-        """Another node leads from now on: who waits here is told."""
-        self.leader_epoch = leader_epoch
-        self.leader = None
-        self.wake()
+    def _follow(self, image: PartitionImage) -> None:
+        woken = self._end_epoch()
+        self.leader_epoch = image.leader_epoch
+        self.follower = PartitionFollower(image.leader, image.leader_epoch, image.partition_epoch, self.committed)
+        _call(woken)
 
-    def on_high_watermark(self, waiter: Callable[[], None]) -> None:
-        """Call `waiter` at each move of the high watermark, and when leadership ends, until `forget` takes it back."""
-        self._waiters[waiter] = None
+    def resign(self) -> None:
+        """Neither lead nor follow any more: the replica is given up."""
+        _call(self._end_epoch())
 
-    def forget(self, waiter: Callable[[], None]) -> None:
-        """Take `waiter` back; one that is not there is fine."""
-        self._waiters.pop(waiter, None)
+    def _end_epoch(self) -> Sequence[Waiter]:
+        role = self.leader or self.follower
+        self.leader = self.follower = None
+        return () if role is None else role.on_epoch_over()
 
-    def wake(self) -> None:
-        """Call everybody who waits."""
-        for waiter in list(self._waiters):
-            waiter()
+
+def _call(waiters: Sequence[Waiter]) -> None:
+    for waiter in waiters:
+        waiter()

@@ -1,4 +1,4 @@
-"""The replicas of this node follow the committed metadata: logs are made, led, configured and deleted as it says.
+"""The replicas of this node obey the committed metadata: logs are made, led, configured and deleted as it says.
 
 | record                                | what happens here                                                       |
 | ------------------------------------- | ----------------------------------------------------------------------- |
@@ -40,8 +40,8 @@ from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
-FOLLOWED_AT_ONCE = 100
-"""Partitions whose change is followed before the event loop gets to do something else."""
+OBEYED_AT_ONCE = 100
+"""Partitions that change before the event loop gets to do something else."""
 
 METADATA_TOPIC = "__cluster_metadata"
 """Its log lies beside the others and is not ours: the controller's driver has it."""
@@ -109,7 +109,7 @@ class LocalReplicas:
         return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
-        """Follow records that were committed and applied to the image: a few at once, many by and by."""
+        """Obey records that were committed and applied to the image: a few at once, many by and by."""
         for record in records:
             match record:
                 case PartitionRecord() | PartitionChangeRecord():
@@ -118,31 +118,31 @@ class LocalReplicas:
                     self._on_topic_removed(record.topic_id)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name, self._table.of_topic(record.resource_name))
-        self._follow_some()
+        self._obey_some()
 
     async def settled(self) -> None:
-        """Returns when all that was committed so far is followed."""
+        """Returns when all that was committed so far is obeyed."""
         while self._done is not None:
             await self._done.wait()
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Obey nothing any more."""
         self._todo.clear()
         self._tell_settled()
 
-    def _follow_some(self) -> None:
-        """What there is to follow, as far as it goes in one turn; the rest comes in later ones."""
+    def _obey_some(self) -> None:
+        """What there is to do, as far as it goes in one turn; the rest comes in later ones."""
         if self._done is not None:
             return  # that is under way already
         self._work()
 
     def _work(self) -> None:
-        for _ in range(min(FOLLOWED_AT_ONCE, len(self._todo))):
+        for _ in range(min(OBEYED_AT_ONCE, len(self._todo))):
             topic_id, index = self._todo.popleft()
             try:
                 self._on_partition(topic_id, index)
             except Exception:
-                logger.exception("partition %d of topic %s does not follow the metadata", index, topic_id)
+                logger.exception("partition %d of topic %s does not obey the metadata", index, topic_id)
         if self._todo:
             self._done = self._done or asyncio.Event()
             asyncio.get_running_loop().call_soon(self._work)
@@ -156,7 +156,7 @@ class LocalReplicas:
             self.on_settled()
 
     def on_new_image(self) -> None:
-        """The image was replaced as a whole, by a snapshot: follow all that it says."""
+        """The image was replaced as a whole, by a snapshot: obey all that it says."""
         self._todo.clear()
         for partition in list(self._table):
             if not self._is_same(partition):
@@ -165,7 +165,7 @@ class LocalReplicas:
         self._todo.extend(
             (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
         )
-        self._follow_some()
+        self._obey_some()
 
     def _is_same(self, partition: Partition) -> bool:
         """Whether the image still knows that partition of that topic."""
@@ -198,7 +198,7 @@ class LocalReplicas:
         elif partition is None:
             self._hold(topic.name, index, topic_id, image)
         else:
-            self._follow(partition, image)
+            self._obey(partition, image)
 
     def hold_missing(self, topic: TopicImage, index: int) -> Partition | None:
         """Try again to hold a replica whose log could not be made; None if it is not ours. Raises KafkaError."""
@@ -218,23 +218,17 @@ class LocalReplicas:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
         log = self._directories.create(topic, index, topic_id, settings.log)
         log.config = settings.log
-        partition = Partition(topic, index, topic_id, log)
+        high_watermark = self._high_watermarks.pop((topic, index), 0)
+        partition = Partition(topic, index, topic_id, log, high_watermark=high_watermark)
         partition.min_insync_replicas = settings.min_insync_replicas
         partition.dirty = self._upkeep.dirty
         self._table.add(partition)
-        self._follow(partition, image)
+        self._obey(partition, image)
         self._upkeep.watch(partition)
 
-    def _follow(self, partition: Partition, image: PartitionImage) -> None:
+    def _obey(self, partition: Partition, image: PartitionImage) -> None:
         self._compare_directories(partition, image)
-        if image.leader != self._node_id:
-            if partition.leader is not None or partition.leader_epoch < 0:
-                partition.stop_leading(image.leader_epoch)
-        elif partition.leader is None or partition.leader_epoch != image.leader_epoch:
-            high_watermark = self._high_watermarks.pop((partition.topic, partition.index), 0)
-            partition.lead(self._node_id, image.leader_epoch, image.isr, high_watermark)
-        elif partition.leader.on_isr_changed(image.isr):
-            partition.wake()
+        partition.obey(self._node_id, image, self._now_ms())
 
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
         said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
@@ -256,7 +250,7 @@ class LocalReplicas:
         except KafkaError as error:
             logger.error("%s", error.message)
         self._upkeep.forget(partition)
-        partition.stop_leading(partition.leader_epoch)
+        partition.resign()
 
     def _configure(self, topic: str, partitions: Iterable[Partition]) -> None:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))

@@ -8,6 +8,7 @@ from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
 from penstock.log import validation
 from penstock.log.config import LogConfig
+from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.api.broker.find_coordinator import find_coordinator
 from penstock.node.api.broker.heartbeat import heartbeat
@@ -192,8 +193,7 @@ async def test_an_offset_counts_when_the_followers_have_it(tmp_path: Path) -> No
     assert not waiting.done()
     for partition in node.table.held.values():
         assert partition.leader is not None
-        partition.leader.on_isr_changed([1])
-        partition.wake()
+        partition.obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
     assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NONE
     assert await committed(node) == {("flights", 0): 5}
     await node.stop()
@@ -202,7 +202,7 @@ async def test_an_offset_counts_when_the_followers_have_it(tmp_path: Path) -> No
 async def test_who_waits_is_sent_away_when_leadership_moves(tmp_path: Path) -> None:
     node, waiting = await replicated(tmp_path)
     for index, partition in enumerate(list(node.table.held.values())):
-        partition.stop_leading(1)
+        partition.obey(1, PartitionImage(2, 1, 1, (1, 2), (2,)), 0)
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
     assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     with pytest.raises(KafkaError) as refused:
@@ -225,9 +225,9 @@ async def test_a_coordinator_says_nothing_more_when_the_metadata_name_another(no
 async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None:
     node, _ = await replicated(tmp_path)
     for index, partition in enumerate(list(node.table.held.values())):
-        partition.stop_leading(1)
+        partition.obey(1, PartitionImage(2, 1, 1, (1, 2), (2,)), 0)
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
-        partition.lead(1, 2, (1,), 0)
+        partition.obey(1, PartitionImage(1, 2, 2, (1, 2), (1,)), 0)
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=1, isr=[1]))
     await node.ready()
     assert await committed(node) == {("flights", 0): 5}  # The follower is out of sync: what was appended is committed.
@@ -239,6 +239,7 @@ async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:
     node.create_offsets_topic()
     await node.ready()
     for partition in node.table.held.values():
+        partition.obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
         partition.min_insync_replicas = 2
     answer = await ask(offset_commit, node, 8, commit_request(5))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

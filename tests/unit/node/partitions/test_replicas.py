@@ -13,7 +13,7 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_reco
 
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
-from penstock.node.partitions.replicas import FOLLOWED_AT_ONCE
+from penstock.node.partitions.replicas import OBEYED_AT_ONCE
 from penstock.protocol.errors import ErrorCode
 
 OTHER_NODE = 2
@@ -79,7 +79,7 @@ def test_a_change_of_the_isr_wakes_who_waits_for_the_high_watermark(node: Node) 
     node.commit(*records)
     node.produce(b"a")
     woken: list[int] = []
-    node.partition().on_high_watermark(lambda: woken.append(node.partition().high_watermark))
+    node.partition().committed.waits.add(1, lambda: woken.append(node.partition().high_watermark))
     node.commit(change(isr=[NODE_ID]))
     assert woken == [1]
 
@@ -180,20 +180,20 @@ def test_what_a_crash_left_of_a_deleted_topic_is_not_taken_for_a_new_one(tmp_pat
 async def test_very_many_partitions_are_made_by_and_by(node: Node) -> None:
     settled: list[int] = []
     node.replicas.on_settled = lambda: settled.append(len(list(node.table)))
-    node.commit(*topic_records(partitions=3 * FOLLOWED_AT_ONCE))
-    assert len(list(node.table)) == FOLLOWED_AT_ONCE
-    last = 3 * FOLLOWED_AT_ONCE - 1
+    node.commit(*topic_records(partitions=3 * OBEYED_AT_ONCE))
+    assert len(list(node.table)) == OBEYED_AT_ONCE
+    last = 3 * OBEYED_AT_ONCE - 1
     assert node.broker.partition("orders", last).leader is not None, "who asks for one need not wait"
     waiting = asyncio.ensure_future(node.replicas.settled())
     await asyncio.sleep(0)
     assert not waiting.done()
     await waiting
-    assert settled == [3 * FOLLOWED_AT_ONCE]
+    assert settled == [3 * OBEYED_AT_ONCE]
     await node.replicas.settled()
 
 
 async def test_what_is_committed_meanwhile_is_followed_as_well(node: Node) -> None:
-    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    node.commit(*topic_records(partitions=2 * OBEYED_AT_ONCE))
     held = node.partition(index=0)
     node.commit(change(leader=OTHER_NODE))
     node.commit(*topic_records("later", topic_id=UUID(int=1)))
@@ -203,14 +203,14 @@ async def test_what_is_committed_meanwhile_is_followed_as_well(node: Node) -> No
 
 
 async def test_a_topic_that_is_removed_before_its_logs_are_made_leaves_nothing(node: Node) -> None:
-    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    node.commit(*topic_records(partitions=2 * OBEYED_AT_ONCE))
     node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
     await node.replicas.settled()
     assert list(node.table) == []
 
 
 async def test_after_a_stop_nothing_is_made(node: Node) -> None:
-    node.commit(*topic_records(partitions=2 * FOLLOWED_AT_ONCE))
+    node.commit(*topic_records(partitions=2 * OBEYED_AT_ONCE))
     waiting = asyncio.ensure_future(node.replicas.settled())
     await asyncio.sleep(0)
     made = len(list(node.table))

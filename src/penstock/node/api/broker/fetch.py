@@ -63,6 +63,7 @@ class _WaitingFetch:
         "_reader",
         "_request",
         "_timer",
+        "_waits",
         "future",
     )
 
@@ -77,8 +78,18 @@ class _WaitingFetch:
         self.future: asyncio.Future[list[Any]] = self._loop.create_future()
         self.future.add_done_callback(self._clean_up)
         self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._finish)
-        for partition in self._partitions:
-            partition.on_high_watermark(self._woken)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Be woken when any of the partitions has more than what was just looked at."""
+        self._waits = [
+            (waits, waits.add(reached + 1, self._woken))
+            for waits, reached in map(self._reader.end_of, self._partitions)
+        ]
+
+    def _stop_waiting(self) -> None:
+        for waits, wait in self._waits:
+            waits.cancel(wait)
 
     def _woken(self) -> None:
         """Look again, once, when all requests that the node has at hand are done: they may bring more."""
@@ -101,10 +112,12 @@ class _WaitingFetch:
             reading = self._reader.read()
             if is_last or _is_enough(reading, self._request):
                 self.future.set_result(_response(self._context, self._plan, reading))
+            else:
+                self._stop_waiting()
+                self._wait()
         except Exception as error:  # the loop called us: whoever waits for the future must hear of it
             self.future.set_exception(error)
 
     def _clean_up(self, _: object) -> None:
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.forget(self._woken)
+        self._stop_waiting()

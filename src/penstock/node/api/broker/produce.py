@@ -133,33 +133,21 @@ class _Replicating:
     ) -> None:
         self._context = context
         self._results = results
-        self._pending = pending
-        self._partitions = [partition for partition, _, _ in pending]
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[list[bytes]] = loop.create_future()
         self.future.add_done_callback(self._clean_up)
         self._timer = loop.call_later(max(0, request.timeout_ms) / 1000, self._time_out)
-        for partition in self._partitions:
-            partition.on_high_watermark(self._check)
+        self._uncommitted = {_Uncommitted(self, *one): None for one in pending}
 
-    def _check(self) -> None:
-        """The high watermark of a partition has moved, or its leadership ended."""
-        still: list[Pending] = []
-        for partition, last_offset, result in self._pending:
-            leader = partition.leader
-            if leader is None:
-                _fail(result, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            elif leader.high_watermark <= last_offset:
-                still.append((partition, last_offset, result))
-            elif len(leader.isr) < partition.min_insync_replicas:
-                _fail(result, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        self._pending = still
-        if not still:
+    def committed(self, one: _Uncommitted) -> None:
+        """One partition has its answer."""
+        del self._uncommitted[one]
+        if not self._uncommitted:
             self._finish()
 
     def _time_out(self) -> None:
-        for _, _, result in self._pending:
-            _fail(result, ErrorCode.REQUEST_TIMED_OUT)
+        for one in self._uncommitted:
+            _fail(one.result, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()
 
     def _finish(self) -> None:
@@ -169,8 +157,34 @@ class _Replicating:
 
     def _clean_up(self, _: object) -> None:
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.forget(self._check)
+        for one in self._uncommitted:
+            one.cancel()
+
+
+class _Uncommitted:
+    """What a request appended to one partition, until every in-sync replica has it."""
+
+    __slots__ = ("_last_offset", "_partition", "_request", "_wait", "result")
+
+    def __init__(self, request: _Replicating, partition: Partition, last_offset: int, result: PartitionResult) -> None:
+        self._request = request
+        self._partition = partition
+        self._last_offset = last_offset
+        self.result = result
+        self._wait = partition.committed.waits.add(last_offset + 1, self._look)
+
+    def _look(self) -> None:
+        leader = self._partition.leader
+        if leader is None:
+            _fail(self.result, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif leader.high_watermark <= self._last_offset:  # this node goes on leading in a new epoch
+            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self._look)
+            return
+        self._request.committed(self)
+
+    def cancel(self) -> None:
+        """The request waits no longer."""
+        self._partition.committed.waits.cancel(self._wait)
 
 
 def _fail(result: PartitionResult, code: ErrorCode) -> None:

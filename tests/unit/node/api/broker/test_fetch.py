@@ -167,12 +167,12 @@ def test_a_reader_whose_log_diverged_is_told_where(node: Node) -> None:
     assert offsets(got) == [6]
 
 
-async def long_poll(node: Node, asked: FetchRequest) -> asyncio.Task[FetchResponse]:
-    found = node.dispatch(asked, 13)
+async def long_poll(node: Node, asked: FetchRequest, version: int = 13) -> asyncio.Task[FetchResponse]:
+    found = node.dispatch(asked, version)
     assert isinstance(found, Waiting)
 
     async def wait() -> FetchResponse:
-        answer = await node.wait(asked, 13, found)
+        answer = await node.wait(asked, version, found)
         assert isinstance(answer, FetchResponse)
         return answer
 
@@ -183,8 +183,18 @@ async def test_a_long_poll_ends_when_records_come(node: Node) -> None:
     poll = await long_poll(node, request((0, 6), (1, 0), min_bytes=1, max_wait_ms=60_000))
     node.partition(index=1).append(memoryview(bytearray(batch(b"x"))), acks=1, now_ms=node.now_ms)
     assert offsets(partitions_of(await poll)[1]) == [0]
-    assert not node.partition(index=0)._waiters
-    assert not node.partition(index=1)._waiters
+    assert not node.partition(index=0).committed.waits
+    assert not node.partition(index=1).committed.waits
+
+
+async def test_a_followers_long_poll_ends_with_an_append_that_is_not_committed(node: Node) -> None:
+    node.commit(PartitionChangeRecord(topic_id=ID, partition_id=1, replicas=[1, 2], isr=[1, 2]))
+    follower = request((1, 0), min_bytes=1, max_wait_ms=60_000)
+    follower.replica_id = 2
+    poll = await long_poll(node, follower, 12)
+    node.partition(index=1).append(memoryview(bytearray(batch(b"x"))), acks=1, now_ms=node.now_ms)
+    assert offsets(partitions_of(await poll)[1]) == [0]
+    assert node.partition(index=1).high_watermark == 0
 
 
 async def test_a_long_poll_waits_for_min_bytes(node: Node) -> None:
@@ -212,12 +222,12 @@ async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
     found = node.dispatch(request((0, 6), min_bytes=1, max_wait_ms=60_000), 13)
     assert isinstance(found, Waiting)
     future = asyncio.ensure_future(found.answer)
-    assert node.partition()._waiters
+    assert node.partition().committed.waits
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future
     await asyncio.sleep(0)
-    assert not node.partition()._waiters
+    assert not node.partition().committed.waits
 
 
 async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,11 +239,12 @@ async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monk
         raise ZeroDivisionError
 
     monkeypatch.setattr(FetchReader, "read", fail)
-    node.partition().wake()
+    for wake in node.partition().committed.waits.take_all():
+        wake()
     async with asyncio.timeout(10):
         with pytest.raises(ZeroDivisionError):
             await future
-    assert not node.partition()._waiters
+    assert not node.partition().committed.waits
 
 
 def test_an_incremental_fetch_tells_only_news(node: Node) -> None:

@@ -110,9 +110,17 @@ def test_where_another_node_leads_it_says_so(node: Node) -> None:
 
 
 def test_too_few_replicas_in_sync(node: Node) -> None:
+    node.partition("copied").min_insync_replicas = 2
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+    assert node.produce(b"a", topic="copied", acks=-1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert node.produce(b"a", topic="copied", acks=1) == (ErrorCode.NONE, 0)
+    assert node.partition("copied").high_watermark == 0, "nothing is committed while too few replicas are in sync"
+
+
+def test_no_more_replicas_must_be_in_sync_than_there_are(node: Node) -> None:
     node.partition().min_insync_replicas = 2
-    assert node.produce(b"a", acks=-1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
-    assert node.produce(b"a", acks=1) == (ErrorCode.NONE, 0)
+    assert node.produce(b"a", acks=-1) == (ErrorCode.NONE, 0)
+    assert node.partition().high_watermark == 1
 
 
 def waiting(node: Node, timeout_ms: int = 60_000) -> tuple[ProduceRequest, Waiting]:
@@ -136,13 +144,13 @@ async def test_acks_all_waits_until_the_high_watermark_has_passed(node: Node) ->
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
     assert await result(node, request, found) == (ErrorCode.NONE, 0)
     await asyncio.sleep(0)
-    assert not node.partition("copied")._waiters
+    assert not node.partition("copied").committed.waits
 
 
 async def test_acks_all_gives_up_in_time(node: Node) -> None:
     request, found = waiting(node, timeout_ms=1)
     assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-    assert not node.partition("copied")._waiters
+    assert not node.partition("copied").committed.waits
 
 
 async def test_acks_all_ends_with_the_leadership(node: Node) -> None:
@@ -151,11 +159,19 @@ async def test_acks_all_ends_with_the_leadership(node: Node) -> None:
     assert await result(node, request, found) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-async def test_acks_all_is_told_when_too_few_replicas_are_left(node: Node) -> None:
+async def test_acks_all_waits_on_while_too_few_replicas_are_left(node: Node) -> None:
     node.partition("copied").min_insync_replicas = 2
-    request, found = waiting(node)
+    request, found = waiting(node, timeout_ms=1)
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
-    assert await result(node, request, found) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)
+    assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+async def test_acks_all_waits_on_where_the_leader_goes_on_in_a_new_epoch(node: Node) -> None:
+    request, found = waiting(node)
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=NODE_ID))
+    assert node.partition("copied").leader_epoch == 1
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+    assert await result(node, request, found) == (ErrorCode.NONE, 0)
 
 
 async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
@@ -165,4 +181,4 @@ async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
     with pytest.raises(asyncio.CancelledError):
         await future
     await asyncio.sleep(0)
-    assert not node.partition("copied")._waiters
+    assert not node.partition("copied").committed.waits

@@ -1,0 +1,41 @@
+"""What a follower of one partition knows: whom it follows, and the high watermark that its leader told it.
+
+| event          | cause                                               | may move the high watermark        |
+| -------------- | --------------------------------------------------- | ---------------------------------- |
+| `on_appended`  | records of the leader, or its high watermark, came  | up, at most to the log's end       |
+| `on_truncated` | the log was cut to what the leader has              | back, to the log's end             |
+| `on_epoch_over`| another leader, this replica or a new epoch         | no; wakes everybody                |
+
+A new leader may know of less than is committed, so what it tells never moves the high watermark back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.replication.committed import Committed
+from penstock.replication.waits import Waiter
+
+
+class PartitionFollower:
+    """A follower in one leader epoch; `leader_id` is -1 where nobody leads."""
+
+    __slots__ = ("committed", "leader_epoch", "leader_id", "partition_epoch")
+
+    def __init__(self, leader_id: int, leader_epoch: int, partition_epoch: int, committed: Committed) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.committed = committed
+
+    def on_appended(self, log_end_offset: int, leader_high_watermark: int) -> Sequence[Waiter]:
+        """What the leader sent is in the log, which ends here now; returns who is due."""
+        return self.committed.advance(min(leader_high_watermark, log_end_offset))
+
+    def on_epoch_over(self) -> Sequence[Waiter]:
+        """Another epoch begins: everybody looks at what holds then."""
+        return self.committed.waits.take_all()
+
+    def on_truncated(self, log_end_offset: int) -> None:
+        """The log was cut and ends here now."""
+        self.committed.cut_to(log_end_offset)

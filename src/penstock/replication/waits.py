@@ -1,0 +1,55 @@
+"""Who waits for an offset: an ordered queue, from which an event takes those who are due and touches nobody else."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+
+Waiter = Callable[[], None]
+"""What the shell calls when a wait is over. A machine hands it back and never calls it."""
+Wait = tuple[int, int, Waiter]
+"""One wait: the offset, a number that no other wait of the queue has, and who waits."""
+
+NOBODY: Sequence[Waiter] = ()
+
+
+class Waits:
+    """Waits for one number that grows, in the order of the offsets that they wait for; costs log n each."""
+
+    __slots__ = ("_number", "_waits")
+
+    def __init__(self) -> None:
+        self._waits: list[Wait] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def add(self, offset: int, waiter: Waiter) -> Wait:
+        """Let `waiter` be due once the number is at `offset` or past it; the result is for `cancel`."""
+        self._number += 1
+        wait = offset, self._number, waiter
+        insort(self._waits, wait)  # the number decides before waiters would be compared
+        return wait
+
+    def cancel(self, wait: Wait) -> None:
+        """Take a wait back; one that is over already is fine."""
+        at = bisect_left(self._waits, wait[:2])
+        if at < len(self._waits) and self._waits[at] is wait:
+            del self._waits[at]
+
+    def take_due(self, reached: int) -> Sequence[Waiter]:
+        """Remove those who wait for `reached` or less, and return them in order."""
+        waits = self._waits
+        if not waits or waits[0][0] > reached:
+            return NOBODY
+        end = bisect_left(waits, (reached + 1,))
+        due = [waiter for _, _, waiter in waits[:end]]
+        del waits[:end]
+        return due
+
+    def take_all(self) -> Sequence[Waiter]:
+        """Remove everybody."""
+        due = [waiter for _, _, waiter in self._waits]
+        self._waits.clear()
+        return due

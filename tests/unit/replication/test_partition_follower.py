@@ -1,0 +1,43 @@
+"""A follower knows as much as committed as its leader told it, up to the end of its own log."""
+
+from __future__ import annotations
+
+from penstock.replication.committed import Committed
+from penstock.replication.partition_follower import PartitionFollower
+
+
+def a_reader() -> None: ...
+
+
+def following(high_watermark: int = 0) -> PartitionFollower:
+    return PartitionFollower(2, 4, 0, Committed(high_watermark))
+
+
+def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes() -> None:
+    follower = following()
+    follower.on_appended(log_end_offset=5, leader_high_watermark=9)
+    assert follower.committed.high_watermark == 5
+    follower.on_appended(log_end_offset=20, leader_high_watermark=9)
+    assert follower.committed.high_watermark == 9
+
+
+def test_a_new_leader_that_knows_of_less_does_not_move_it_back() -> None:
+    follower = following(9)
+    assert follower.on_appended(log_end_offset=20, leader_high_watermark=4) == ()
+    assert follower.committed.high_watermark == 9
+
+
+def test_a_cut_log_has_nothing_committed_behind_its_end() -> None:
+    follower = following(9)
+    follower.on_truncated(12)
+    assert follower.committed.high_watermark == 9
+    follower.on_truncated(7)
+    assert follower.committed.high_watermark == 7
+
+
+def test_readers_are_due_when_it_moves_and_when_the_epoch_is_over() -> None:
+    follower = following()
+    follower.committed.waits.add(3, a_reader)
+    follower.committed.waits.add(6, a_reader)
+    assert follower.on_appended(5, 5) == [a_reader]
+    assert follower.on_epoch_over() == [a_reader]

@@ -1,0 +1,46 @@
+"""An ordered queue of waits: an event takes those who are due and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.replication.waits import Waits
+
+
+def named(name: str) -> Callable[[], None]:
+    def waiter() -> None: ...
+
+    waiter.__name__ = name
+    return waiter
+
+
+def test_who_is_due_comes_in_order_and_nobody_else() -> None:
+    waits = Waits()
+    late, early, same = named("late"), named("early"), named("same")
+    for offset, waiter in ((7, late), (3, early), (3, same)):
+        waits.add(offset, waiter)
+    assert waits.take_due(2) == ()
+    assert waits.take_due(3) == [early, same]
+    assert waits.take_due(6) == ()
+    assert waits.take_due(100) == [late]
+    assert len(waits) == 0
+
+
+def test_one_waiter_may_wait_several_times_and_take_one_back() -> None:
+    waits = Waits()
+    waiter = named("waiter")
+    first, second = waits.add(5, waiter), waits.add(5, waiter)
+    waits.cancel(first)
+    waits.cancel(first)
+    assert waits.take_due(5) == [waiter]
+    waits.cancel(second)
+    assert waits.take_all() == []
+
+
+def test_everybody_can_be_taken() -> None:
+    waits = Waits()
+    waiters = [named(str(number)) for number in range(3)]
+    for offset, waiter in enumerate(waiters):
+        waits.add(offset, waiter)
+    assert waits.take_all() == waiters
+    assert len(waits) == 0
