@@ -63,7 +63,7 @@ def of_nodes(epoch: int) -> Iterator[Message]:
     yield BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=100, want_shut_down=False)
     yield UnregisterBrokerRequest(broker_id=3)
     listener = controllers.Listener(name="CONTROLLER", host="h", port=9093)
-    feature = controllers.Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)
+    feature = controllers.Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)
     yield controllers.ControllerRegistrationRequest(
         controller_id=1, incarnation_id=UUID(int=5), listeners=[listener], features=[feature]
     )

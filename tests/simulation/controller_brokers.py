@@ -67,7 +67,7 @@ class SimulatedBroker:
                 cluster_id=cluster_id,
                 incarnation_id=self.incarnation,
                 listeners=[Listener(name="PLAINTEXT", host="localhost", port=self.port)],
-                features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)],
+                features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)],
                 rack=self.rack,
                 log_dirs=list(self.directories),
                 previous_broker_epoch=self.previous_epoch,

@@ -275,7 +275,7 @@ def alter_reassignments(asker: Asker) -> alter_partition_reassignments.AlterPart
 
 
 def update_features_request(asker: Asker) -> update_features.UpdateFeaturesRequest:
-    as_it_is = update_features.FeatureUpdateKey(feature="metadata.version", max_version_level=25)
+    as_it_is = update_features.FeatureUpdateKey(feature="metadata.version", max_version_level=33)
     return update_features.UpdateFeaturesRequest(feature_updates=[as_it_is])
 
 

@@ -44,24 +44,37 @@ def command(
         raise click.UsageError("--transfer and --to ID go together")
 
     async def work(admin: Admin) -> tuple[QuorumInfo, QuorumInfo]:
-        before = await admin.quorum.describe()
-        if successor_id is not None:
-            _check_voter(before, successor_id)
-        if not (resign or transfer) or successor_id == before.leader_id:
-            return before, before
-        return before, await admin.quorum.resign(before, NO_SUCCESSOR if successor_id is None else successor_id)
+        if resign or transfer:
+            return await hand_over(admin, successor_id)
+        info = await admin.quorum.describe()
+        return info, info
 
     reach = Reach.of(bootstrap_server, bootstrap_controller)
     before, after = run_with_admin(reach, command_config, work, patience_ms=QUORUM_PATIENCE_MS)
     _print(before, after, as_json=as_json)
+    check_successor(after, successor_id)
+
+
+async def hand_over(admin: Admin, successor_id: int | None) -> tuple[QuorumInfo, QuorumInfo]:
+    """Let the active controller go, unless it is the successor already; the quorum before and after that.
+
+    Without a successor anybody may stand. Raises click.ClickException for a successor that has no vote.
+    """
+    before = await admin.quorum.describe()
+    voters = sorted(voter.node_id for voter in before.voters)
+    if successor_id is not None and successor_id not in voters:
+        raise click.ClickException(
+            f"controller {successor_id} cannot take over: the voters are {', '.join(map(str, voters))}"
+        )
+    if successor_id == before.leader_id:
+        return before, before
+    return before, await admin.quorum.resign(before, NO_SUCCESSOR if successor_id is None else successor_id)
+
+
+def check_successor(after: QuorumInfo, successor_id: int | None) -> None:
+    """Raises click.ClickException if the voters elected another than who was asked for."""
     if successor_id is not None and after.leader_id != successor_id:
         raise click.ClickException(f"the voters elected {after.leader_id}, not {successor_id}: try again")
-
-
-def _check_voter(info: QuorumInfo, node_id: int) -> None:
-    voters = sorted(voter.node_id for voter in info.voters)
-    if node_id not in voters:
-        raise click.ClickException(f"--to {node_id}: the voters are {', '.join(map(str, voters))}")
 
 
 def _print(before: QuorumInfo, after: QuorumInfo, *, as_json: bool) -> None:

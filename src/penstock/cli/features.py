@@ -9,7 +9,7 @@ import click
 from penstock.cli.output import print_json
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.feature_admin import UpgradeType
-from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
+from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, metadata_version_named
 from penstock.protocol.errors import KafkaError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -127,10 +127,10 @@ def _metadata_level(text: str) -> int:
     """A level by its number or its name; a release stands for its last level."""
     if text.isdecimal():
         return int(text)
-    found = [level for level, name in METADATA_VERSION_NAMES.items() if text in (name, name.partition("-")[0])]
-    if not found:
+    level = metadata_version_named(text)
+    if level is None:
         raise click.UsageError(f"--metadata {text}: known are {', '.join(METADATA_VERSION_NAMES.values())}")
-    return max(found)
+    return level
 
 
 def _shown(feature: str, level: int) -> str:

@@ -1,5 +1,6 @@
 """`penstock metadata-shell`: walk the cluster's metadata like a tree of files, with a prompt or one command at once."""
 
+import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -9,8 +10,9 @@ from typing import Final
 import click
 
 from penstock.cli.metadata_shell_cluster import ClusterSource
+from penstock.cli.metadata_shell_node import Node
 from penstock.cli.metadata_shell_source import read_view
-from penstock.cli.metadata_shell_tree import Node, build_tree
+from penstock.cli.metadata_shell_tree import build_tree
 from penstock.cli.session import Reach, command_config_option, reach_options
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.protocol.errors import DecodeError
@@ -26,6 +28,7 @@ MANUAL: Final = {
     "man": "man COMMAND      explain a command",
     "pwd": "pwd              print where you are",
     "rm": "rm /controller   let the active controller of a running cluster go: another one is elected",
+    "set": "set /controller N    ask that controller N take over from the active one of a running cluster",
     "tree": "tree [PATH]...   print all that is below a node, with content",
 }
 
@@ -37,9 +40,10 @@ class ShellError(Exception):
 class Shell:
     """Where one is in a tree, and what commands print. `done` is set by `exit`."""
 
-    def __init__(self, root: Node, *, resign: Callable[[], None] | None = None) -> None:
+    def __init__(self, root: Node, *, hand_over: Callable[[int | None], None] | None = None) -> None:
+        """`hand_over` lets the active controller go, to a successor if one is named; files have none to go."""
         self.root = root
-        self._resign = resign
+        self._hand_over = hand_over
         self.place: tuple[str, ...] = ()
         self.history: list[str] = []
         self.done = False
@@ -116,9 +120,17 @@ class Shell:
     def _rm(self, paths: Sequence[str]) -> Iterator[str]:
         if [self._resolve(path) for path in paths] != [("controller",)]:
             raise ShellError("rm: only /controller can be removed")
-        if self._resign is None:
-            raise ShellError("rm: these are files; give --bootstrap-server or --bootstrap-controller")
-        self._resign()
+        return self._let_go("rm", None)
+
+    def _set(self, words: Sequence[str]) -> Iterator[str]:
+        if len(words) != 2 or self._resolve(words[0]) != ("controller",):
+            raise ShellError("set: only /controller can be set, to the id of a controller")
+        return self._let_go("set", _controller_named(words[1]))
+
+    def _let_go(self, command: str, successor_id: int | None) -> Iterator[str]:
+        if self._hand_over is None:
+            raise ShellError(f"{command}: these are files; give --bootstrap-server or --bootstrap-controller")
+        self._hand_over(successor_id)
         return iter(())
 
     def _find(self, paths: Sequence[str]) -> Iterator[str]:
@@ -148,6 +160,18 @@ class Shell:
     def _exit(self, _: Sequence[str]) -> Iterator[str]:
         self.done = True
         return iter(())
+
+
+def _controller_named(text: str) -> int:
+    """The controller that is to stand in `/controller`: its id, or what the node holds with that id in it."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    node_id = value.get("brokerid") if isinstance(value, dict) else value
+    if not isinstance(node_id, int) or isinstance(node_id, bool) or node_id < 0:
+        raise ShellError(f'set: {text}: give an id, such as 2, or {{"brokerid":2}}')
+    return node_id
 
 
 def _paths(path: str, node: Node) -> Iterator[str]:
@@ -187,7 +211,7 @@ def command(
         raise click.UsageError("give one of --snapshot, --directory, --bootstrap-server and --bootstrap-controller")
     if snapshot is None and directory is None:
         source = ClusterSource(Reach.of(bootstrap_server, bootstrap_controller), command_config)
-        shell = Shell(Node(), resign=source.resign)
+        shell = Shell(Node(), hand_over=source.hand_over)
         look: Callable[[], None] = partial(_look, shell, source)
     else:
         shell, look = Shell(Node()), _nothing

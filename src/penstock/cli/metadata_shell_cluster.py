@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.controller import check_successor, hand_over
 from penstock.cli.metadata_shell_source import MetadataView, read_batch
 from penstock.cli.session import QUORUM_PATIENCE_MS, Reach, run_with_admin
 from penstock.client.address import Address
@@ -54,11 +55,15 @@ class ClusterSource:
         run_with_admin(self._reach, self._command_config, self._read_on, patience_ms=QUORUM_PATIENCE_MS)
         return before != (self._leader, self._offset)
 
-    def resign(self) -> None:
-        """Let the active controller go, and wait for the next. Raises click.ClickException."""
+    def hand_over(self, successor_id: int | None) -> None:
+        """Let the active controller go, and wait for the next: the successor, if one is named and can be elected.
+
+        Raises click.ClickException.
+        """
 
         async def work(admin: Admin) -> None:
-            await admin.quorum.resign(await admin.quorum.describe())
+            _, after = await hand_over(admin, successor_id)
+            check_successor(after, successor_id)
 
         run_with_admin(self._reach, self._command_config, work, patience_ms=QUORUM_PATIENCE_MS)
 

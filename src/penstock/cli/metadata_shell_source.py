@@ -14,6 +14,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import ProducerIdsRecord
 from penstock.metadata.snapshot import parse_snapshot_name
+from penstock.metadata.transaction import MetadataTransaction
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.codec import decode
 from penstock.protocol.control import ControlType, control_type
@@ -32,6 +33,7 @@ class MetadataView:
     last_timestamp_ms: int = -1
     elected_ms: int = -1
     producer_ids: ProducerIdsRecord | None = None
+    transaction: MetadataTransaction = field(default_factory=MetadataTransaction)
 
 
 def read_view(path: Path) -> MetadataView:
@@ -84,9 +86,10 @@ def read_batch(view: MetadataView, header: BatchHeader, records: Iterable[Record
             metadata = decode_record(record.value)
             if isinstance(metadata, ProducerIdsRecord) and metadata.next_producer_id >= image.next_producer_id:
                 view.producer_ids = metadata  # also one before a snapshot: those of Kafka forget whose block it was
-            if ClusterImage.knows(metadata) and (is_snapshot or record.offset > image.offset):
-                image.apply(metadata)
-    if not is_snapshot:
+            if is_snapshot or record.offset > image.offset:
+                for each in view.transaction.take([metadata]):
+                    image.apply(each)
+    if not is_snapshot and not view.transaction.is_open:
         image.applied_to(max(image.offset, header.last_offset))
 
 

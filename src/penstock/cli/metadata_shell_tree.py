@@ -10,14 +10,16 @@
 | `/admin/delete_topics`         | always empty: a deletion is one record                             |
 | `/cluster/id`                  | the cluster's id                                                   |
 | `/latest_producer_id_block`    | the block of producer ids that was handed out last                 |
+| `/isr_change_notification`, `/log_dir_event_notification` | what does their work without ZooKeeper   |
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from penstock import __version__
+from penstock.cli.metadata_shell_node import Node
+from penstock.cli.metadata_shell_security import put_security
 from penstock.cli.metadata_shell_source import MetadataView
 from penstock.metadata.brokers import BrokerImage, ControllerImage, Endpoint
 from penstock.metadata.image import NOBODY, ClusterImage
@@ -26,24 +28,18 @@ from penstock.metadata.topics import PartitionImage, TopicImage
 from penstock.protocol.uuids import uuid_to_text
 
 PRODUCER_ID_BLOCK = 1000
+SUCCESSORS = {
+    "isr_change_notification": (
+        "the leader of a partition asks the active controller (AlterPartition); the change is a PartitionChangeRecord, "
+        "which all brokers follow: isr and partitionEpoch in /image/topics"
+    ),
+    "log_dir_event_notification": (
+        "a broker names its directories that failed in its heartbeats; the change is a BrokerRegistrationChangeRecord, "
+        "which all brokers follow: directories in /image/cluster/brokers"
+    ),
+}
+"""ZooKeeper's nodes through which brokers woke the controller, and what does that now."""
 PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-
-
-@dataclass(slots=True)
-class Node:
-    """A node has children, or content, or both."""
-
-    content: str | None = None
-    children: dict[str, "Node"] = field(default_factory=dict)
-
-    def put(self, path: str, content: str | None = None) -> "Node":
-        """The node at a path below this one, made if need be."""
-        node = self
-        for name in path.split("/"):
-            node = node.children.setdefault(name, Node())
-        if content is not None:
-            node.content = content
-        return node
 
 
 def build_tree(view: MetadataView) -> Node:
@@ -56,6 +52,9 @@ def build_tree(view: MetadataView) -> Node:
     _configs(root, view.image)
     root.put("admin/delete_topics")
     root.put("cluster/id", _json({"version": "1", "id": view.image.cluster_id}))
+    for name, successor in SUCCESSORS.items():
+        root.put(name, successor)
+    root.put("latest_producer_id_block")
     if view.producer_ids is not None:
         end = view.producer_ids.next_producer_id
         block = {"version": 1, "broker": view.producer_ids.broker_id}
@@ -141,6 +140,7 @@ def _image(node: Node, view: MetadataView) -> None:
             node.put(f"configs/{name}/{key}", settings[key])
     for name, level in sorted(image.features.items()):
         node.put(f"features/finalizedVersions/{name}", str(level))
+    put_security(node, image.security)
     node.put("producerIds/nextProducerId", str(image.next_producer_id))
     when = datetime.fromtimestamp(max(view.last_timestamp_ms, 0) / 1000, UTC).isoformat(timespec="milliseconds")
     node.put("provenance", f"offset {image.offset}, epoch {image.controller_epoch}, time {when}")
@@ -167,12 +167,15 @@ def _partition(partition: PartitionImage) -> str:
 
 
 def _broker(broker: BrokerImage) -> str:
+    cordoned = broker.cordoned_directories
+    shown = "null" if cordoned is None else _list(map(uuid_to_text, cordoned))
     return (
         f"BrokerRegistration(id={broker.node_id}, epoch={broker.epoch}, "
         f"incarnationId={uuid_to_text(broker.incarnation_id)}, {_registered(broker)}, "
         f"rack={f'Optional[{broker.rack}]' if broker.rack is not None else 'Optional.empty'}, "
         f"fenced={_bool(broker.fenced)}, inControlledShutdown={_bool(broker.in_controlled_shutdown)}, "
-        f"isMigratingZkBroker=false, directories={_list(map(uuid_to_text, broker.directories))})"
+        f"isMigratingZkBroker=false, directories={_list(map(uuid_to_text, broker.directories))}, "
+        f"cordonedDirectories={shown})"
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.partition_change import Electorate, Wanted, changed
+from penstock.metadata.features import DIRECTORY_LEVEL
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY, is_reserved
@@ -28,6 +29,8 @@ def decide_assign_replicas_to_dirs(
     broker = state.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    if state.image.metadata_version < DIRECTORY_LEVEL:
+        return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
     records: list[MetadataRecord] = []
     seen: dict[tuple[UUID, int], None] = {}
     directories = []

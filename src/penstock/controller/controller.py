@@ -2,7 +2,8 @@
 
 Commands are the request messages of Kafka's own protocol. `decide` changes nothing that is in a record; the caller
 appends the records as one and applies them here, so that the next decision sees them, and sends the reply once they are
-committed. A command that cannot be carried out yields no records and a reply with Kafka's error code.
+committed. The records are such as the cluster's level of metadata.version has. A command that cannot be carried out
+yields no records and a reply with Kafka's error code.
 
 So this image runs ahead of what is committed. A controller that is no longer active forgets it, and the next one starts
 from what was committed.
@@ -18,6 +19,7 @@ from penstock.controller.decision import Chance, ControllerSettings, ControllerS
 from penstock.controller.decisions import decision_on
 from penstock.controller.upkeep import Upkeep
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import as_at
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.schema import Message
 
@@ -70,4 +72,5 @@ class Controller:
     def _closed(self, decision: Decision[ReplyT]) -> Decision[ReplyT]:
         if not decision.records:
             self.state.heartbeats.close_decision()
-        return decision
+            return decision
+        return Decision(as_at(self.image.metadata_version, decision.records), decision.reply)

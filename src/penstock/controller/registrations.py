@@ -58,7 +58,7 @@ def decide_controller_registration(
     state: ControllerState, request: ControllerRegistrationRequest, now_ms: int
 ) -> Decision[ControllerRegistrationResponse]:
     """Registers a controller: where it listens, and what it supports (KIP-919)."""
-    if state.image.features.get(METADATA_VERSION, CONTROLLER_REGISTRATION_LEVEL) < CONTROLLER_REGISTRATION_LEVEL:
+    if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         message = f"controllers register from level {CONTROLLER_REGISTRATION_LEVEL} of {METADATA_VERSION} on"
         return Decision([], _refused(ErrorCode.UNSUPPORTED_VERSION, message))
     if request.controller_id < 0 or not request.listeners:

@@ -49,6 +49,8 @@ class BrokerImage(Value):
     in_controlled_shutdown: bool
     features: dict[str, Feature]
     directories: tuple[UUID, ...]
+    cordoned_directories: tuple[UUID, ...] | None = None
+    """Directories that are to get no new replicas (KIP-1066); None until the broker said. Nothing acts on them yet."""
 
     @property
     def active(self) -> bool:
@@ -82,6 +84,7 @@ def broker_from(record: RegisterBrokerRecord) -> BrokerImage:
         in_controlled_shutdown=record.in_controlled_shutdown,
         features=_features_of(record),
         directories=tuple(record.log_dirs),
+        cordoned_directories=_cordoned(record, None),
     )
 
 
@@ -91,6 +94,7 @@ def broker_changed(broker: BrokerImage, record: BrokerRegistrationChangeRecord) 
         fenced={FENCE: True, UNFENCE: False}.get(record.fenced, broker.fenced),
         in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
         directories=tuple(record.log_dirs) or broker.directories,
+        cordoned_directories=_cordoned(record, broker.cordoned_directories),
     )
 
 
@@ -112,6 +116,7 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.directories),
+        cordoned_log_dirs=None if broker.cordoned_directories is None else list(broker.cordoned_directories),
     )
 
 
@@ -141,6 +146,12 @@ def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
             for name, f in controller.features.items()
         ],
     )
+
+
+def _cordoned(
+    record: RegisterBrokerRecord | BrokerRegistrationChangeRecord, before: tuple[UUID, ...] | None
+) -> tuple[UUID, ...] | None:
+    return before if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs)
 
 
 def _endpoints_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Endpoint]:

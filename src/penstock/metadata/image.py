@@ -25,10 +25,12 @@ from penstock.metadata.brokers import (
     controller_from,
     controller_record,
 )
+from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, NEWEST_METADATA_VERSION
 from penstock.metadata.partition_index import PartitionIndex
-from penstock.metadata.record_frames import encode_record
+from penstock.metadata.record_frames import UnsupportedMetadataError, encode_record, has_record, layout_at
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -43,8 +45,11 @@ from penstock.metadata.records import (
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
+    ZkMigrationStateRecord,
 )
 from penstock.metadata.resources import ConfigResource, ResourceType
+from penstock.metadata.security import SECURITY_RECORDS, SecurityImage
 from penstock.metadata.topic_names import metric_name
 from penstock.metadata.topics import (
     PartitionImage,
@@ -91,6 +96,7 @@ class ClusterImage:
         self.producer_ids_broker = NOBODY
         """The broker that the last block of producer ids went to, and its epoch then."""
         self.producer_ids_broker_epoch = -1
+        self.security = SecurityImage()
         self.index = PartitionIndex()
         """Partitions by broker and by state; it follows from the rest."""
         self._sharing = Sharing()
@@ -98,13 +104,17 @@ class ClusterImage:
         """The topics that no other image has; None if that is all."""
 
     def apply(self, record: MetadataRecord) -> None:
-        """Changes the image as `record` says. A record about something that is not there is our own fault."""
+        """Changes the image as `record` says. A record about something that is not there is our own fault.
+
+        Raises UnsupportedMetadataError for what cannot be kept. Records that begin or end a metadata transaction do not
+        come here: `MetadataTransaction` holds back what they are about.
+        """
         _APPLY[type(record)](self, record)
 
-    @staticmethod
-    def knows(record: MetadataRecord) -> bool:
-        """Whether `apply` takes records of this type: those of users, rights and quotas it does not keep yet."""
-        return type(record) in _APPLY
+    @property
+    def metadata_version(self) -> int:
+        """The level of metadata.version: which records there may be."""
+        return self.features.get(METADATA_VERSION, NEWEST_METADATA_VERSION)
 
     def elected(self, controller_id: int, controller_epoch: int) -> None:
         """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""
@@ -116,7 +126,14 @@ class ClusterImage:
         self.offset = offset
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records that make an equal image from an empty one, in the order in which they can be applied."""
+        """The records that make an equal image from an empty one, in the order in which they can be applied.
+
+        What the cluster's level of metadata.version has no record for is left out.
+        """
+        level = self.metadata_version
+        return (record for record in self._all_records() if has_record(level, record))
+
+    def _all_records(self) -> Iterator[MetadataRecord]:
         for name, level in self.features.items():
             yield FeatureLevelRecord(name=name, feature_level=level)
         yield from map(controller_record, self.controllers.values())
@@ -136,6 +153,7 @@ class ClusterImage:
                 broker_epoch=self.producer_ids_broker_epoch,
                 next_producer_id=self.next_producer_id,
             )
+        yield from self.security.records()
 
     def checksum(self) -> str:
         """A hash of all that the records made, as hexadecimal digits: equal on all nodes at the same offset.
@@ -145,7 +163,8 @@ class ClusterImage:
         from hashlib import sha256  # with it comes OpenSSL, and hardly any node is asked
 
         digest = sha256(self.cluster_id.encode())
-        for frame in sorted(map(encode_record, self.records())):
+        level = self.metadata_version
+        for frame in sorted(encode_record(record, layout_at(level, type(record))) for record in self.records()):
             digest.update(len(frame).to_bytes(4, "big"))
             digest.update(frame)
         return digest.hexdigest()
@@ -153,7 +172,7 @@ class ClusterImage:
     def copy(self) -> "ClusterImage":
         """An image of its own that is equal to this one; both share what neither of them changes.
 
-        So its cost is that of copying a few tables: a controller that takes over has to make one (D22).
+        So its cost is that of copying a few tables: a controller that takes over has to make one.
         """
         other = ClusterImage(self.cluster_id)
         other.elected(self.controller_id, self.controller_epoch)
@@ -166,6 +185,7 @@ class ClusterImage:
         other.next_producer_id = self.next_producer_id
         other.producer_ids_broker = self.producer_ids_broker
         other.producer_ids_broker_epoch = self.producer_ids_broker_epoch
+        other.security = self.security.copy()
         other.index = self.index.copy()
         other._sharing = self._sharing
         self._own_topics, other._own_topics = {}, {}
@@ -191,6 +211,10 @@ class ClusterImage:
     # One method per record.
 
     def _feature_level(self, record: FeatureLevelRecord) -> None:
+        if record.name == METADATA_VERSION and record.feature_level not in METADATA_VERSION_NAMES:
+            raise UnsupportedMetadataError(
+                f"a FeatureLevelRecord sets metadata.version to the unknown level {record.feature_level}"
+            )
         if record.feature_level == 0:
             self.features.pop(record.name, None)
         else:
@@ -213,6 +237,9 @@ class ClusterImage:
 
     def _register_controller(self, record: RegisterControllerRecord) -> None:
         self.controllers[record.controller_id] = controller_from(record)
+
+    def _unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        del self.controllers[record.controller_id]
 
     def _add_topic(self, record: TopicRecord) -> None:
         topic = TopicImage(record.name, record.topic_id)
@@ -247,6 +274,17 @@ class ClusterImage:
         topic.partitions[record.partition_id] = partition
         self.index.changed(topic.name, record.partition_id, before, partition)
 
+    def _clear_elr(self, record: ClearElrRecord) -> None:
+        """The only record whose cost grows with the cluster: without a name it is about all topics."""
+        for topic in [self.topics[record.topic_name]] if record.topic_name else list(self.topics.values()):
+            for index, partition in list(topic.partitions.items()):
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    self._change_partition(
+                        PartitionChangeRecord(
+                            partition_id=index, topic_id=topic.topic_id, eligible_leader_replicas=[], last_known_elr=[]
+                        )
+                    )
+
     def _own_topic(self, topic_id: UUID) -> TopicImage:
         """The topic as one that this image may change: its own, for a topic that is shared is copied first."""
         topic = self.topics_by_id[topic_id]
@@ -261,6 +299,10 @@ class ClusterImage:
             self._own_topics[topic.topic_id] = None
 
     def _set_config(self, record: ConfigRecord) -> None:
+        if record.resource_type not in _RESOURCE_TYPES:
+            raise UnsupportedMetadataError(
+                f"a ConfigRecord is about a resource of the unknown type {record.resource_type}", self.metadata_version
+            )
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
         settings = dict(self.configs.get(resource, {}))  # a new one: copies of this image may share the old one
         if record.value is not None:
@@ -277,7 +319,10 @@ class ClusterImage:
         self.producer_ids_broker = record.broker_id
         self.producer_ids_broker_epoch = record.broker_epoch
 
-    def _nothing(self, record: NoOpRecord) -> None:
+    def _security(self, record: MetadataRecord) -> None:
+        self.security.apply(record)
+
+    def _nothing(self, record: NoOpRecord | ZkMigrationStateRecord) -> None:
         pass
 
 
@@ -292,7 +337,9 @@ _STATE = (
     "next_producer_id",
     "producer_ids_broker",
     "producer_ids_broker_epoch",
+    "security",
 )
+_RESOURCE_TYPES = frozenset(ResourceType)
 
 _APPLY: dict[type, Callable[[ClusterImage, Any], None]] = {
     FeatureLevelRecord: ClusterImage._feature_level,
@@ -308,5 +355,9 @@ _APPLY: dict[type, Callable[[ClusterImage, Any], None]] = {
     PartitionChangeRecord: ClusterImage._change_partition,
     ConfigRecord: ClusterImage._set_config,
     ProducerIdsRecord: ClusterImage._producer_ids,
+    UnregisterControllerRecord: ClusterImage._unregister_controller,
+    ClearElrRecord: ClusterImage._clear_elr,
     NoOpRecord: ClusterImage._nothing,
+    ZkMigrationStateRecord: ClusterImage._nothing,
+    **dict.fromkeys(SECURITY_RECORDS, ClusterImage._security),
 }

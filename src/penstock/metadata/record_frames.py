@@ -5,13 +5,25 @@
     uvarint   version of the record's layout
     …         the record itself, in that layout
 
-Records are written in the newest layout that the metadata version which a new cluster is given has.
+Which layout a record is written in follows from the cluster's level of `metadata.version` (Kafka's MetadataVersion):
+all nodes of the cluster can read those of its level.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from penstock.metadata import records, security_records
+from penstock.metadata.features import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    DELEGATION_TOKEN_LEVEL,
+    LOWEST_METADATA_VERSION,
+    NEWEST_METADATA_VERSION,
+    SCRAM_LEVEL,
+    shown_level,
+)
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.errors import DecodeError, UnsupportedError
 
 FRAME_VERSION = 1
 MAX_UVARINT_BYTES = 5
@@ -23,6 +35,55 @@ RECORD_CLASSES: dict[int, type[MetadataRecord]] = {
     if isinstance(cls, type) and issubclass(cls, MetadataRecord) and cls is not MetadataRecord
 }
 """Every type of record, by its number."""
+
+_LAYOUTS: Final[dict[type[MetadataRecord], tuple[tuple[int, int], ...]]] = {
+    records.RegisterBrokerRecord: ((30, 4), (17, 3), (8, 2), (7, 1)),
+    records.BrokerRegistrationChangeRecord: ((30, 3), (17, 2), (7, 1)),
+    records.PartitionRecord: ((23, 2), (17, 1), (7, 0)),
+    records.PartitionChangeRecord: ((23, 2), (17, 1), (7, 0)),
+}
+"""From which level of metadata.version on which layout is written, the newest first; others have one layout."""
+
+_NEWEST_LAYOUTS: Final = 30
+"""From this level of metadata.version on all records are written in their newest layouts."""
+
+_FIRST_LEVELS: Final[dict[type[MetadataRecord], int]] = {
+    records.RegisterControllerRecord: CONTROLLER_REGISTRATION_LEVEL,
+    security_records.UserScramCredentialRecord: SCRAM_LEVEL,
+    security_records.DelegationTokenRecord: DELEGATION_TOKEN_LEVEL,
+}
+"""Records of the image that lower levels of metadata.version do not have."""
+
+
+class UnsupportedMetadataError(UnsupportedError):
+    """The metadata log holds what this release of Penstock cannot keep: nothing is damaged."""
+
+    def __init__(self, what: str, level: int | None = None) -> None:
+        """`level` is the cluster's level of metadata.version, where it is known."""
+        levels = f"{shown_level(LOWEST_METADATA_VERSION)} to {shown_level(NEWEST_METADATA_VERSION)}"
+        here = "" if level is None else f", and the cluster is at {shown_level(level)}"
+        super().__init__(f"{what}: this release of Penstock knows metadata.version {levels}{here}")
+        self.what = what
+
+
+def has_record(level: int, record: MetadataRecord) -> bool:
+    """Whether there are such records at this level of metadata.version."""
+    return level >= _FIRST_LEVELS.get(type(record), LOWEST_METADATA_VERSION)
+
+
+def layout_at(level: int, cls: type[MetadataRecord]) -> int:
+    """The layout in which such a record is written at this level of metadata.version."""
+    return next((version for first, version in _LAYOUTS.get(cls, ()) if level >= first), 0)
+
+
+def as_at(level: int, written: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """The records as they are read when they were written at this level of metadata.version.
+
+    What its layouts have no room for is gone.
+    """
+    if level >= _NEWEST_LAYOUTS:
+        return list(written)
+    return [decode_record(encode_record(record, layout_at(level, type(record)))) for record in written]
 
 
 def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
@@ -42,9 +103,9 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
     version, position = _uvarint(value, position)
     cls = RECORD_CLASSES.get(record_type)
     if cls is None:
-        raise DecodeError(f"unknown type of metadata record: {record_type}")
+        raise UnsupportedMetadataError(f"a metadata record is of the unknown type {record_type}")
     if version not in cls.version_range():
-        raise DecodeError(f"unknown version {version} of {cls.__name__}")
+        raise UnsupportedMetadataError(f"a {cls.__name__} is of the unknown version {version}")
     record, end = decode(cls, version, value, position)
     if end != len(value):
         raise DecodeError(f"{len(value) - end} bytes too many after a {cls.__name__}")

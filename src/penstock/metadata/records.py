@@ -34,7 +34,7 @@ class BrokerFeature(Message):
     max_supported_version: int = field("int16", "0+", default=0)
 
 
-class RegisterBrokerRecord(MetadataRecord, versions="0-3", flexible="0+"):
+class RegisterBrokerRecord(MetadataRecord, versions="0-4", flexible="0+"):
     """A broker joined, or came back with a new epoch; it stays fenced until it has caught up."""
 
     record_type = 0
@@ -49,6 +49,7 @@ class RegisterBrokerRecord(MetadataRecord, versions="0-3", flexible="0+"):
     fenced: bool = field("bool", "0+", default=True)
     in_controlled_shutdown: bool = field("bool", "1+", default=False)
     log_dirs: list[UUID] = array("uuid", "3+", tag=0, default_factory=list)
+    cordoned_log_dirs: list[UUID] | None = array("uuid", "4+", nullable="4+", tag=1, default_factory=none)
 
 
 class UnregisterBrokerRecord(MetadataRecord, versions="0", flexible="0+"):
@@ -163,7 +164,7 @@ class ProducerIdsRecord(MetadataRecord, versions="0", flexible="0+"):
     next_producer_id: int = field("int64", "0+", default=0)
 
 
-class BrokerRegistrationChangeRecord(MetadataRecord, versions="0-2", flexible="0+"):
+class BrokerRegistrationChangeRecord(MetadataRecord, versions="0-3", flexible="0+"):
     """What changed of a broker: `fenced` is 1 to fence, -1 to unfence, 0 to leave it (KIP-841)."""
 
     record_type = 17
@@ -173,6 +174,7 @@ class BrokerRegistrationChangeRecord(MetadataRecord, versions="0-2", flexible="0
     fenced: int = field("int8", "0+", tag=0, default=0)
     in_controlled_shutdown: int = field("int8", "1+", tag=1, default=0)
     log_dirs: list[UUID] = array("uuid", "2+", tag=2, default_factory=list)
+    cordoned_log_dirs: list[UUID] | None = array("uuid", "3+", nullable="3+", tag=3, default_factory=none)
 
 
 class NoOpRecord(MetadataRecord, versions="0", flexible="0+"):
@@ -182,7 +184,7 @@ class NoOpRecord(MetadataRecord, versions="0", flexible="0+"):
 
 
 class ZkMigrationStateRecord(MetadataRecord, versions="0", flexible="0+"):
-    """How far a move away from ZooKeeper was; always 0 in a cluster that never had it."""
+    """How far a move away from ZooKeeper was; it means nothing from Kafka 4 on, where it is passed over."""
 
     record_type = 21
 
@@ -246,3 +248,11 @@ class ClearElrRecord(MetadataRecord, versions="0", flexible="0+"):
     record_type = 28
 
     topic_name: str = field("string", "0+", default="")
+
+
+class UnregisterControllerRecord(MetadataRecord, versions="0", flexible="0+"):
+    """A controller is gone for good (from 4.4-IV2 on)."""
+
+    record_type = 29
+
+    controller_id: int = field("int32", "0+", default=0)

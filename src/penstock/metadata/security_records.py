@@ -1,4 +1,4 @@
-"""The metadata records about users, rights and quotas, in Kafka's own layouts. The image does not keep these yet."""
+"""The metadata records about users, rights and quotas, in Kafka's own layouts."""
 
 from uuid import UUID
 

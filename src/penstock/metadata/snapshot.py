@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from penstock.metadata.control_records import snapshot_footer_batch, snapshot_header_batch
-from penstock.metadata.record_frames import decode_record, encode_record
+from penstock.metadata.features import NEWEST_METADATA_VERSION
+from penstock.metadata.record_frames import decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.control import ControlType, control_batch, control_type
@@ -38,11 +39,13 @@ def encode_snapshot(
     leader_epoch: int,
     last_timestamp_ms: int,
     now_ms: int,
+    level: int = NEWEST_METADATA_VERSION,
     header: Sequence[Record] | None = None,
 ) -> Iterator[bytes]:
     """The file, batch by batch, so that a large one need not be in memory as a whole.
 
-    `header` are the control records that it begins with, where they say more than the timestamp: who the voters are.
+    `level` is that of metadata.version: the records are written as all nodes can read them. `header` are the control
+    records that it begins with, where they say more than the timestamp: who the voters are.
     """
     if header is None:
         yield bytes(snapshot_header_batch(0, leader_epoch, last_timestamp_ms, now_ms))
@@ -51,7 +54,10 @@ def encode_snapshot(
         yield bytes(control_batch(header, base_offset=0, epoch=leader_epoch))
         offset = len(header)
     rest = iter(records)
-    while batch := [Record(timestamp_ms=now_ms, value=encode_record(r)) for r in islice(rest, RECORDS_PER_BATCH)]:
+    while batch := [
+        Record(timestamp_ms=now_ms, value=encode_record(record, layout_at(level, type(record))))
+        for record in islice(rest, RECORDS_PER_BATCH)
+    ]:
         yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=leader_epoch))
         offset += len(batch)
     yield bytes(snapshot_footer_batch(offset, leader_epoch, now_ms))

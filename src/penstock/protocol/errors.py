@@ -200,3 +200,7 @@ class KafkaError(Exception):
 
 class DecodeError(ValueError):
     """Bytes that are not what they claim to be; a server answers by closing the connection."""
+
+
+class UnsupportedError(DecodeError):
+    """Bytes of a format that is newer than this software: nothing is damaged."""

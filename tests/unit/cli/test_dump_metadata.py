@@ -37,7 +37,7 @@ def payloads(file: Path, *options: str) -> list[str]:
         ),
         (
             BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=-1),
-            '{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":2,'
+            '{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":3,'
             '"data":{"brokerId":1,"brokerEpoch":2,"fenced":-1}}',
         ),
     ],
@@ -78,7 +78,7 @@ def test_voters_are_told_as_kafka_tells_them(tmp_path: Path) -> None:
         '| KRaftVoters {"version":0,"voters":[{"voterId":1,"voterDirectoryId":"AAAAAAAAAAAAAAAAAAAAAQ",'
         '"endpoints":[{"name":"CONTROLLER","host":"localhost","port":9093}],'
         '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}',
-        '| payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version","featureLevel":25}}',
+        '| payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version","featureLevel":33}}',
         '| SnapshotFooter {"version":0}',
     ]
 
@@ -87,4 +87,4 @@ def test_the_shell_reads_a_snapshot_that_names_voters(tmp_path: Path) -> None:
     controller = InitialController(1, "localhost", 9093, UUID(int=1))
     file = tmp_path / FIRST_SNAPSHOT_NAME
     file.write_bytes(first_snapshot({1: controller}, "CONTROLLER", 5))
-    assert read_view(file).image.features == {"metadata.version": 25}
+    assert read_view(file).image.features == {"metadata.version": 33}

@@ -1,4 +1,5 @@
 import json
+import shlex
 from pathlib import Path
 from uuid import UUID
 
@@ -7,11 +8,27 @@ from click.testing import CliRunner, Result
 from tests.unit.cli.elections import election
 
 from penstock.cli.metadata_shell import MANUAL, Shell, ShellError, command
+from penstock.cli.metadata_shell_node import Node
 from penstock.cli.metadata_shell_source import MetadataView, read_view
-from penstock.cli.metadata_shell_tree import Node, build_tree
+from penstock.cli.metadata_shell_tree import build_tree
 from penstock.metadata.image import ResourceType
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
+from penstock.metadata.records import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from penstock.metadata.security_records import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    EntityData,
+    UserScramCredentialRecord,
+)
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
 from penstock.protocol.records import Record, encode_batch
 
@@ -22,6 +39,23 @@ RECORDS = [
     ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name="cleanup.policy", value="compact"),
     ProducerIdsRecord(broker_id=1, next_producer_id=3000),
 ]
+
+
+KEPT: list[MetadataRecord] = [
+    AccessControlEntryRecord(
+        id=UUID(int=4), resource_type=2, resource_name="flights", pattern_type=4, principal="User:ada", host="*",
+        operation=3, permission_type=3,
+    ),
+    ClientQuotaRecord(
+        entity=[
+            EntityData(entity_type="user", entity_name="a/da(1)"), EntityData(entity_type="client-id", entity_name=None)
+        ],
+        key="producer_byte_rate",
+        value=1024.0,
+    ),
+    UserScramCredentialRecord(name="ada", mechanism=1, salt=b"salt", stored_key=b"k", server_key=b"s", iterations=4096),
+    DelegationTokenRecord(owner="User:ada", requester="User:ada", renewers=["User:bob"], token_id="t1"),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -131,11 +165,74 @@ def test_places_and_history() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["rm a", "cat", "cat a", "cd a/b", "ls nothing", "man mv", "history x", "rm /controller"]
+    "line",
+    ["rm a", "cat", "cat a", "cd a/b", "ls nothing", "man mv", "history x", "rm /controller", "set /controller 2"],
 )
 def test_what_cannot_be_done_is_said(line: str) -> None:
     with pytest.raises(ShellError):
         list(shell().run(line.split()))
+
+
+@pytest.mark.parametrize(
+    ("line", "successor"),
+    [
+        ("rm /controller", None),
+        ("set /controller 2", 2),
+        ("""set /controller '{"version":1,"brokerid":3,"timestamp":"0"}'""", 3),
+    ],
+)
+def test_the_controller_is_handed_over_by_its_node(line: str, successor: int | None) -> None:
+    asked: list[int | None] = []
+    assert list(Shell(Node(), hand_over=asked.append).run(shlex.split(line))) == []
+    assert asked == [successor]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "true", "{}", '{"brokerid":"2"}', "1 2"])
+def test_what_names_no_controller_is_refused(value: str) -> None:
+    with pytest.raises(ShellError, match="set: "):
+        list(Shell(Node(), hand_over=fail).run(["set", "/controller", *value.split(" ")]))
+
+
+def fail(successor: int | None) -> None:
+    raise AssertionError(successor)
+
+
+def test_what_notified_zookeepers_controller_says_what_does_it_now(data: Path) -> None:
+    assert "AlterPartition" in content(data, "/isr_change_notification")
+    assert "heartbeats" in content(data, "/log_dir_event_notification")
+
+
+def test_users_rights_and_quotas_are_shown_without_secrets() -> None:
+    view = MetadataView()
+    for record in KEPT:
+        view.image.apply(record)
+    tree = list(Shell(build_tree(view)).run(["tree", "/image/acls", "/image/clientQuotas", "/image/scram"]))
+    assert tree == [
+        "AAAAAAAAAAAAAAAAAAAABA:",
+        "  StandardAcl(resourceType=TOPIC, resourceName=flights, patternType=PREFIXED, principal=User:ada, host=*, "
+        "operation=READ, permissionType=ALLOW)",
+        "clientId()_user(a/da\\(1\\)):",
+        "  producer_byte_rate:",
+        "    1024.0",
+        "SCRAM-SHA-256:",
+        "  ada:",
+        "    ScramCredentialData(salt=[redacted], storedKey=[redacted], serverKey=[redacted], iterations=4096)",
+        "SCRAM-SHA-512:",
+    ]
+    (token,) = Shell(build_tree(view)).run(["cat", "/image/delegationToken/t1"])
+    assert token.startswith("DelegationTokenData(owner=User:ada, tokenRequester=User:ada, renewers=User:bob, ")
+
+
+def test_a_metadata_transaction_that_has_not_ended_is_not_shown(data: Path) -> None:
+    (segment,) = (data / "__cluster_metadata-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes().removesuffix(b"half a batch"))
+    records = [BeginTransactionRecord(), TopicRecord(name="late", topic_id=UUID(int=9))]
+    with segment.open("ab") as file:
+        file.write(encode_batch([Record(value=encode_record(each)) for each in records], base_offset=5))
+    assert list(Shell(build_tree(read_view(data))).run(["ls", "/brokers/topics"])) == ["orders"]
+    with segment.open("ab") as file:
+        file.write(encode_batch([Record(value=encode_record(EndTransactionRecord()))], base_offset=7))
+    assert list(Shell(build_tree(read_view(data))).run(["ls", "/brokers/topics"])) == ["late", "orders"]
 
 
 def test_completion() -> None:

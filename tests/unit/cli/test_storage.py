@@ -116,7 +116,7 @@ def test_a_standalone_controller_is_its_first_voter(dynamic: Path) -> None:
         '[{"name":"CONTROLLER","host":"localhost","port":9093}],'
         '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}'
     )
-    assert '"name":"metadata.version","featureLevel":25' in feature
+    assert '"name":"metadata.version","featureLevel":33' in feature
     assert not (dynamic.parent / "b" / SNAPSHOT).exists()
     assert f"Found first voters in {directory}: 7@localhost:9093:{directory_id}\n" in run("info", "-c", dynamic).output
 

@@ -1,12 +1,18 @@
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
 
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import _APPLY, ClusterImage
+from penstock.metadata.record_frames import RECORD_CLASSES, UnsupportedMetadataError
 from penstock.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
+    EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     MetadataRecord,
@@ -20,6 +26,8 @@ from penstock.metadata.records import (
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
+    ZkMigrationStateRecord,
 )
 from penstock.metadata.resources import ResourceType
 
@@ -134,9 +142,10 @@ def test_configs_and_features_are_taken_back_by_an_empty_value() -> None:
     image = image_of(*LIFE)
     image.apply(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value=None))
     image.apply(ConfigRecord(resource_type=2, resource_name="nothing", name="never.set", value=None))
-    image.apply(FeatureLevelRecord(name="metadata.version", feature_level=0))
+    image.apply(FeatureLevelRecord(name="group.version", feature_level=1))
+    image.apply(FeatureLevelRecord(name="group.version", feature_level=0))
     assert [resource.name for resource in image.configs] == ["flights"]
-    assert image.features == {}
+    assert image.features == {"metadata.version": 25}
 
 
 def test_names_that_metrics_cannot_tell_apart_are_remembered_while_they_live() -> None:
@@ -238,3 +247,66 @@ def test_an_image_can_take_the_place_of_another() -> None:
     assert image.offset == 77
     image.apply(partition(FLIGHTS, 0, 1))
     assert image.index.in_sync(1) == {"flights": 1}
+
+
+def test_every_record_of_the_log_can_be_applied_or_frames_a_transaction() -> None:
+    framing: set[type[MetadataRecord]] = {BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord}
+    for cls in set(RECORD_CLASSES.values()) - framing:
+        with suppress(KeyError, UnsupportedMetadataError):  # the thing that it is about is missing
+            ClusterImage().apply(cls())
+    assert set(RECORD_CLASSES.values()) - framing == set(_APPLY)
+
+
+def test_eligible_leaders_are_cleared_for_one_topic_or_for_all() -> None:
+    eligible = PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, eligible_leader_replicas=[2], last_known_elr=[3])
+    image = image_of(*LIFE, eligible, eligible.replace(topic_id=DELAYS))
+    before = dict(image.topics["flights"].partitions)
+    image.apply(ClearElrRecord(topic_name="flights"))
+    cleared = dict(image.topics["flights"].partitions)
+    assert cleared[0] == before[0]._replace(
+        eligible_leader_replicas=(), last_known_elr=(), partition_epoch=before[0].partition_epoch + 1
+    )
+    assert cleared[1] == before[1], "it had none"
+    assert image.topics["delays.by_hour"].partitions[0].eligible_leader_replicas == (2,)
+    image.apply(ClearElrRecord())
+    assert not image.topics["delays.by_hour"].partitions[0].eligible_leader_replicas
+    assert image.topics["flights"].partitions == cleared
+
+
+def test_a_controller_that_is_gone_for_good_is_forgotten_and_a_move_from_zookeeper_means_nothing() -> None:
+    image = image_of(*LIFE, ZkMigrationStateRecord(zk_migration_state=3))
+    assert image == image_of(*LIFE)
+    image.apply(UnregisterControllerRecord(controller_id=1))
+    assert image.controllers == {}
+
+
+def test_cordoned_directories_are_kept() -> None:
+    image = image_of(BROKER)
+    assert image.brokers[1].cordoned_directories is None
+    image.apply(BrokerRegistrationChangeRecord(broker_id=1, cordoned_log_dirs=[UUID(int=7)]))
+    image.apply(BrokerRegistrationChangeRecord(broker_id=1, fenced=-1))
+    assert image.brokers[1].cordoned_directories == (UUID(int=7),)
+    assert image_of(*image.records()) == image
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        (
+            FeatureLevelRecord(name="metadata.version", feature_level=99),
+            "a FeatureLevelRecord sets metadata.version to the unknown level 99: this release of Penstock knows "
+            "metadata.version 7 (3.3-IV3) to 33 (4.4-IV2)",
+        ),
+        (
+            ConfigRecord(resource_type=77, resource_name="x", name="y", value="z"),
+            "a ConfigRecord is about a resource of the unknown type 77: this release of Penstock knows "
+            "metadata.version 7 (3.3-IV3) to 33 (4.4-IV2), and the cluster is at 25 (4.0-IV3)",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_in_one_sentence(record: MetadataRecord, sentence: str) -> None:
+    image = image_of(*LIFE)
+    with pytest.raises(UnsupportedMetadataError) as refused:
+        image.apply(record)
+    assert str(refused.value) == sentence
+    assert image == image_of(*LIFE)

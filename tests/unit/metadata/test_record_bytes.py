@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.record_frames import RECORD_CLASSES, decode_record, encode_record
+from penstock.metadata.features import NEWEST_METADATA_VERSION
+from penstock.metadata.record_frames import RECORD_CLASSES, as_at, decode_record, encode_record, layout_at
 from penstock.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -107,7 +108,32 @@ def test_bytes_are_those_of_the_definition(record: MetadataRecord, version: int,
 
 def test_the_newest_layout_is_written_unless_asked_otherwise() -> None:
     assert encode_record(PartitionRecord())[2] == 2
-    assert encode_record(RegisterBrokerRecord())[2] == 3
+    assert encode_record(RegisterBrokerRecord())[2] == 4
+
+
+@pytest.mark.parametrize(
+    ("cls", "layouts"),
+    [
+        (RegisterBrokerRecord, {7: 1, 8: 2, 16: 2, 17: 3, 29: 3, 30: 4, 33: 4}),
+        (BrokerRegistrationChangeRecord, {7: 1, 16: 1, 17: 2, 29: 2, 30: 3, 33: 3}),
+        (PartitionRecord, {7: 0, 16: 0, 17: 1, 22: 1, 23: 2, 33: 2}),
+        (PartitionChangeRecord, {7: 0, 16: 0, 17: 1, 22: 1, 23: 2, 33: 2}),
+        (TopicRecord, {7: 0, 33: 0}),
+    ],
+)
+def test_each_level_of_metadata_version_has_its_layouts(cls: type[MetadataRecord], layouts: dict[int, int]) -> None:
+    assert {level: layout_at(level, cls) for level in layouts} == layouts
+
+
+@pytest.mark.parametrize("cls", RECORD_CLASSES.values())
+def test_the_newest_level_writes_the_newest_layout(cls: type[MetadataRecord]) -> None:
+    assert layout_at(NEWEST_METADATA_VERSION, cls) == cls.version_range()[-1]
+
+
+def test_a_level_drops_what_its_layouts_have_no_room_for() -> None:
+    records = [RegisterBrokerRecord(broker_id=1, log_dirs=[ID]), TopicRecord(name="flights")]
+    assert as_at(16, records) == [RegisterBrokerRecord(broker_id=1), records[1]]
+    assert as_at(30, records) == records
 
 
 @pytest.mark.parametrize(
@@ -115,8 +141,8 @@ def test_the_newest_layout_is_written_unless_asked_otherwise() -> None:
     [
         ("", "ends within"),
         ("02 14 00 00", "frame has version 2"),
-        ("01 7f 00 00", "unknown type of metadata record: 127"),
-        ("01 14 01 00", "unknown version 1 of NoOpRecord"),
+        ("01 7f 00 00", "unknown type 127: .* knows metadata.version 7"),
+        ("01 14 01 00", "a NoOpRecord is of the unknown version 1"),
         ("01 14 00 00 00", "1 bytes too many"),
         ("ff ff ff ff ff 01", "more than 32 bits"),
         ("01 02 00 08 66", "bytes"),
@@ -128,5 +154,5 @@ def test_what_is_no_record_is_refused(layout: str, complaint: str) -> None:
 
 
 def test_every_type_of_kafka_4_is_known() -> None:
-    kinds = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 29)]
+    kinds = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 30)]
     assert sorted(RECORD_CLASSES) == kinds

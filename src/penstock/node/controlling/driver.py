@@ -28,7 +28,8 @@ from penstock.controller.decisions import is_command
 from penstock.controller.refusals import refusal
 from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
+from penstock.metadata.records import AbortTransactionRecord, FeatureLevelRecord, MetadataRecord
+from penstock.metadata.security_records import UserScramCredentialRecord
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -140,6 +141,8 @@ class ControllerDriver:
 
     def _activate(self, epoch: int) -> None:
         self._epoch = epoch
+        if self._log.is_in_transaction:
+            self._abort_transaction()
         self._controller = Controller(
             self.image.copy(), self._settings, self._chance, next_offset=self._log.next_offset
         )
@@ -148,12 +151,19 @@ class ControllerDriver:
             self._begin_cluster(self._controller)
         self._set_timer()
 
-    def _begin_cluster(self, controller: Controller) -> None:
-        """An empty cluster gets its features: those that it was formatted with, as far as they are known here."""
+    def _abort_transaction(self) -> None:
+        """What an earlier controller began and did not end does not hold (KIP-868)."""
+        aborted = AbortTransactionRecord(reason="another controller is active now")
         try:
-            self._carry_out(controller, Decision(_first_levels(self._log.first_records), None)).add_done_callback(
-                _look_at
-            )
+            self._log.append([aborted], self._epoch).add_done_callback(_look_at)
+        except KafkaError as error:
+            logger.warning("an open metadata transaction could not be aborted: %s", error)
+
+    def _begin_cluster(self, controller: Controller) -> None:
+        """An empty cluster gets what it was formatted with, as far as that is known here."""
+        try:
+            first = Decision(_first_records(self._log.first_records), None)
+            self._carry_out(controller, first).add_done_callback(_look_at)
         except KafkaError as error:
             logger.warning("a new cluster could not get its features: %s", error)
 
@@ -205,7 +215,7 @@ class ControllerDriver:
         Records that are in the log, and of which only a part is in that state, end it: the next controller, perhaps on
         this node, begins with what was committed.
         """
-        committed = self._log.append(decision.records, self._epoch)
+        committed = self._log.append(decision.records, self._epoch, controller.image.metadata_version)
         try:
             controller.apply(decision.records)
         except Exception:
@@ -274,10 +284,15 @@ def _look_at(committed: asyncio.Future[int]) -> None:
         committed.exception()
 
 
-def _first_levels(records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The level of metadata.version that was asked for, or the nearest that is supported; the newest by default."""
+def _first_records(formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """The level of metadata.version that was asked for, or the nearest that is supported; the newest by default. And
+    the first credentials of users.
+    """
     supported, level = SUPPORTED_FEATURES[METADATA_VERSION], NEWEST_METADATA_VERSION
-    for record in records:
+    credentials: list[MetadataRecord] = []
+    for record in formatted:
         if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
             level = max(supported.lowest, min(record.feature_level, supported.newest))
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+        elif isinstance(record, UserScramCredentialRecord):
+            credentials.append(record)
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level), *credentials]

@@ -34,7 +34,7 @@ from penstock.node.quorum.ports import (
     QuorumSnapshots,
     QuorumStateFile,
 )
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, UnsupportedError
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
 from penstock.raft.describe import QuorumDescription
@@ -431,11 +431,14 @@ class QuorumDriver:
         if self._is_starting:
             return
         is_ours = not isinstance(error, KafkaError | OSError)
+        is_newer = isinstance(error, UnsupportedError)
         logger.error(
-            "this node takes part in the quorum no longer: %s. Make sure that its disk has room and works, then"
-            " restart the node",
+            "this node takes part in the quorum no longer: %s. %s",
             why,
-            exc_info=error if is_ours else None,
+            "It needs a newer release of Penstock"
+            if is_newer
+            else "Make sure that its disk has room and works, then restart the node",
+            exc_info=error if is_ours and not is_newer else None,
         )
         try:
             self._hand_over()

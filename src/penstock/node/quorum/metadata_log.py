@@ -1,7 +1,8 @@
 """The metadata log as this node sees it: the image of all that is committed, and who is told of each change.
 
 What is replicated by the quorum is bytes; here they become metadata records. A committed batch is applied to `image`,
-then listeners hear of its records, then whoever appended them is told. A snapshot, at the start or because this node
+then listeners hear of its records, then whoever appended them is told. The records of a metadata transaction wait until
+it ends, and the image stands before it until then: its offset, too. A snapshot, at the start or because this node
 was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
@@ -15,10 +16,12 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.metadata.record_frames import encode_record
+from penstock.metadata.record_frames import UnsupportedMetadataError, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, metadata_records, snapshot_name
+from penstock.metadata.transaction import MetadataTransaction
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft.control import batches_in, snapshot_header_records
@@ -102,6 +105,7 @@ class MetadataLog:
         self._limits = limits
         self._listeners: list[_Listener] = []
         self._leader_listeners: list[OnLeader] = []
+        self._transaction = MetadataTransaction()
         self._own: dict[tuple[int, int], Sequence[MetadataRecord]] = {}
         self._bytes_since_snapshot = 0
         self._last_snapshot_ms = now_ms()
@@ -124,16 +128,29 @@ class MetadataLog:
         """The offset that the next record gets, if this node leads."""
         return self.quorum.log_end_offset
 
-    def append(self, records: Sequence[MetadataRecord], epoch: int) -> asyncio.Future[int]:
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a metadata transaction began in the log and has not ended."""
+        return self._transaction.is_open
+
+    def append(
+        self, records: Sequence[MetadataRecord], epoch: int, level: int = NEWEST_METADATA_VERSION
+    ) -> asyncio.Future[int]:
         """Appends records as one batch; the future is done when they are committed, applied, and told to listeners.
 
-        With no records, it is done when all is that was appended before. Raises KafkaError NOT_CONTROLLER if this node
-        does not lead `epoch`; the future fails with it if the lead is lost meanwhile: then nobody knows.
+        They are written in the layouts of this level of metadata.version, which have room for all that they say. With
+        no records, it is done when all is that was appended before. Raises KafkaError NOT_CONTROLLER if this node does
+        not lead `epoch`; the future fails with it if the lead is lost meanwhile: then nobody knows.
         """
         if not records:
             return self.quorum.barrier(epoch)
         now_ms = self._now_ms()
-        batch = encode_batch([Record(timestamp_ms=now_ms, value=encode_record(record)) for record in records])
+        batch = encode_batch(
+            [
+                Record(timestamp_ms=now_ms, value=encode_record(record, layout_at(level, type(record))))
+                for record in records
+            ]
+        )
         key = (self.quorum.log_end_offset, epoch)
         self._own[key] = records
         try:
@@ -154,14 +171,24 @@ class MetadataLog:
             records: Sequence[MetadataRecord] = ()
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
-                records = list(metadata_records(decode_batch(batches, position))) if own is None else own
-                for record in records:
-                    self.image.apply(record)
-            self.image.applied_to(header.last_offset)
+                records = self._apply(batches, position, own)
+            if not self._transaction.is_open:
+                self.image.applied_to(header.last_offset)
             self._bytes_since_snapshot += header.size_in_bytes
             if records:
                 self._tell(records)
         self._snapshot_if_due()
+
+    def _apply(self, batches: bytes, position: int, own: Sequence[MetadataRecord] | None) -> Sequence[MetadataRecord]:
+        """Applies the records of one batch, which are `own` where this node appended it; those that hold now."""
+        try:
+            read = metadata_records(decode_batch(batches, position)) if own is None else own
+            records = self._transaction.take(read)
+            for record in records:
+                self.image.apply(record)
+        except UnsupportedMetadataError as error:
+            raise UnsupportedMetadataError(f"{TOPIC}-0: {error.what}", self.image.metadata_version) from error
+        return records
 
     def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
         """A snapshot stands for all that was before its end: the image becomes what it says."""
@@ -173,9 +200,12 @@ class MetadataLog:
                 self.first_records, records = records, []
             for record in records:
                 image.apply(record)
+        except UnsupportedMetadataError:
+            raise
         except DecodeError as error:
             raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error
         image.applied_to(snapshot.end_offset - 1)
+        self._transaction = MetadataTransaction()
         self.image.become(image)
         self._bytes_since_snapshot = 0
         for listener in self._listeners:
@@ -204,7 +234,7 @@ class MetadataLog:
 
     def is_snapshot_due(self, now_ms: int) -> bool:
         """Whether a snapshot should be written now."""
-        if self._writing is not None or not self._bytes_since_snapshot:
+        if self._writing is not None or not self._bytes_since_snapshot or self._transaction.is_open:
             return False
         interval_ms = self._limits.max_interval_ms
         is_old = 0 < interval_ms <= now_ms - self._last_snapshot_ms
@@ -227,6 +257,7 @@ class MetadataLog:
             leader_epoch=self.quorum.snapshot_id_at(end_offset).epoch,
             last_timestamp_ms=now_ms,
             now_ms=now_ms,
+            level=self.image.metadata_version,
             header=snapshot_header_records(self.quorum.quorum_at(end_offset), now_ms, now_ms),
         )
 

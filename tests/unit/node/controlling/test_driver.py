@@ -10,14 +10,21 @@ from tests.unit.node.gated_log import GatedLog
 from penstock.controller.controller import Controller
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY
-from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    TopicRecord,
+)
 from penstock.metadata.snapshot import encode_snapshot, metadata_records
 from penstock.node.controlling import driver as controller_driver
 from penstock.node.quorum.metadata_log import SnapshotLimits
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.records import decode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft.control import batches_in
 from penstock.raft.ports import SnapshotId
 
@@ -51,6 +58,39 @@ async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
     assert [record.feature_level for record in records] == [expected], (
         "it is in the log, for those without the snapshot"
     )
+
+
+async def test_a_new_controller_aborts_the_metadata_transaction_that_was_left_open(memory: GatedLog) -> None:
+    level = FeatureLevelRecord(name="metadata.version", feature_level=21)
+    for offset, record in enumerate([BeginTransactionRecord(name="Bootstrap records"), level]):
+        value = Record(timestamp_ms=1, value=encode_record(record))
+        memory.append(encode_batch([value], base_offset=offset, partition_leader_epoch=0))
+    driver = await started(memory)
+    assert driver.image.features == {"metadata.version": features.NEWEST_METADATA_VERSION}, "the old one does not hold"
+    await driver.submit(create("flights"))
+    await driver.stop()
+    aborted = [record for record in records_of(memory) if isinstance(record, AbortTransactionRecord)]
+    assert [record.reason for record in aborted] == ["another controller is active now"]
+
+
+async def test_records_are_written_as_the_level_of_the_cluster_has_them(memory: GatedLog) -> None:
+    level = FeatureLevelRecord(name="metadata.version", feature_level=14)
+    memory.snapshots.write(SnapshotId(0, 0), encode_snapshot([level], leader_epoch=0, last_timestamp_ms=1, now_ms=1))
+    driver = await started(memory)
+    await driver.submit(create("flights"))
+    assert driver.image.topics["flights"].partitions[0].directories == (), "the level has none"
+    await driver.stop()
+    assert {value[1]: value[2] for value in values_of(memory) if value[1] in (0, 3)} == {0: 2, 3: 0}
+
+
+def values_of(log: GatedLog) -> list[bytes]:
+    data = log.read(0, 1 << 20)
+    return [
+        bytes(record.value or b"")
+        for position, header in batches_in(data)
+        if not header.is_control
+        for record in decode_batch(data, position)
+    ]
 
 
 def records_of(log: GatedLog) -> list[MetadataRecord]:

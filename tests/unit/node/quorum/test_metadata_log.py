@@ -11,7 +11,14 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, TopicRecord
+from penstock.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    TopicRecord,
+)
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.protocol.control import ControlType, control_batch, control_record
@@ -108,6 +115,41 @@ def test_committed_batches_make_the_image_and_control_batches_move_its_offset() 
     log.committed(election(0) + batch(1, topic("a"), topic("b")) + election(3), 0, 3)
     assert list(log.image.topics) == heard.names == ["a", "b"]
     assert log.image.offset == 3
+
+
+async def test_a_metadata_transaction_holds_when_it_ends_and_the_image_stands_before_it_until_then() -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    heard = Heard(log)
+    log.committed(batch(0, BeginTransactionRecord(name="Bootstrap records"), topic("a")) + batch(2, topic("b")), 0, 2)
+    assert (list(log.image.topics), log.image.offset, heard.names) == ([], -1, [])
+    assert log.is_in_transaction
+    log.committed(batch(3, topic("c"), EndTransactionRecord()), 3, 4)
+    assert (list(log.image.topics), log.image.offset) == (["a", "b", "c"], 4)
+    assert heard.names == ["a", "b", "c"]
+    await log.close()
+    assert list(replicated.snapshots) == [5], "none within the transaction"
+
+
+def test_an_aborted_metadata_transaction_leaves_nothing_and_so_does_one_before_a_snapshot() -> None:
+    log, _, _ = opened()
+    log.committed(batch(0, BeginTransactionRecord(), topic("a")) + batch(2, AbortTransactionRecord()), 0, 2)
+    assert (list(log.image.topics), log.image.offset, log.is_in_transaction) == ([], 2, False)
+    log.committed(batch(3, BeginTransactionRecord(), topic("a")), 3, 4)
+    log.load_snapshot(snapshot(topic("b")), SnapshotId(40, 5))
+    log.committed(batch(40, topic("c")), 40, 40)
+    assert list(log.image.topics) == ["b", "c"]
+
+
+def test_a_record_that_cannot_be_kept_is_refused_with_the_clusters_level() -> None:
+    log, _, _ = opened()
+    level = FeatureLevelRecord(name="metadata.version", feature_level=33)
+    unknown = Record(timestamp_ms=1, value=bytes((1, 120, 0)))
+    with pytest.raises(DecodeError) as refused:
+        log.committed(batch(0, level) + bytes(encode_batch([unknown], base_offset=1, partition_leader_epoch=3)), 0, 1)
+    assert str(refused.value) == (
+        "__cluster_metadata-0: a metadata record is of the unknown type 120: this release of Penstock knows "
+        "metadata.version 7 (3.3-IV3) to 33 (4.4-IV2), and the cluster is at 33 (4.4-IV2)"
+    )
 
 
 def test_a_snapshot_replaces_what_the_image_held_and_listeners_are_told() -> None:

@@ -37,7 +37,7 @@ async def broker(tmp_path: Path) -> Broker:
     broker, _ = await start_broker(str(tmp_path))
     await create(broker, "flights", partitions=2)
     listener = Listener(name="PLAINTEXT", host="other", port=9092)
-    feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)
+    feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)
     registered = await broker.controller.submit(
         BrokerRegistrationRequest(
             broker_id=OTHER,
@@ -102,13 +102,13 @@ async def test_a_broker_that_is_not_known_is_the_controllers_to_refuse(broker: B
 
 @pytest.mark.parametrize("version", range(3))
 async def test_features_are_changed_by_the_controller(broker: Broker, version: int) -> None:
-    update = FeatureUpdateKey(feature="metadata.version", max_version_level=26)
+    update = FeatureUpdateKey(feature="metadata.version", max_version_level=34)
     request = UpdateFeaturesRequest(feature_updates=[update])
     request, _ = decode(UpdateFeaturesRequest, version, encode(request, version))
     answer = await update_features(broker, context(version), request)
     response, _ = decode(UpdateFeaturesResponse, version, encode(answer, version))
     assert ErrorCode.INVALID_UPDATE_VERSION in [response.error_code, *(r.error_code for r in response.results)]
-    assert broker.image.features["metadata.version"] == 25
+    assert broker.image.features["metadata.version"] == 33
 
 
 async def test_a_broker_is_forgotten(broker: Broker) -> None:
