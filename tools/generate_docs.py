@@ -83,15 +83,23 @@ def protocol_page() -> str:
 
 def handler_table(title: str, package: str) -> str:
     """What the handlers of one package serve."""
+    from penstock.node.api.commands import ROWS
     from penstock.node.serving.handler import load_handlers
     from penstock.protocol.api import api_of
 
-    rows = [
-        f"| {key} | {api_of(key).key.name} | {one.lowest}-{one.newest} | {handler_sentence(one.function.__module__)} |"
-        f" {', '.join(f'{need.operation.name} {need.resource.name}' for need in one.needs)} |"
-        for key, one in load_handlers(package).items()
-    ]
-    return PROTOCOL_TABLE.format(title=title) + "\n".join(rows) + "\n"
+    sentences = {row.key: f"{api_of(row.key).name} {versions(*row.versions)}: {row.sentence}" for row in ROWS}
+    lines = []
+    for key, one in load_handlers(package).items():
+        module = one.function.__module__
+        sentence = sentences[api_of(key).key] if module.endswith(".api.commands") else handler_sentence(module)
+        needs = ", ".join(f"{need.operation.name} {need.resource.name}" for need in one.needs)
+        lines.append(f"| {key} | {api_of(key).key.name} | {one.lowest}-{one.newest} | {sentence} | {needs} |")
+    return PROTOCOL_TABLE.format(title=title) + "\n".join(lines) + "\n"
+
+
+def versions(lowest: int, newest: int) -> str:
+    """Versions as a person writes them."""
+    return str(lowest) if lowest == newest else f"{lowest}-{newest}"
 
 
 def handler_sentence(module: str) -> str:

@@ -23,8 +23,9 @@ from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLif
 from penstock.node.start import StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.schema import Message
 from penstock.testing.layout import format_as_one_cluster
 
 SPLIT = {1: "broker", 2: "broker", 3: "controller", 4: "controller", 5: "controller"}
@@ -178,7 +179,9 @@ async def test_a_broker_goes_on_serving_while_there_is_no_controller(tmp_path: P
 async def submit_creation(cluster: Nodes, node_id: int, name: str) -> None:
     """One attempt, without the patience of a client."""
     wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    reply = await cluster.running[node_id].broker.controller.submit(CreateTopicsRequest(topics=[wanted]))
+    reply = await cluster.running[node_id].broker.controller.submit(
+        CreateTopicsRequest(topics=[wanted]), CreateTopicsResponse
+    )
     if reply.topics[0].error_code:
         raise KafkaError(ErrorCode(reply.topics[0].error_code))
 
@@ -200,10 +203,10 @@ async def test_a_broker_that_falls_silent_is_fenced_and_comes_back_with_a_heartb
     submit = channel.submit
     say_nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def submit_later(command: object, *rest: object) -> object:
+    def submit_later(command: Message, answer: type[Message], **rest: object) -> object:
         async def late() -> object:
             await asyncio.shield(say_nothing)
-            return await submit(command)  # type: ignore[arg-type]
+            return await submit(command, answer)
 
         return asyncio.ensure_future(late())
 
@@ -222,7 +225,7 @@ async def test_a_broker_that_falls_silent_is_fenced_and_comes_back_with_a_heartb
 async def test_a_stale_broker_epoch_is_refused(three: Nodes) -> None:
     node = three.running[1]
     beat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=node.broker.broker_epoch - 1)
-    reply = await node.broker.controller.submit(beat)
+    reply = await node.broker.controller.submit(beat, BrokerHeartbeatResponse)
     assert reply.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -231,7 +234,9 @@ async def test_a_broker_whose_id_was_taken_ends(three: Nodes) -> None:
     node = three.running[1]
     known = three.image(1).brokers[1]
     stopping = BrokerHeartbeatRequest(broker_id=1, broker_epoch=known.epoch, want_shut_down=True)
-    await node.parts.channel.submit(stopping)  # so that the other one is let in before the session is over
+    await node.parts.channel.submit(
+        stopping, BrokerHeartbeatResponse
+    )  # so that the other one is let in before the session is over
     other = BrokerLifecycle(
         BrokerIdentity(node_id=1, incarnation_id=UUID(int=1), endpoints=list(known.endpoints.values())),
         node.parts.channel,

@@ -17,11 +17,11 @@ from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, Writ
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
 from tests.unit.node.served_node import serving_node
 
-from penstock.controller.refusals import refusal
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
+from penstock.node.api.commands import HANDED_ON
 from penstock.node.controller_node import ControllerNode
-from penstock.node.controlling.envelope import FORWARDABLE, wrap
+from penstock.node.controlling.envelope import wrap
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
@@ -73,7 +73,7 @@ class Member:
             node_id=1,
             cluster_id=CLUSTER,
             image=ClusterImage(CLUSTER),
-            controller=Answering(lambda command: refusal(command, KafkaError(ErrorCode.INVALID_REQUEST))),
+            controller=Answering(lambda command: KafkaError(ErrorCode.INVALID_REQUEST)),
             quorum=self.driver,
             handlers=load_handlers(CONTROLLER_HANDLERS),
         )
@@ -120,7 +120,7 @@ def good_requests_of_all() -> list[tuple[Message, int]]:
     ]
     for request in good_requests(epoch=1):
         requests += [(request, version) for version in api_of_request(request).versions]
-    forwarded = [(request, version) for request, version in requests if api_of_request(request).key in FORWARDABLE]
+    forwarded = [(request, version) for request, version in requests if api_of_request(request).key in HANDED_ON]
     return requests + [(wrap(request, version), 0) for request, version in forwarded]
 
 

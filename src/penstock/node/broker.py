@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
+from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.partition import Partition
@@ -57,8 +58,8 @@ class Broker:
     partitions: PartitionTable
     replicas: LocalReplicas = field(default=NOT_YET)
     """Keeps `partitions` in step with `image`."""
-    controller: Any = None
-    """The way to the active controller: `submit(command, context)` of a `ControllerChannel`."""
+    controller: ActiveController = field(default_factory=NoController)
+    """The way to the active controller."""
     groups: GroupDriver = field(default=NOT_YET)
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)

@@ -25,11 +25,8 @@ class Commands(Protocol):
     def is_active(self) -> bool:
         """Whether it decides: it leads the quorum, and has applied all that was before."""
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
-        """The response to `command`, once what it says is committed; NOT_CONTROLLER in it if this one is not active.
-
-        The future never fails.
-        """
+    def submit(self, command: Message, deadline_s: float) -> asyncio.Future[Any]:
+        """The response to `command`, once what it says is committed. See `ControllerDriver.submit`."""
 
 
 class QuorumMember(Protocol):

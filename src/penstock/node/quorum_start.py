@@ -26,8 +26,9 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.image import Endpoint as AdvertisedEndpoint
 from penstock.node.controller_node import ControllerNode
-from penstock.node.controlling.channel import ControllerChannel, LocalController, Remote
+from penstock.node.controlling.channel import ControllerChannel, Remote
 from penstock.node.controlling.driver import ControllerDriver
+from penstock.node.controlling.local import answered_here
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -105,9 +106,10 @@ class QuorumParts:
                 now_ms=surroundings.now_ms,
             )
         self.channel = ControllerChannel(
+            config.node_id,
             self.quorum,
             self.log,
-            None if self.controller_node is None else LocalController(self.controller_node),
+            None if self.controller_node is None else partial(answered_here, self.controller_node),
             partial(_remote_controller, config, surroundings),
             timeout_ms=config.request_timeout_ms,
             random=surroundings.random,

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from typing import Any
 from uuid import UUID
 
 from tests.unit.node.gated_log import GatedLog
@@ -16,12 +17,33 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.state_file import StateFile
+from penstock.node.serving.handler import RequestContext
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.schema import Message
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 NODE = 1
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+
+
+class Channel:
+    """The way to a controller that is in this process and always active; it remembers who asked last."""
+
+    def __init__(self, controller: ControllerDriver) -> None:
+        self._controller = controller
+        self.asked_by: RequestContext | None = None
+
+    def submit(
+        self,
+        request: Message,
+        answer: type[Message],
+        *,
+        deadline_s: float | None = None,
+        context: RequestContext | None = None,
+    ) -> asyncio.Future[Any]:
+        self.asked_by = context
+        return self._controller.submit(request, deadline_s)
 
 
 class OneNode:
@@ -64,7 +86,11 @@ class OneNode:
     async def join(self, identity: BrokerIdentity) -> int:
         """Registers the broker and lets it in; its epoch."""
         lifecycle = BrokerLifecycle(
-            identity, self, self.log, on_registered=lambda epoch: None, on_replaced=lambda error: None
+            identity,
+            Channel(self.controller),
+            self.log,
+            on_registered=lambda epoch: None,
+            on_replaced=lambda error: None,
         )
         await lifecycle.register()
         await lifecycle.unfence()

@@ -58,7 +58,7 @@ class Submissions:
         self.commands: list[Message] = []
         self.reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
+    def submit(self, command: Message, answer: type[Message], **rest: Any) -> asyncio.Future[Any]:
         self.commands.append(command)
         return self.reply
 

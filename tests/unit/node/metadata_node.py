@@ -1,40 +1,28 @@
 """A broker with a real controller over a log on the disk: enough for the handlers that deal with metadata."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
-from tests.unit.node.controller_node import CLUSTER, NODE, node_over
+from tests.unit.node.controller_node import CLUSTER, NODE, Channel, node_over
 from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import Endpoint
+from penstock.node.api.broker import PASSED_ON
 from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity
-from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.framing import api_of_request
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.schema import Message
 
-__all__ = ["CLUSTER", "NODE", "context", "create", "start_broker"]
-
-
-class Channel:
-    """The way to a controller that is in this process and always active; it remembers who asked last."""
-
-    def __init__(self, controller: ControllerDriver) -> None:
-        self._controller = controller
-        self.asked_by: RequestContext | None = None
-
-    def submit(self, command: Message, context: RequestContext | None = None) -> asyncio.Future[Any]:
-        self.asked_by = context
-        return self._controller.submit(command)
+__all__ = ["CLUSTER", "NODE", "context", "create", "handed_on", "start_broker"]
 
 
 async def start_broker(directory: str, overrides: Mapping[str, str] | None = None) -> tuple[Broker, GatedLog]:
@@ -71,8 +59,13 @@ def context(version: int, listener: str = "PLAINTEXT") -> RequestContext:
     )
 
 
+async def handed_on(broker: Broker, context: RequestContext, request: Message) -> Any:
+    """The answer to what this broker merely hands on to the controller."""
+    return await PASSED_ON[api_of_request(request).key].function(broker, context, request)
+
+
 async def create(broker: Broker, name: str, partitions: int = 1) -> None:
     """Creates a topic and waits for it."""
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    reply = await broker.controller.submit(CreateTopicsRequest(topics=[topic]))
+    reply = await broker.controller.submit(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
     assert reply.topics[0].error_code == 0

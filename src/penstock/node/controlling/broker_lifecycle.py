@@ -197,7 +197,10 @@ class BrokerLifecycle:
             log_dirs=list(identity.log_dirs),
             previous_broker_epoch=identity.previous_epoch if self.epoch == UNKNOWN_EPOCH else self.epoch,
         )
-        reply: BrokerRegistrationResponse = await self._controller.submit(command)
+        try:
+            reply = await self._controller.submit(command, BrokerRegistrationResponse)
+        except KafkaError as error:
+            reply = BrokerRegistrationResponse(error_code=error.code)
         code = ErrorCode(reply.error_code)
         if code == ErrorCode.NONE:
             self.epoch = reply.broker_epoch
@@ -215,8 +218,10 @@ class BrokerLifecycle:
             current_metadata_offset=self._image.offset,
             want_shut_down=want_shut_down,
         )
-        reply: BrokerHeartbeatResponse = await self._controller.submit(command)
-        return reply
+        try:
+            return await self._controller.submit(command, BrokerHeartbeatResponse)
+        except KafkaError as error:
+            return BrokerHeartbeatResponse(error_code=error.code)
 
     async def _beat(self) -> None:
         """Tells that the broker lives, for as long as it does and nobody has replaced it."""

@@ -1,44 +1,91 @@
-"""Commands to the controller on behalf of a client that does not wait for ever, and what their answers say."""
+"""What asking the active controller means: one way in, one deadline, and a typed refusal where there is no answer.
+
+Whoever asks works out once by when it needs the answer; everything on the way, here and on the controller's node, gives
+up then. A refusal is a KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT and their like say that nothing was decided, or
+that nobody knows. What the controller decided stands in the reply, in the layout of the API's response.
+"""
 
 import asyncio
-from functools import cache
-from typing import Any, Protocol
+from typing import Final, Protocol, TypeVar
 
-from penstock.controller.refusals import refusal
 from penstock.node.serving.handler import RequestContext
+from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.schema import Message
 
+ReplyT = TypeVar("ReplyT", bound=Message)
+
+CLIENTS_SHARE: Final = 0.9
+"""Of `request.timeout.ms`, which is as long for clients: an answer that comes later is one that nobody hears."""
+QUORUM_LIMIT_MS: Final = 5_000
+"""So long a question about the quorum waits for a leader: an election takes less, and whoever asks wants to know."""
+
+NOT_HERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+"""Answers of a node that is not the active controller, at the top of the response. The second one is the quorum's."""
+
 
 class ActiveController(Protocol):
-    """Whoever answers commands to the active controller."""
+    """The way to the active controller, wherever that is."""
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
-        """Asks it; the future never fails."""
+    def submit(
+        self,
+        request: Message,
+        answer: type[ReplyT],
+        /,
+        *,
+        deadline_s: float | None = None,
+        context: RequestContext | None = None,
+    ) -> asyncio.Future[ReplyT]:
+        """Asks it; the result is the `answer`, the response message of the request's API. Fails with KafkaError.
+
+        `deadline_s` is a time of the event loop's clock, by default `request.timeout.ms` from now. `context` says for
+        whom this node asks; without it, it asks for itself.
+        """
 
 
-class Commanding(Protocol):
-    """A broker, which asks the active controller, or a controller."""
+class NoController:
+    """An `ActiveController` for who has none: it refuses everything."""
 
-    @property
-    def controller(self) -> Any:
-        """Where commands are submitted."""
+    def submit(
+        self,
+        request: Message,
+        answer: type[ReplyT],
+        *,
+        deadline_s: float | None = None,
+        context: RequestContext | None = None,
+    ) -> asyncio.Future[ReplyT]:
+        """See `ActiveController`."""
+        refused: asyncio.Future[ReplyT] = asyncio.get_running_loop().create_future()
+        refused.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller"))
+        return refused
 
 
-async def carry_out(node: Commanding, command: Message, timeout_ms: int, context: RequestContext | None = None) -> Any:
-    """The controller's reply, or one of REQUEST_TIMED_OUT if it is not committed in time; it may still be later.
+def deadline_of(request: Message, limit_ms: float) -> float:
+    """By when a request is to be answered that comes in now: as it says itself, but within `limit_ms`.
 
-    `context` says who asked, for a controller on another node. A time-out of 0 or less, which some clients send for "as
-    long as it takes", is none.
+    Some clients send a time-out of 0 or less for "as long as it takes".
     """
-    seconds = timeout_ms / 1000 if timeout_ms > 0 else None
-    submitted = node.controller.submit(command) if context is None else node.controller.submit(command, context)
-    try:
-        return await asyncio.wait_for(submitted, seconds)
-    except TimeoutError:
-        return refusal(command, KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not committed within {timeout_ms} ms"))
+    asked_ms: int = getattr(request, "timeout_ms", 0)  # Kafka's name for it in all requests that have one
+    if asked_ms > 0:
+        limit_ms = min(asked_ms, limit_ms)
+    return asyncio.get_running_loop().time() + limit_ms / 1000
+
+
+def clients_deadline(request: Message, request_timeout_ms: int) -> float:
+    """The deadline of what a broker hands on for a client."""
+    limit_ms = request_timeout_ms * CLIENTS_SHARE
+    if api_of_request(request).key == ApiKey.DESCRIBE_QUORUM:
+        limit_ms = min(limit_ms, QUORUM_LIMIT_MS)
+    return deadline_of(request, limit_ms)
+
+
+def check_active(reply: Message) -> None:
+    """Raises KafkaError NOT_CONTROLLER for a reply that says at its top that another node should have been asked."""
+    code = getattr(reply, "error_code", ErrorCode.NONE)
+    if code in NOT_HERE:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
 
 
 def version_for(command: Message) -> int:
@@ -48,26 +95,3 @@ def version_for(command: Message) -> int:
         if decode(type(command), version, encode(command, version))[0] == command:
             return version
     return versions[-1]
-
-
-def has_error(response: Message, code: ErrorCode) -> bool:
-    """Whether that error stands anywhere in a response: at its top, or beside any of its items."""
-    has_code, nested = _places_of_errors(type(response))
-    if has_code and getattr(response, "error_code") == code:  # noqa: B009 - not every message has one
-        return True
-    for name, is_array in nested:
-        value: Any = getattr(response, name)
-        items = (value or ()) if is_array else (value,)
-        if any(item is not None and has_error(item, code) for item in items):
-            return True
-    return False
-
-
-@cache
-def _places_of_errors(message: type[Message]) -> tuple[bool, tuple[tuple[str, bool], ...]]:
-    """Whether such a message has an error code of its own, and in which fields there are others; bool: is it a list?"""
-    nested = []
-    for name, field in message.__fields__.items():
-        if isinstance(field.kind, type) and any(_places_of_errors(field.kind)):
-            nested.append((name, field.is_array))
-    return "error_code" in message.__fields__, tuple(nested)

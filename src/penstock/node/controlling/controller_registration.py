@@ -14,7 +14,7 @@ from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_V
 from penstock.metadata.image import Endpoint
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.quorum.metadata_log import MetadataLog
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -71,8 +71,11 @@ class ControllerRegistration:
             self._metadata_changed.clear()
             await self._metadata_changed.wait()
         while True:
-            reply: ControllerRegistrationResponse = await self._controller.submit(self._command)
-            code = ErrorCode(reply.error_code)
+            try:
+                reply = await self._controller.submit(self._command, ControllerRegistrationResponse)
+                code = ErrorCode(reply.error_code)
+            except KafkaError as error:
+                code = error.code
             if code == ErrorCode.NONE:
                 return
             logger.info("this controller could not be registered yet: %s", code.name)

@@ -3,15 +3,15 @@
 | what happens                                   | what the driver does                                              |
 | ---------------------------------------------- | ----------------------------------------------------------------- |
 | this node leads the quorum in a new epoch      | it is active: a `Controller` begins with what is committed         |
-| somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is answered NOT_CONTROLLER  |
-| a command comes                                | decided at once if active, else answered NOT_CONTROLLER            |
+| somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is told NOT_CONTROLLER      |
+| a command comes                                | decided at once if active, else refused with NOT_CONTROLLER        |
 | the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
 
 A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
 listeners, then the reply goes out: whoever is told that a topic exists can use it on this node.
 
-A decision that raises is our own fault: that command is answered with UNKNOWN_SERVER_ERROR, the fault is logged once,
+A decision that raises is our own fault: that command is refused with UNKNOWN_SERVER_ERROR, the fault is logged once,
 and the queue goes on.
 """
 
@@ -25,7 +25,6 @@ from typing import Any
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
 from penstock.controller.decisions import is_command
-from penstock.controller.refusals import refusal
 from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import AbortTransactionRecord, FeatureLevelRecord, MetadataRecord
@@ -109,18 +108,23 @@ class ControllerDriver:
         """How many commands wait to be decided."""
         return len(self._queue)
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
+    def submit(self, command: Message, deadline_s: float | None = None) -> asyncio.Future[Any]:
         """Queues a command, which is a request message; the future's result is the response message of its API.
 
-        It never fails: what goes wrong stands in the response as an error code.
+        It fails with KafkaError where nothing was decided, or nobody knows whether it holds: NOT_CONTROLLER,
+        REQUEST_TIMED_OUT at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A
+        command that nobody waits for any longer when its turn comes is not decided.
         """
         assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
         if len(self._queue) >= MAX_QUEUED_COMMANDS:
             error = KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{MAX_QUEUED_COMMANDS} commands wait already")
-            reply.set_result(refusal(command, error))
+            reply.set_exception(error)
             return reply
+        if deadline_s is not None:
+            timer = loop.call_at(deadline_s, _time_out, reply)
+            reply.add_done_callback(lambda _: timer.cancel())
         self._queue.append(_Queued(command, reply, loop.time()))
         if not self._working:
             self._working = True
@@ -192,6 +196,8 @@ class ControllerDriver:
 
     def _decide(self, queued: _Queued) -> None:
         command = queued.command
+        if queued.reply.done():
+            return
         try:
             controller = self._controller
             if controller is None:
@@ -200,14 +206,14 @@ class ControllerDriver:
             decision = controller.decide(command, self._now_ms())
             committed = self._carry_out(controller, decision)
         except KafkaError as error:
-            _answer(queued, refusal(command, error))
+            queued.reply.set_exception(error)
         except Exception:
             self.statistics.failures += 1
             logger.exception("the controller could not decide on %s", command)
-            _answer(queued, refusal(command, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)))
+            queued.reply.set_exception(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
-            committed.add_done_callback(lambda done: self._answer_when_committed(queued, decision.reply, done))
+            committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
 
     def _carry_out(self, controller: Controller, decision: Decision[Any]) -> asyncio.Future[int]:
         """Appends what was decided and takes it into the controller's state. Raises KafkaError.
@@ -224,17 +230,6 @@ class ControllerDriver:
             self._log.resign()
             raise
         return committed
-
-    def _answer_when_committed(self, queued: _Queued, reply: object, committed: asyncio.Future[int]) -> None:
-        if committed.cancelled():
-            error: BaseException | None = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
-        else:
-            error = committed.exception()
-        if error is None:
-            _answer(queued, reply)
-        else:
-            assert isinstance(error, KafkaError)
-            _answer(queued, refusal(queued.command, error))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -273,9 +268,19 @@ class ControllerDriver:
             self._set_timer()
 
 
-def _answer(queued: _Queued, reply: object) -> None:
-    if not queued.reply.done():  # who asked may have gone meanwhile
-        queued.reply.set_result(reply)
+def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committed: asyncio.Future[int]) -> None:
+    if waiting.done():  # who asked has gone meanwhile
+        return
+    error = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE) if committed.cancelled() else committed.exception()
+    if error is None:
+        waiting.set_result(reply)
+    else:
+        waiting.set_exception(error)
+
+
+def _time_out(waiting: asyncio.Future[Any]) -> None:
+    if not waiting.done():
+        waiting.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "not committed in time"))
 
 
 def _look_at(committed: asyncio.Future[int]) -> None:

@@ -7,14 +7,12 @@ and its answer holds the whole response, in the version that the client, or the 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Set
+from dataclasses import replace
 
-from penstock.node.controlling.commands import has_error
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.peer import ANONYMOUS, Principal
-from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.api import api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.framing import (
@@ -26,42 +24,12 @@ from penstock.protocol.framing import (
 )
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from penstock.protocol.own_apis import OwnApiKey
 from penstock.protocol.schema import Message
-
-FORWARDABLE: Final[frozenset[int]] = frozenset(
-    {
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.UPDATE_FEATURES,
-        *OwnApiKey,
-    }
-)
-"""What may stand in an envelope: what a client may ask any broker, and only the controller can do."""
 
 NOWHERE = b"\x00\x00\x00\x00"
 """The address of a client that has none: the broker itself asks, or the network is no real one."""
 _LENGTH_BYTES = 4
 _PRINCIPAL_VERSION = b"\x00\x00"
-
-
-@dataclass(frozen=True, slots=True)
-class Enclosed:
-    """What was in an envelope: a request, who made it, and who handles it."""
-
-    handler: Handler
-    context: RequestContext
-    request: Message
 
 
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
@@ -92,13 +60,18 @@ def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Messag
     return message
 
 
-def opened(envelope: EnvelopeRequest, handlers: Mapping[int, Handler], outer: RequestContext) -> Enclosed:
-    """The request in the envelope, for one of `handlers`. Raises KafkaError for what cannot be handed on."""
+def opened(
+    envelope: EnvelopeRequest, handlers: Mapping[int, Handler], handed_on: Set[int], outer: RequestContext
+) -> tuple[RequestContext, Message]:
+    """The request in the envelope, for one of `handlers`, and who made it.
+
+    Raises KafkaError for what cannot be handed on.
+    """
     data = memoryview(envelope.request_data)
     try:
         header, position = parse_request_header(data)
         handler = handlers.get(header.api_key)
-        if handler is None or header.api_key not in FORWARDABLE:
+        if handler is None or header.api_key not in handed_on:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} is not handed on")
         if not handler.lowest <= header.api_version <= handler.newest:
             message = f"version {header.api_version} of API key {header.api_key} is not served"
@@ -117,14 +90,11 @@ def opened(envelope: EnvelopeRequest, handlers: Mapping[int, Handler], outer: Re
             principal=_principal(envelope.request_principal),
         ),
     )
-    return Enclosed(handler, context, request)
+    return context, request
 
 
-def closed(enclosed: Enclosed, reply: Message) -> EnvelopeResponse:
-    """The envelope around the reply; one that is for another controller is none: the broker looks for that one then."""
-    if has_error(reply, ErrorCode.NOT_CONTROLLER):
-        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    context = enclosed.context
+def closed(reply: Message, context: RequestContext) -> EnvelopeResponse:
+    """The envelope around the reply to a request that came in one."""
     frame = encode_response(reply, context.api_key, context.api_version, context.correlation_id)
     return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
 

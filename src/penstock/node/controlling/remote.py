@@ -1,41 +1,43 @@
-"""The active controller on another node: a connection for what this node says itself, and one for what clients ask.
+"""The active controller on another node, over connections on which answers come in the order of the requests.
 
-What clients ask waits for a majority, and must not hold up heartbeats.
+| what travels                                           | how                            | its connection            |
+| ------------------------------------------------------ | ------------------------------ | ------------------------- |
+| what nodes say themselves: registration, heartbeats    | as it is                       | theirs: nothing delays it |
+| commands of clients, which wait for a majority         | in an Envelope, with who asked | one for all commands      |
+| questions and orders to the quorum, answered at once   | so, too                        | one for all of them       |
+| changes of voters, which wait for the voter to be      | so, too                        | one for them              |
 """
 
+import asyncio
 import logging
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from penstock.client.address import Address
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
-from penstock.node.controlling.commands import version_for
+from penstock.controller.decisions import is_command
+from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.controlling.link import ControllerLink
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
-from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest
 from penstock.protocol.messages.envelope import EnvelopeResponse
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
-DIRECT: Final = (
-    BrokerRegistrationRequest,
-    BrokerHeartbeatRequest,
-    AllocateProducerIdsRequest,
-    AlterPartitionRequest,
-    ControllerRegistrationRequest,
-    AssignReplicasToDirsRequest,
+OF_NODES: Final = (
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
 )
-"""What nodes themselves say to the active controller."""
+CHANGES_OF_VOTERS: Final = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 
 
 class RemoteController:
@@ -46,33 +48,55 @@ class RemoteController:
     """
 
     def __init__(self, settings: ClientSettings, own_timeout_ms: int) -> None:
-        self._own = ControllerLink(replace(settings, request_timeout_ms=own_timeout_ms))
-        self._forwarding = ControllerLink(settings)
+        self._of_nodes = ControllerLink(replace(settings, request_timeout_ms=own_timeout_ms))
+        self._commands = ControllerLink(settings)
+        self._questions = ControllerLink(settings)
+        self._voters = ControllerLink(settings)
+        self._links = (self._of_nodes, self._commands, self._questions, self._voters)
 
-    async def ask(self, host: str, port: int, command: Message, context: RequestContext | None) -> Any:
-        """The answer of the node there; None if it cannot be reached. Raises KafkaError if it refuses an envelope."""
+    async def ask(
+        self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
+    ) -> Message:
+        """The answer of the node there.
+
+        Raises KafkaError: NETWORK_EXCEPTION if it cannot be reached, NOT_CONTROLLER if it is not active, or why it
+        refuses an envelope.
+        """
         address = Address(host, port)
         try:
-            return await self._over(address, command, context)
+            if api_of_request(request).key in OF_NODES:
+                connection = await self._of_nodes.opened(address)
+                reply: Message = await connection.request(request, api_of_request(request).response_class)
+            else:
+                reply = await self._handed_on(address, request, deadline_s, context)
         except (ClientError, DecodeError) as error:
             logger.debug("the controller at %s could not be asked: %s", address, error)
-            return None
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the controller at {address}: {error}") from error
+        check_active(reply)
+        return reply
 
-    async def _over(self, address: Address, command: Message, context: RequestContext | None) -> Any:
-        if isinstance(command, DIRECT):
-            connection = await self._own.opened(address)
-            return await connection.request(command, api_of_request(command).response_class)
-        connection = await self._forwarding.opened(address)
-        version = version_for(command)
-        response = await connection.request(wrap(command, version, context), EnvelopeResponse)
-        return unwrap(response, command, version)
+    async def _handed_on(
+        self, address: Address, request: Message, deadline_s: float, context: RequestContext | None
+    ) -> Message:
+        connection = await self._link_for(request).opened(address)
+        version = version_for(request)
+        if "timeout_ms" in request.__fields__:
+            left_ms = int((deadline_s - asyncio.get_running_loop().time()) * 1000)
+            request = request.replace(timeout_ms=max(left_ms, 1))
+        response = await connection.request(wrap(request, version, context), EnvelopeResponse)
+        return unwrap(response, request, version)
+
+    def _link_for(self, request: Message) -> ControllerLink:
+        if is_command(request):
+            return self._commands
+        return self._voters if api_of_request(request).key in CHANGES_OF_VOTERS else self._questions
 
     def give_up(self) -> None:
         """Another node leads now: whoever waits for an answer is told that there is none."""
-        for link in (self._own, self._forwarding):
+        for link in self._links:
             link.give_up()
 
     async def close(self) -> None:
         """Closes the connections."""
-        for link in (self._own, self._forwarding):
+        for link in self._links:
             await link.close()

@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 
+from penstock.controller.refusals import refusal
 from penstock.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.node.broker import Broker
-from penstock.node.controlling.commands import carry_out
+from penstock.node.controlling.commands import deadline_of
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 DEFAULT = -1
 ONE_REPLICA = 1
@@ -19,7 +25,12 @@ NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST
 async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, ErrorCode]:
     """Creates topics and waits a while until they can be used; an error code by name for each that could not be."""
     command = CreateTopicsRequest(topics=[creatable(broker, name) for name in names])
-    reply = await carry_out(broker, command, LONGEST_WAIT_MS)
+    try:
+        reply = await broker.controller.submit(
+            command, CreateTopicsResponse, deadline_s=deadline_of(command, LONGEST_WAIT_MS)
+        )
+    except KafkaError as error:
+        reply = refusal(command, error)
     return {
         result.name: ErrorCode(result.error_code) for result in reply.topics if result.error_code not in NO_FAILURES
     }

@@ -51,7 +51,7 @@ class GroupDriver:
         self._retries: dict[GroupPartition, asyncio.TimerHandle] = {}
         self._is_stopped = False
         self._loading: asyncio.Task[None] | None = None
-        self._creating: asyncio.Future[Any] | None = None
+        self._creating: asyncio.Future[CreateTopicsResponse] | None = None
         loop = asyncio.get_running_loop()
         self._loop_time = loop.time
         self._epoch_ms = broker.now_ms() - int(loop.time() * 1000)
@@ -159,10 +159,10 @@ class GroupDriver:
         if self._creating is not None:
             return
         topic = creatable(self._broker, OFFSETS_TOPIC)
-        self._creating = asyncio.ensure_future(self._broker.controller.submit(CreateTopicsRequest(topics=[topic])))
+        self._creating = self._broker.controller.submit(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         self._creating.add_done_callback(self._created)
 
-    def _created(self, creating: asyncio.Future[Any]) -> None:
+    def _created(self, creating: asyncio.Future[CreateTopicsResponse]) -> None:
         """Whoever needs the topic next tries again if this failed."""
         self._creating = None
         if creating.cancelled():
@@ -171,8 +171,7 @@ class GroupDriver:
         if error is not None:
             logger.warning("could not create %s: %s", OFFSETS_TOPIC, error)
             return
-        response: CreateTopicsResponse = creating.result()
-        for topic in response.topics:
+        for topic in creating.result().topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 code = ErrorCode(topic.error_code).name
                 logger.warning("could not create %s: %s %s", OFFSETS_TOPIC, code, topic.error_message or "")

@@ -7,15 +7,15 @@ handed out when the broker stops are never used.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 PREFETCH_BELOW = 100
 """With fewer ids left than this, the next block is asked for."""
 
-Allocate = Callable[[], "asyncio.Future[Any]"]
-"""Asks the controller for a block; the result is an AllocateProducerIdsResponse."""
+Allocate = Callable[[], "asyncio.Future[AllocateProducerIdsResponse]"]
+"""Asks the controller for a block."""
 
 
 class ProducerIds:
@@ -23,7 +23,7 @@ class ProducerIds:
 
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
-        self._asking: asyncio.Future[Any] | None = None
+        self._asking: asyncio.Future[AllocateProducerIdsResponse] | None = None
 
     async def take(self, allocate: Allocate) -> int:
         """The next id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if there is none."""
@@ -54,7 +54,7 @@ class ProducerIds:
             self._blocks[0] = block[1:]
         return block[0]
 
-    def _allocated(self, asked: "asyncio.Future[Any]") -> None:
+    def _allocated(self, asked: "asyncio.Future[AllocateProducerIdsResponse]") -> None:
         self._asking = None
         if asked.cancelled() or asked.exception() is not None:
             return

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.node.controlling.commands import ActiveController
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -96,7 +96,10 @@ class ReplicaDirectories:
                 for directory, topics in directories.items()
             ],
         )
-        reply: AssignReplicasToDirsResponse = await self._controller.submit(command)
+        try:
+            reply = await self._controller.submit(command, AssignReplicasToDirsResponse)
+        except KafkaError as error:
+            return error.code
         return ErrorCode(reply.error_code)
 
 

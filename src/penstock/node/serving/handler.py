@@ -86,8 +86,8 @@ def handles(
 
 
 def load_handlers(package_name: str = BROKER_HANDLERS) -> dict[int, Handler]:
-    """Import every module that the package lists and return what they declare, by API key."""
+    """Import every module that the package lists and return what they declare, and what it passes on, by API key."""
     package = importlib.import_module(package_name)
     for module in package.MODULES:
         importlib.import_module(f"{package_name}.{module}")
-    return dict(sorted(_declared[package_name].items()))
+    return dict(sorted({**_declared[package_name], **package.PASSED_ON}.items()))

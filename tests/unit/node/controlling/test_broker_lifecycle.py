@@ -62,7 +62,7 @@ class World:
             on_replaced=self.ended.append,
         )
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
+    def submit(self, command: Message, answer_class: type[Message], **rest: Any) -> asyncio.Future[Any]:
         self.asked.append(command)
         answer = self.answers.pop(0) if self.answers else LET_IN
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -236,7 +236,7 @@ async def test_it_goes_although_no_controller_answers(
     world = World(REGISTERED)
     await world.joined()
     world.commit(registration(OTHER, 11))
-    monkeypatch.setattr(world, "submit", lambda command: asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(world, "submit", lambda *_: asyncio.get_running_loop().create_future())
     await world.broker.leave()
     assert "without handing over" in caplog.text
 

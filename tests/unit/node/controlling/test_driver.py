@@ -2,6 +2,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.node.controller_node import NODE, create, identity, node_over, started
@@ -29,6 +30,12 @@ from penstock.raft.control import batches_in
 from penstock.raft.ports import SnapshotId
 
 SESSION_MS = 9_000
+
+
+async def refused(submitted: asyncio.Future[Any]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        await submitted
+    return caught.value.code
 
 
 @pytest.fixture
@@ -162,8 +169,8 @@ async def test_a_fault_in_one_decision_leaves_the_queue_alive(
     driver = await started(memory)
     broken = create("flights", partitions="three")  # type: ignore[arg-type]
     with caplog.at_level(logging.ERROR):
-        faulty, good = await asyncio.gather(driver.submit(broken), driver.submit(create("delays")))
-    assert faulty.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        faulty, good = driver.submit(broken), await driver.submit(create("delays"))
+    assert await refused(faulty) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert good.topics[0].error_code == ErrorCode.NONE
     assert len(caplog.records) == 1
     assert driver.statistics.failures == 1
@@ -181,10 +188,10 @@ async def test_a_controller_that_fails_to_follow_its_own_decision_begins_anew_wi
 
     with monkeypatch.context() as fault:
         fault.setattr(Controller, "apply", broken)
-        reply = await node.submit(create("flights"))
-    assert reply.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "nobody knows what becomes of it"
-    refused = await node.submit(create("delays"))
-    assert refused.topics[0].error_code == ErrorCode.NOT_CONTROLLER, "its state is not that of the log"
+        code = await refused(node.submit(create("flights")))
+    assert code == ErrorCode.UNKNOWN_SERVER_ERROR, "nobody knows what becomes of it"
+    code = await refused(node.submit(create("delays")))
+    assert code == ErrorCode.NOT_CONTROLLER, "its state is not that of the log"
     await active.wait()
     assert (await node.submit(create("flights"))).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     await node.stop()
@@ -233,27 +240,52 @@ async def test_a_fault_in_a_listener_leaves_the_others_alone(
 async def test_a_disk_that_fails_is_an_error_in_the_reply(memory: GatedLog) -> None:
     driver = await started(memory)
     memory.write_error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
-    reply = await driver.submit(create("flights"))
-    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert await refused(driver.submit(create("flights"))) == ErrorCode.KAFKA_STORAGE_ERROR
     memory.write_error = None
     assert (await driver.submit(create("flights"))).topics[0].error_code == ErrorCode.NONE
     memory.sync_error = OSError("gone")
-    reply = await driver.submit(create("delays"))
-    assert reply.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert await refused(driver.submit(create("delays"))) == ErrorCode.KAFKA_STORAGE_ERROR
     assert "delays" not in driver.image.topics
 
 
 async def test_the_queue_is_bounded(memory: GatedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = await started(memory)
     monkeypatch.setattr(controller_driver, "MAX_QUEUED_COMMANDS", 2)
-    replies = await asyncio.gather(*(driver.submit(create(name)) for name in ("a", "b", "c")))
-    codes = [reply.topics[0].error_code for reply in replies]
-    assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    first, second, third = [driver.submit(create(name)) for name in ("a", "b", "c")]
+    assert await refused(third) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    await asyncio.gather(first, second)
+    assert list(driver.image.topics) == ["a", "b"]
 
 
 async def test_who_asked_may_go_before_the_answer(memory: GatedLog) -> None:
     driver = await started(memory)
-    driver.submit(create("flights")).cancel()
+    asking = driver.submit(create("flights"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await driver.submit(create("delays"))
+    assert list(driver.image.topics) == ["flights", "delays"]
+
+
+async def test_what_nobody_waits_for_any_longer_is_not_decided(memory: GatedLog) -> None:
+    driver = await started(memory)
+    loop = asyncio.get_running_loop()
+    late, gone = driver.submit(create("flights"), deadline_s=loop.time()), driver.submit(create("delays"))
+    gone.cancel()
+    for waiting in (late, gone):
+        await asyncio.wait([waiting])
+    await driver.submit(create("prices"))
+    assert await refused(late) == ErrorCode.REQUEST_TIMED_OUT
+    assert "delays" not in driver.image.topics
+
+
+async def test_what_is_not_committed_by_its_deadline_is_refused_and_may_hold_all_the_same(memory: GatedLog) -> None:
+    driver = await started(memory)
+    memory.open.clear()
+    memory.started.clear()
+    late = driver.submit(create("flights"), deadline_s=asyncio.get_running_loop().time() + 0.001)
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert await refused(late) == ErrorCode.REQUEST_TIMED_OUT
+    memory.open.set()
     await driver.submit(create("delays"))
     assert list(driver.image.topics) == ["flights", "delays"]
 
@@ -264,8 +296,7 @@ async def test_a_stopped_controller_refuses(memory: GatedLog) -> None:
     await asyncio.sleep(0)
     await driver.stop()
     assert (await pending).topics[0].error_code == ErrorCode.NONE
-    refused = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE))
-    assert refused.error_code == ErrorCode.NOT_CONTROLLER
+    assert await refused(driver.submit(AllocateProducerIdsRequest(broker_id=NODE))) == ErrorCode.NOT_CONTROLLER
     assert driver.image.controller_id == NOBODY
 
 

@@ -37,7 +37,7 @@ class World:
         broker = SimpleNamespace(node_id=NODE_ID, broker_epoch=EPOCH)
         self.directories = ReplicaDirectories(broker, self, misplaced)
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
+    def submit(self, command: Message, answer: type[Message], **rest: Any) -> asyncio.Future[Any]:
         assert isinstance(command, AssignReplicasToDirsRequest)
         self.told.append(command)
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE

@@ -1,16 +1,16 @@
-"""One file per API, named after it. `MODULES` lists them all; what is not listed is not served."""
+"""What the listeners of brokers serve: one file per API, named after it, and what they hand on to the controller."""
+
+from penstock.node.api.commands import BROKERS, passed_by
+
+PASSED_ON = passed_by(BROKERS)
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
-    "add_raft_voter",
-    "alter_configs",
     "alter_partition_reassignments",
     "api_versions",
-    "create_partitions",
     "create_topics",
     "delete_groups",
     "delete_records",
-    "delete_topics",
     "describe_cluster",
     "describe_configs",
     "describe_groups",
@@ -18,9 +18,7 @@ MODULES: tuple[str, ...] = (
     "describe_metadata",
     "describe_metrics",
     "describe_producers",
-    "describe_quorum",
     "describe_topic_partitions",
-    "elect_leaders",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -31,16 +29,11 @@ MODULES: tuple[str, ...] = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
-    "list_partition_reassignments",
     "metadata",
     "offset_commit",
     "offset_delete",
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
-    "remove_raft_voter",
-    "resign_controller",
     "sync_group",
-    "unregister_broker",
-    "update_features",
 )

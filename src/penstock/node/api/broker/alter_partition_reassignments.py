@@ -6,8 +6,8 @@ yet, so such a move would never end.
 
 from __future__ import annotations
 
+from penstock.node.api.commands import handed_on
 from penstock.node.broker import Broker
-from penstock.node.controlling.commands import carry_out
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -31,11 +31,11 @@ async def alter_partition_reassignments(
     """Answer when the beginning is committed; what is refused here comes last."""
     refused = _chosen(broker, request.topics, needs_copy=True)
     if not refused:
-        return await _decided(broker, context, request)
+        return await handed_on(broker, context, request, AlterPartitionReassignmentsResponse)
     response = AlterPartitionReassignmentsResponse(error_message=None)
     others = _chosen(broker, request.topics, needs_copy=False)
     if others:
-        response = await _decided(broker, context, request.replace(topics=others))
+        response = await handed_on(broker, context, request.replace(topics=others), AlterPartitionReassignmentsResponse)
     response.responses += [
         ReassignableTopicResponse(
             name=topic.name,
@@ -50,13 +50,6 @@ async def alter_partition_reassignments(
         )
         for topic in refused
     ]
-    return response
-
-
-async def _decided(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    response: AlterPartitionReassignmentsResponse = await carry_out(broker, request, request.timeout_ms, context)
     return response
 
 

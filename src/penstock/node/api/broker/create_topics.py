@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 
+from penstock.node.api.commands import CREATE, handed_on
 from penstock.node.broker import Broker
-from penstock.node.controlling.commands import carry_out
 from penstock.node.controlling.topic_creation import replication_problem
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -27,7 +26,7 @@ from penstock.protocol.messages.create_topics import (
 @handles(
     ApiKey.CREATE_TOPICS,
     versions=(2, 7),
-    needs=(Need.CREATE_IN_CLUSTER, Need.CREATE_TOPIC, Need.DESCRIBE_TOPIC_CONFIGS),
+    needs=CREATE,
 )
 def create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
@@ -35,7 +34,7 @@ def create_topics(
     """Answers when the topics are committed."""
     refused = {topic.name: problem for topic in request.topics if (problem := replication_problem(broker, topic))}
     if not refused:
-        return carry_out(broker, request, request.timeout_ms, context)
+        return handed_on(broker, context, request, CreateTopicsResponse)
     return _others_only(broker, context, request, refused)
 
 
@@ -47,8 +46,7 @@ async def _others_only(
     others = [topic for topic in request.topics if topic.name not in refused]
     response = CreateTopicsResponse()
     if others:
-        command = CreateTopicsRequest(topics=others, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
-        response = await carry_out(broker, command, request.timeout_ms, context)
+        response = await handed_on(broker, context, request.replace(topics=others), CreateTopicsResponse)
     response.topics += [
         CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
         for name, error in refused.items()

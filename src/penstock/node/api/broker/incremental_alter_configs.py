@@ -9,8 +9,8 @@ from collections.abc import Awaitable
 
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
+from penstock.node.api.commands import CONFIGS, handed_on
 from penstock.node.broker import Broker
-from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -25,7 +25,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 @handles(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     versions=(0, 1),
-    needs=(Need.ALTER_CLUSTER_CONFIGS, Need.ALTER_TOPIC_CONFIGS, Need.ALTER_GROUP_CONFIGS),
+    needs=CONFIGS,
 )
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
@@ -33,8 +33,7 @@ def incremental_alter_configs(
     """Answer when the change is committed."""
     if any(_is_logger(resource) for resource in request.resources):
         return _with_loggers(broker, context, request)
-    reply: Awaitable[IncrementalAlterConfigsResponse] = broker.controller.submit(request, context)
-    return reply
+    return handed_on(broker, context, request, IncrementalAlterConfigsResponse)
 
 
 async def _with_loggers(
@@ -44,8 +43,7 @@ async def _with_loggers(
     others = [resource for resource in request.resources if not _is_logger(resource)]
     response = IncrementalAlterConfigsResponse()
     if others:
-        command = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
-        response = await broker.controller.submit(command, context)
+        response = await handed_on(broker, context, request.replace(resources=others), IncrementalAlterConfigsResponse)
     response.responses += [
         _change(broker, resource, validate_only=request.validate_only)
         for resource in request.resources

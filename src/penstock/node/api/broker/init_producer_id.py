@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 from penstock.node.broker import Broker
+from penstock.node.coordinators.producer_ids import Allocate
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 FIRST_EPOCH = 0
@@ -31,10 +31,9 @@ def init_producer_id(
     if problem is not None:
         return _refused(problem)
 
-    def allocate() -> asyncio.Future[Any]:
+    def allocate() -> asyncio.Future[AllocateProducerIdsResponse]:
         command = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
-        future: asyncio.Future[Any] = broker.controller.submit(command)
-        return future
+        return broker.controller.submit(command, AllocateProducerIdsResponse)
 
     producer_id = broker.producer_ids.take_now(allocate)
     if producer_id is not None:
@@ -42,7 +41,7 @@ def init_producer_id(
     return _later(broker, allocate)
 
 
-async def _later(broker: Broker, allocate: Any) -> InitProducerIdResponse:
+async def _later(broker: Broker, allocate: Allocate) -> InitProducerIdResponse:
     try:
         producer_id = await broker.producer_ids.take(allocate)
     except KafkaError as error:

@@ -1,36 +1,25 @@
-"""What the controller listeners serve: one file per API, as in `penstock.node.api.broker`; `MODULES` lists them all."""
+"""What the listeners of controllers serve: one file per API, named after it, and what the controller decides."""
+
+from penstock.node.api.commands import CONTROLLERS, passed_by
+
+PASSED_ON = passed_by(CONTROLLERS)
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
     "add_raft_voter",
-    "allocate_producer_ids",
-    "alter_configs",
-    "alter_partition",
-    "alter_partition_reassignments",
     "api_versions",
-    "assign_replicas_to_dirs",
     "begin_quorum_epoch",
-    "broker_heartbeat",
-    "broker_registration",
-    "controller_registration",
-    "create_partitions",
-    "create_topics",
-    "delete_topics",
     "describe_cluster",
     "describe_metadata",
     "describe_metrics",
     "describe_quorum",
-    "elect_leaders",
     "end_quorum_epoch",
     "envelope",
     "fetch",
     "fetch_snapshot",
-    "incremental_alter_configs",
     "list_partition_reassignments",
     "remove_raft_voter",
     "resign_controller",
-    "unregister_broker",
-    "update_features",
     "update_raft_voter",
     "vote",
 )

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.protocol.schema import Message
 
 NAME = "penstock.tests.loggers"
 SET, DELETE, APPEND = 0, 1, 2
@@ -32,11 +34,15 @@ class Controller:
 
     asked: list[IncrementalAlterConfigsRequest] = field(default_factory=list)
 
-    async def submit(self, request: Any, context: RequestContext) -> IncrementalAlterConfigsResponse:
+    def submit(self, request: Any, answer: type[Message], **rest: Any) -> asyncio.Future[Any]:
         self.asked.append(request)
-        return IncrementalAlterConfigsResponse(
-            responses=[AlterConfigsResourceResponse(resource_name=asked.resource_name) for asked in request.resources]
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply.set_result(
+            IncrementalAlterConfigsResponse(
+                responses=[AlterConfigsResourceResponse(resource_name=it.resource_name) for it in request.resources]
+            )
         )
+        return reply
 
 
 @pytest.fixture
@@ -56,6 +62,11 @@ def broker() -> Broker:
         partitions=PartitionTable(),
         controller=Controller(),
     )
+
+
+def asked_of(broker: Broker) -> list[IncrementalAlterConfigsRequest]:
+    assert isinstance(broker.controller, Controller)
+    return broker.controller.asked
 
 
 def loggers_of(node: str, *changes: tuple[int, str, str | None]) -> AlterConfigsResource:
@@ -78,7 +89,7 @@ async def test_a_level_is_set_and_taken_back(broker: Broker, logger: logging.Log
     assert (answer.error_code, logger.level) == (ErrorCode.NONE, logging.WARNING)
     (answer,) = await answers(broker, loggers_of("1", (DELETE, NAME, None)))
     assert (answer.error_code, logger.level) == (ErrorCode.NONE, logging.NOTSET)
-    assert broker.controller.asked == []
+    assert asked_of(broker) == []
 
 
 async def test_validation_alone_changes_nothing(broker: Broker, logger: logging.Logger) -> None:
@@ -109,5 +120,5 @@ async def test_the_controller_decides_about_the_rest(broker: Broker, logger: log
     topic = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="orders")
     responses = await answers(broker, loggers_of("1", (SET, NAME, "FATAL")), topic)
     assert [response.resource_name for response in responses] == ["orders", "1"]
-    assert [resource.resource_name for resource in broker.controller.asked[0].resources] == ["orders"]
+    assert [resource.resource_name for resource in asked_of(broker)[0].resources] == ["orders"]
     assert logger.level == logging.CRITICAL

@@ -12,13 +12,14 @@ from penstock.node.api.broker.metadata import metadata
 from penstock.node.broker import Broker
 from penstock.node.controlling import topic_creation
 from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from penstock.protocol.schema import Message
 
 NEWEST = 13
 ALL_VERSIONS = range(NEWEST + 1)
@@ -120,10 +121,18 @@ async def test_the_request_can_forbid_creation(broker: Broker) -> None:
 async def test_topics_that_are_there_do_not_wait_for_a_controller_that_is_not(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_creation, "LONGEST_WAIT_MS", 1)
-    monkeypatch.setattr(broker.controller, "submit", lambda command: asyncio.get_running_loop().create_future())
-    async with asyncio.timeout(10):
-        known, new = (await ask(broker, MetadataRequest(topics=named("flights", "new")))).topics
+    loop = asyncio.get_running_loop()
+    waits_s: list[float] = []
+
+    def nobody(command: Message, answer: type[Message], *, deadline_s: float) -> asyncio.Future[Message]:
+        waits_s.append(deadline_s - loop.time())
+        late: asyncio.Future[Message] = loop.create_future()
+        late.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        return late
+
+    monkeypatch.setattr(broker.controller, "submit", nobody)
+    known, new = (await ask(broker, MetadataRequest(topics=named("flights", "new")))).topics
+    assert waits_s == [pytest.approx(topic_creation.LONGEST_WAIT_MS / 1000, abs=1)]
     assert (known.name, known.error_code) == ("flights", ErrorCode.NONE)
     assert (new.name, new.error_code) == ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "clients ask again"
 

@@ -5,12 +5,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.node.metadata_node import NODE, context, create, start_broker
+from tests.unit.node.metadata_node import NODE, context, create, handed_on, start_broker
 
 from penstock.node.api.broker.alter_partition_reassignments import alter_partition_reassignments
-from penstock.node.api.broker.elect_leaders import elect_leaders
-from penstock.node.api.broker.unregister_broker import unregister_broker
-from penstock.node.api.broker.update_features import update_features
 from penstock.node.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
@@ -20,7 +17,12 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from penstock.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from penstock.protocol.messages.update_features import (
@@ -45,7 +47,8 @@ async def broker(tmp_path: Path) -> Broker:
             incarnation_id=UUID(int=OTHER),
             listeners=[listener],
             features=[feature],
-        )
+        ),
+        BrokerRegistrationResponse,
     )
     assert registered.error_code == 0
     return broker
@@ -55,7 +58,7 @@ async def broker(tmp_path: Path) -> Broker:
 async def test_a_leader_is_elected_where_one_is_needed(broker: Broker, version: int) -> None:
     request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="flights", partitions=[0, 7])])
     request, _ = decode(ElectLeadersRequest, version, encode(request, version))
-    response = await elect_leaders(broker, context(version), request)
+    response = await handed_on(broker, context(version), request)
     (topic,) = decode(ElectLeadersResponse, version, encode(response, version))[0].replica_election_results
     assert [(partition.partition_id, partition.error_code) for partition in topic.partition_result] == [
         (0, ErrorCode.ELECTION_NOT_NEEDED),
@@ -105,7 +108,7 @@ async def test_features_are_changed_by_the_controller(broker: Broker, version: i
     update = FeatureUpdateKey(feature="metadata.version", max_version_level=34)
     request = UpdateFeaturesRequest(feature_updates=[update])
     request, _ = decode(UpdateFeaturesRequest, version, encode(request, version))
-    answer = await update_features(broker, context(version), request)
+    answer = await handed_on(broker, context(version), request)
     response, _ = decode(UpdateFeaturesResponse, version, encode(answer, version))
     assert ErrorCode.INVALID_UPDATE_VERSION in [response.error_code, *(r.error_code for r in response.results)]
     assert broker.image.features["metadata.version"] == 33
@@ -113,7 +116,7 @@ async def test_features_are_changed_by_the_controller(broker: Broker, version: i
 
 async def test_a_broker_is_forgotten(broker: Broker) -> None:
     request, _ = decode(UnregisterBrokerRequest, 0, encode(UnregisterBrokerRequest(broker_id=OTHER), 0))
-    answer = await unregister_broker(broker, context(0), request)
+    answer = await handed_on(broker, context(0), request)
     response, _ = decode(UnregisterBrokerResponse, 0, encode(answer, 0))
     assert response.error_code == 0
     assert OTHER not in broker.image.brokers

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.unit.node.gated_log import GatedLog
-from tests.unit.node.metadata_node import context, create, start_broker
+from tests.unit.node.metadata_node import context, create, handed_on, start_broker
 
 from penstock.metadata.records import RegisterBrokerRecord
 from penstock.metadata.topics import CONSUMER_OFFSETS
-from penstock.node.api.broker.create_partitions import create_partitions
 from penstock.node.api.broker.create_topics import create_topics
-from penstock.node.api.broker.delete_topics import delete_topics
 from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.protocol.codec import decode, encode
@@ -61,7 +59,7 @@ async def test_delete(broker: Broker, version: int) -> None:
         else DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=broker.image.topics["flights"].topic_id)])
     )
     request, _ = decode(DeleteTopicsRequest, version, encode(request, version))
-    response = await delete_topics(broker, context(version), request)
+    response = await handed_on(broker, context(version), request)
     (result,) = decode(DeleteTopicsResponse, version, encode(response, version))[0].responses
     assert (result.name, result.error_code) == ("flights", 0)
     assert broker.image.topics == {}
@@ -74,7 +72,7 @@ async def test_grow(broker: Broker, version: int) -> None:
     request, _ = decode(
         CreatePartitionsRequest, version, encode(CreatePartitionsRequest(topics=topics, timeout_ms=1000), version)
     )
-    response = await create_partitions(broker, context(version), request)
+    response = await handed_on(broker, context(version), request)
     results = decode(CreatePartitionsResponse, version, encode(response, version))[0].results
     assert [(r.name, r.error_code) for r in results] == [("flights", 0), ("nothing", 3)]
     assert list(broker.image.topics["flights"].partitions) == [0, 1, 2, 3]

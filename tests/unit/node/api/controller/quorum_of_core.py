@@ -133,21 +133,25 @@ def _votes_asked(effects: list[Effect]) -> Iterator[tuple[int, ask.Vote]]:
 
 
 class Answering:
-    """A controller that answers every command with what the test says, and remembers them."""
+    """A controller that answers or refuses every command as the test says, and remembers them."""
 
-    def __init__(self, answer: Callable[[Message], Message]) -> None:
+    def __init__(self, answer: Callable[[Message], Message | KafkaError]) -> None:
         self.answer = answer
         self.is_active = False
         self.commands: list[Message] = []
 
-    def submit(self, command: Message) -> asyncio.Future[Any]:
+    def submit(self, command: Message, deadline_s: float) -> asyncio.Future[Any]:
         self.commands.append(command)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        reply.set_result(self.answer(command))
+        answer = self.answer(command)
+        if isinstance(answer, KafkaError):
+            reply.set_exception(answer)
+        else:
+            reply.set_result(answer)
         return reply
 
 
-def controller_node(member: CoreQuorum, answer: Callable[[Message], Message]) -> ControllerNode:
+def controller_node(member: CoreQuorum, answer: Callable[[Message], Message | KafkaError]) -> ControllerNode:
     return ControllerNode(
         config=BrokerConfig.embedded(),
         node_id=1,

@@ -11,7 +11,6 @@ from tests.unit.node.served_node import serving_node
 from penstock.controller.decisions import DECISIONS
 from penstock.controller.refusals import refusal
 from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.node.controlling.commands import has_error
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode
@@ -32,7 +31,7 @@ def test_each_decision_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize(("key", "version"), [(key, version) for key, version in COMMANDS if key in DECISIONS])
 async def test_a_command_reaches_the_controller_and_its_answer_the_peer(key: int, version: int) -> None:
-    node = controller_node(CoreQuorum(1, 2), lambda command: refusal(command, NOT_ACTIVE))
+    node = controller_node(CoreQuorum(1, 2), lambda command: NOT_ACTIVE)
     request = api_of(key).request_class()
     async with serving_node(node, LISTENER) as server:
         client = await server.connect()
@@ -46,7 +45,7 @@ async def test_a_command_reaches_the_controller_and_its_answer_the_peer(key: int
 
 
 async def test_moves_are_told_by_the_active_controller_only() -> None:
-    node = controller_node(CoreQuorum(1, 2), lambda command: refusal(command, NOT_ACTIVE))
+    node = controller_node(CoreQuorum(1, 2), lambda command: NOT_ACTIVE)
     node.image.apply(TopicRecord(name="flights", topic_id=UUID(int=7)))
     node.image.apply(
         PartitionRecord(
@@ -63,7 +62,8 @@ async def test_moves_are_told_by_the_active_controller_only() -> None:
         client = await server.connect()
         client.send(ListPartitionReassignmentsRequest(), 0)
         _, refused = await client.receive(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
-        assert has_error(refused, ErrorCode.NOT_CONTROLLER)
+        assert isinstance(refused, ListPartitionReassignmentsResponse)
+        assert refused.error_code == ErrorCode.NOT_CONTROLLER
         assert isinstance(node.controller, Answering)
         node.controller.is_active = True
         client.send(ListPartitionReassignmentsRequest(), 0)

@@ -1,0 +1,97 @@
+"""What a broker asks of the controller on another node, on real sockets: what waits there holds up nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+from tests.unit.node.api.controller.quorum_of_core import CLUSTER, LISTENER, CoreQuorum, controller_node
+from tests.unit.node.served_node import serving_node
+
+from penstock.client.settings import ClientSettings
+from penstock.node.controlling.remote import RemoteController
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from penstock.protocol.schema import Message
+
+CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="flights")], timeout_ms=60_000)
+ADD_VOTER = AddRaftVoterRequest(
+    cluster_id=CLUSTER,
+    timeout_ms=60_000,
+    voter_id=9,
+    voter_directory_id=UUID(int=9),
+    listeners=[Listener(name=LISTENER, host="nowhere", port=9)],
+)
+
+
+class Served:
+    """A controller behind a listener, and the way to it."""
+
+    def __init__(self, *answers: Message | KafkaError) -> None:
+        self.quorum = CoreQuorum(1)
+        self.quorum.lead()
+        self.answers = list(answers)
+        self.node = controller_node(self.quorum, self._answer)
+        self.asked: list[Message] = []
+        self.remote = RemoteController(ClientSettings(), own_timeout_ms=10_000)
+        self.port = 0
+
+    def _answer(self, command: Message) -> Message | KafkaError:
+        self.asked.append(command)
+        return self.answers.pop(0)
+
+    async def ask(self, request: Message, within_s: float = 30.0) -> Message:
+        deadline_s = asyncio.get_running_loop().time() + within_s
+        return await self.remote.ask("127.0.0.1", self.port, request, deadline_s, None)
+
+
+@asynccontextmanager
+async def served(*answers: Message | KafkaError) -> AsyncIterator[Served]:
+    one = Served(*answers)
+    async with serving_node(one.node, LISTENER) as server:
+        one.port = server.endpoint.port
+        try:
+            yield one
+        finally:
+            await one.remote.close()
+
+
+async def test_a_voter_that_is_slow_to_join_holds_up_nothing_else() -> None:
+    async with served(CreateTopicsResponse(), BrokerHeartbeatResponse()) as controller:
+        joining = asyncio.ensure_future(controller.ask(ADD_VOTER))
+        await controller.quorum.asked.wait()
+        assert isinstance(await controller.ask(CREATE), CreateTopicsResponse)
+        assert isinstance(await controller.ask(BrokerHeartbeatRequest()), BrokerHeartbeatResponse)
+        assert isinstance(await controller.ask(DescribeQuorumRequest()), DescribeQuorumResponse)
+        assert not joining.done(), "the voter has not answered yet"
+        joining.cancel()
+
+
+async def test_the_controller_there_is_told_how_much_time_is_left() -> None:
+    async with served(CreateTopicsResponse(), CreateTopicsResponse()) as controller:
+        for within_s in (20.0, -1.0):
+            await controller.ask(CREATE, within_s)
+        left_ms = [command.timeout_ms for command in controller.asked if isinstance(command, CreateTopicsRequest)]
+    assert 10_000 < left_ms[0] <= 20_000
+    assert left_ms[1] == 1, "0 would be as long as it takes"
+
+
+@pytest.mark.parametrize("command", [CREATE, BrokerHeartbeatRequest()], ids=["in an envelope", "as it is"])
+async def test_one_that_is_not_active_refuses(command: Message) -> None:
+    async with served(KafkaError(ErrorCode.NOT_CONTROLLER)) as controller:
+        with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
+            await controller.ask(command)
+
+
+async def test_one_that_cannot_be_reached_is_a_refusal_as_well() -> None:
+    async with served() as controller:
+        port = controller.port
+    controller = Served()
+    controller.port = port
+    with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
+        await controller.ask(CREATE)
+    await controller.remote.close()
