@@ -1,7 +1,10 @@
+import json
+import re
 from pathlib import Path
 
 import pytest
-from tools.generate_docs import pages
+from tools.generate_docs import ROOT, pages
+from tools.kafka_scripts import DATA
 
 from penstock.pipeline.options import CLIENT_OPTIONS, SOURCE_OPTIONS, read_options
 from penstock.pipeline.source_options import source_options
@@ -10,6 +13,13 @@ from penstock.pipeline.source_options import source_options
 @pytest.mark.parametrize(("path", "page"), pages().items(), ids=[path.name for path in pages()])
 def test_derived_page_is_up_to_date(path: Path, page: str) -> None:
     assert path.read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_every_script_that_the_readme_claims_has_its_table() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    claim = readme.partition("have the options of Kafka's scripts:")[2].partition(";")[0]
+    commands = {row["command"] for row in json.loads(DATA.read_text(encoding="utf-8"))["scripts"].values()}
+    assert set(re.findall(r"`([a-z-]+)`", claim)) == commands
 
 
 def test_defaults_that_the_page_names_are_those_of_the_code() -> None:

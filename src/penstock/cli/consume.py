@@ -2,13 +2,13 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
 
+from penstock.cli.formatters import Formatter, formatter
 from penstock.cli.lines import RecordFormat, record_as_json
 from penstock.cli.names import matching
 from penstock.cli.produce import parse_pairs_as_they_are
@@ -63,6 +63,16 @@ class Wanted:
     "--formatter-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of these."
 )
 @click.option(
+    "--formatter",
+    "formatter_name",
+    metavar="CLASS",
+    help="DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, OffsetsMessageFormatter, "
+    "GroupMetadataMessageFormatter, or your own function of a record as module:function.",
+)
+@click.option("--key-deserializer", metavar="CLASS", help="Show keys as text by this one, such as LongDeserializer.")
+@click.option("--value-deserializer", metavar="CLASS", help="Show values as text by this one.")
+@click.option("--skip-message-on-error", is_flag=True, help="Pass over records that cannot be shown.")
+@click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     help="Whether records of open and aborted transactions are read.",
@@ -88,6 +98,10 @@ def command(
     group: str | None,
     properties: tuple[str, ...],
     formatter_config: Path | None,
+    formatter_name: str | None,
+    key_deserializer: str | None,
+    value_deserializer: str | None,
+    skip_message_on_error: bool,
     isolation_level: str | None,
     consumer_properties: tuple[str, ...],
     consumer_config: Path | None,
@@ -108,13 +122,17 @@ def command(
         parse_pairs(consumer_properties, "--consumer-property"),
         {key: value for key, value in options.items() if value is not None},
     )
+    shown = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
     try:
         record_format = RecordFormat.from_properties(
-            read_properties(formatter_config) | parse_pairs_as_they_are(properties)
+            read_properties(formatter_config)
+            | parse_pairs_as_they_are(properties)
+            | {key: value for key, value in shown.items() if value is not None}
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    format_record = record_as_json if as_json else record_format.format
+    write = record_as_json if as_json else formatter(formatter_name, record_format)
+    format_record = _passing_over(write) if skip_message_on_error else write
     counted = [0]
 
     async def work() -> None:
@@ -127,6 +145,19 @@ def command(
     except click.exceptions.Exit:
         pass  # Ctrl-C is how one stops it
     click.echo(f"processed {counted[0]} records", err=True)
+
+
+def _passing_over(write: Formatter) -> Formatter:
+    """The same, but what cannot be shown is named on the standard error and left out."""
+
+    def or_nothing(record: ConsumedRecord) -> bytes:
+        try:
+            return write(record)
+        except ValueError as error:
+            click.echo(f"{record.topic_partition} at offset {record.offset}: {error}", err=True)
+            return b""
+
+    return or_nothing
 
 
 def _check(wanted: Wanted, group: str | None) -> None:
@@ -173,9 +204,7 @@ async def _choose(consumer: Consumer, wanted: Wanted, settings: ConsumerSettings
         consumer.seek(partitions[0], int(wanted.offset))
 
 
-async def _print(
-    consumer: Consumer, wanted: Wanted, format_record: Callable[[ConsumedRecord], bytes], counted: list[int]
-) -> None:
+async def _print(consumer: Consumer, wanted: Wanted, format_record: Formatter, counted: list[int]) -> None:
     output = sys.stdout.buffer
     loop = asyncio.get_running_loop()
     last_at = loop.time()

@@ -94,7 +94,7 @@ class Request:
     "--timeout",
     "timeout_ms",
     type=click.IntRange(min=1),
-    default=5_000,
+    default=30_000,
     show_default=True,
     metavar="MS",
     help="How long to try to reach who coordinates the group and who leads its partitions.",

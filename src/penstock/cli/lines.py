@@ -2,13 +2,45 @@
 
 import base64
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from penstock.client.values import ConsumedRecord
 
 BOOLEANS: Final = {"true": True, "false": False}
+
+
+Deserializer = Callable[[bytes], str]
+
+
+def _numbers(kind: str) -> Deserializer:
+    layout = struct.Struct(kind)
+    return lambda data: str(layout.unpack(data)[0])
+
+
+DESERIALIZERS: Final[Mapping[str, Deserializer]] = {
+    "StringDeserializer": lambda data: data.decode(errors="replace"),
+    "ByteArrayDeserializer": str,
+    "ShortDeserializer": _numbers(">h"),
+    "IntegerDeserializer": _numbers(">i"),
+    "LongDeserializer": _numbers(">q"),
+    "FloatDeserializer": _numbers(">f"),
+    "DoubleDeserializer": _numbers(">d"),
+    "BooleanDeserializer": lambda data: _numbers(">?")(data).lower(),
+    "UUIDDeserializer": lambda data: str(UUID(data.decode())),
+}
+"""What Kafka's deserializers of these names make of bytes, as text."""
+
+
+def deserializer(name: str) -> Deserializer:
+    """By the name of Kafka's class, with or without its package; ValueError."""
+    found = DESERIALIZERS.get(name.rpartition(".")[2])
+    if found is None:
+        raise ValueError(f"{name} is not known: known are {', '.join(DESERIALIZERS)}")
+    return found
 
 
 class LineFormatError(ValueError):
@@ -92,20 +124,25 @@ class RecordFormat:
     line_separator: bytes = b"\n"
     headers_separator: bytes = b","
     null_literal: bytes = b"null"
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "RecordFormat":
         """From Kafka's names (`print.key=true`); ValueError."""
-        values: dict[str, bool | bytes] = {}
+        values: dict[str, bool | bytes | Deserializer] = {}
         for key, text in properties.items():
             name = key.replace(".", "_")
             if name not in cls.__slots__:
                 raise ValueError(f"{key} is no property of the output: known are {_known(cls.__slots__)}")
-            values[name] = _bool(key, text) if name.startswith("print_") else _bytes(text)
+            if name.endswith("_deserializer"):
+                values[name] = deserializer(text)
+            else:
+                values[name] = _bool(key, text) if name.startswith("print_") else _bytes(text)
         return cls(**values)  # type: ignore[arg-type]
 
     def format(self, record: ConsumedRecord) -> bytes:
-        """A record as bytes, with its line's end."""
+        """A record as bytes, with its line's end; LineFormatError for what a deserializer cannot read."""
         parts: list[bytes] = []
         if self.print_timestamp:
             kind = "LogAppendTime" if record.is_log_append_time else "CreateTime"
@@ -118,10 +155,18 @@ class RecordFormat:
             pairs = [name.encode() + b":" + self._or_null(value) for name, value in record.headers]
             parts.append(self.headers_separator.join(pairs) or b"NO_HEADERS")
         if self.print_key:
-            parts.append(self._or_null(record.key))
+            parts.append(self._shown(record.key, self.key_deserializer))
         if self.print_value:
-            parts.append(self._or_null(record.value))
+            parts.append(self._shown(record.value, self.value_deserializer))
         return self.key_separator.join(parts) + self.line_separator
+
+    def _shown(self, data: bytes | None, read: Deserializer | None) -> bytes:
+        if data is None or read is None:
+            return self._or_null(data)
+        try:
+            return read(data).encode()
+        except (ValueError, struct.error) as error:
+            raise LineFormatError(f"{data[:80]!r}: {error}") from None
 
     def _or_null(self, value: bytes | None) -> bytes:
         return self.null_literal if value is None else value

@@ -13,13 +13,42 @@ import click
 from penstock.cli.lines import LineFormat, LineFormatError
 from penstock.cli.output import print_json
 from penstock.cli.progress import Progress
-from penstock.cli.session import bootstrap_option, json_option, parse_pairs, read_properties, run, settings_from
+from penstock.cli.session import (
+    Decorated,
+    bootstrap_option,
+    json_option,
+    parse_pairs,
+    read_properties,
+    run,
+    settings_from,
+)
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata
 
 CHUNK_BYTES: Final = 65_536
 PROMPT: Final = "> "
+
+
+NUMBERS: Final = {
+    "--batch-size": ("batch.size", 1, "Bytes of a batch."),
+    "--max-partition-memory-bytes": ("batch.size", 1, "The same; Kafka's older name."),
+    "--timeout": ("linger.ms", 0, "How long a batch waits for more, in ms."),
+    "--max-block-ms": ("max.block.ms", 0, "How long a send waits for metadata and for room in the buffer."),
+    "--max-memory-bytes": ("buffer.memory", 1, "Bytes that wait to be sent at most."),
+    "--message-send-max-retries": ("retries", 0, "How often a batch is sent again."),
+    "--metadata-expiry-ms": ("metadata.max.age.ms", 0, "How old what is known of the cluster may be."),
+    "--request-timeout-ms": ("request.timeout.ms", 1, "How long a broker may take to answer."),
+    "--retry-backoff-ms": ("retry.backoff.ms", 0, "The pause before the first of these."),
+}
+"""Options that stand for a setting of the producer: option to key, least value and help."""
+
+
+def number_options(function: Decorated) -> Decorated:
+    """All of NUMBERS."""
+    for name, (_, least, text) in reversed(NUMBERS.items()):
+        function = click.option(name, type=click.IntRange(min=least), help=text)(function)
+    return function
 
 
 @click.command(short_help="send lines of the standard input to a topic")
@@ -60,8 +89,7 @@ PROMPT: Final = "> "
     help="none, gzip, snappy, lz4 or zstd; without a value gzip.",
 )
 @click.option("--request-required-acks", "acks", help="0, 1 or all (default all).")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Bytes of a batch.")
-@click.option("--timeout", "linger_ms", type=click.IntRange(min=0), help="How long a batch waits for more, in ms.")
+@number_options
 @click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
 @json_option
 def command(
@@ -74,13 +102,15 @@ def command(
     producer_config: Path | None,
     compression: str | None,
     acks: str | None,
-    batch_size: int | None,
-    linger_ms: int | None,
     sync: bool,
     as_json: bool,
+    **numbers: int | None,
 ) -> None:
     """Send each line of the standard input as a record."""
-    options = {"compression.type": compression, "acks": acks, "batch.size": batch_size, "linger.ms": linger_ms}
+    options: dict[str, str | int | None] = {"compression.type": compression, "acks": acks}
+    for name, (key, _, _) in NUMBERS.items():
+        number = numbers[name.removeprefix("--").replace("-", "_")]
+        options[key] = options.get(key) if number is None else number
     settings = settings_from(
         ProducerSettings(client_id="console-producer"),
         read_properties(producer_config),

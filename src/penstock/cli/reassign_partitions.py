@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from penstock.cli.partition_files import assignment_text, replicas_in
+from penstock.cli.reassignment_plan import generate
 from penstock.cli.session import bootstrap_option, command_config_option, one_of, run_with_admin
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Outcome, Reassignment
@@ -22,6 +23,15 @@ EXISTING: Final = (
 @click.command(short_help="move replicas of partitions to other brokers")
 @bootstrap_option
 @command_config_option
+@click.option("--generate", "propose", is_flag=True, help="Propose where the replicas of topics could be.")
+@click.option(
+    "--topics-to-move-json-file",
+    "topics",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='With --generate: a file with {"topics": [{"topic": "t"}], "version": 1}.',
+)
+@click.option("--broker-list", metavar="ID,...", help="With --generate: the brokers to spread them over.")
+@click.option("--disable-rack-aware", is_flag=True, help="With --generate: take no account of racks.")
 @click.option("--execute", is_flag=True, help="Begin to move replicas to where the file says.")
 @click.option("--verify", is_flag=True, help="Tell how far the moves of the file are.")
 @click.option("--cancel", is_flag=True, help="Go back to where the partitions of the file were, if they still move.")
@@ -37,6 +47,10 @@ EXISTING: Final = (
 def command(
     bootstrap_server: str,
     command_config: Path | None,
+    propose: bool,
+    topics: Path | None,
+    broker_list: str | None,
+    disable_rack_aware: bool,
     execute: bool,
     verify: bool,
     cancel: bool,
@@ -46,14 +60,20 @@ def command(
     disallow_replication_factor_change: bool,
 ) -> None:
     """Move replicas of partitions to other brokers, and follow the moves."""
-    action = one_of({"execute": execute, "verify": verify, "cancel": cancel, "list": list_all})
-    if (file is None) != list_all:
-        verb = "does not go with" if list_all else "is needed for"
+    action = one_of({"generate": propose, "execute": execute, "verify": verify, "cancel": cancel, "list": list_all})
+    if (file is None) != (list_all or propose):
+        verb = "does not go with" if list_all or propose else "is needed for"
         raise click.UsageError(f"--reassignment-json-file {verb} --{action}")
+    if (topics is None or broker_list is None) if propose else (topics or broker_list or disable_rack_aware):
+        raise click.UsageError(
+            "--generate goes with --topics-to-move-json-file and --broker-list, and only they with it"
+        )
     targets = {} if file is None else replicas_in(file)
 
     async def work(admin: Admin) -> None:
-        if list_all:
+        if topics is not None and broker_list is not None:
+            await generate(admin, topics, broker_list, rack_aware=not disable_rack_aware)
+        elif list_all:
             _print_list(await admin.partitions.reassignments())
         elif execute:
             await _execute(admin, targets, additional, not disallow_replication_factor_change)
