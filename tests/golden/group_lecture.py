@@ -18,8 +18,8 @@ Member ids are written `client~1`, the number standing for the random part.
 import re
 from collections.abc import Iterator
 
-from penstock.coordinator.group.effects import Append, Effect, KeyValue, Rebalanced, Reply
-from penstock.coordinator.group.member import Caller
+from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
+from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
@@ -112,8 +112,8 @@ class GroupLecture:
         for effect in effects:
             if isinstance(effect, Append):
                 yield from self._append(effect)
-            elif isinstance(effect, Rebalanced):
-                yield f"   rebalanced {effect.group_id}: {effect.rebalance.describe()}"
+            elif isinstance(effect, Note):
+                yield f"   note {effect.line}"
             else:
                 assert isinstance(effect, Reply)
                 yield f"-> {effect.token}: {show_response(effect.response)}"
@@ -289,7 +289,7 @@ class GroupLecture:
                 yield f"{topic}:{partition}={committed.offset}" + (f"/{committed.metadata}" * bool(committed.metadata))
 
     def do_describe(self, words: Words) -> Iterator[str]:
-        group = self.shard.describe(words.plain[0], words.number("version", 6))
+        group = self.shard.describe_group(words.plain[0], words.number("version", 6))
         error = f" {ErrorCode(group.error_code).name}: {group.error_message}" if group.error_code else ""
         yield f"{group.group_id} {group.group_state} {group.protocol_type} {group.protocol_data}".rstrip() + error
         for member in group.members:

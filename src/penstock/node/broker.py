@@ -6,25 +6,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.commands import ActiveController, NoController
+from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import Handler
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.voters import STATIC_VOTERS
-
-if TYPE_CHECKING:
-    from penstock.node.coordinators.group_driver import GroupDriver
-    from penstock.node.partitions.replicas import LocalReplicas
 
 NOT_YET: Any = None
 """A part that is put in place before the first request."""
@@ -60,7 +58,7 @@ class Broker:
     """Keeps `partitions` in step with `image`."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
-    groups: GroupDriver = field(default=NOT_YET)
+    groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))

@@ -17,7 +17,9 @@ from contextlib import AsyncExitStack
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
-from penstock.node.coordinators.group_driver import GroupDriver
+from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.coordinators.groups import GroupCoordinator
+from penstock.node.coordinators.host import Ground
 from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.log_configs import TopicSettingsTable
@@ -31,6 +33,7 @@ from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import random_uuid
 
 
@@ -67,6 +70,7 @@ class BrokerParts:
             partitions=table,
             replicas=self.replicas,
             controller=channel,
+            groups=GroupCoordinator(config, self._ground(table), surroundings.random),
             handlers=load_handlers(),
             random=surroundings.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
@@ -81,16 +85,7 @@ class BrokerParts:
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), asyncio.get_running_loop())
         self._server = Server(self.connections)
         self.lifecycle = BrokerLifecycle(
-            BrokerIdentity(
-                node_id=config.node_id,
-                incarnation_id=random_uuid(surroundings.random),
-                endpoints=advertised_endpoints(
-                    config.advertised_listeners, [listener.endpoint for listener in listeners]
-                ),
-                rack=config.broker_rack,
-                log_dirs=directories.directory_ids,
-                previous_epoch=directories.clean_broker_epoch if was_clean else -1,
-            ),
+            _identity(parts, listeners, was_clean=was_clean),
             channel,
             parts.log,
             LifecycleTimes(
@@ -99,6 +94,21 @@ class BrokerParts:
             ),
             on_registered=self._registered,
             on_replaced=self._end,
+        )
+
+    def _ground(self, table: PartitionTable) -> Ground:
+        async def create_topic(name: str) -> None:
+            for code in (await create_missing(self.broker, [name])).values():
+                raise KafkaError(code)
+
+        parts = self._parts
+        return Ground(
+            node_id=parts.config.node_id,
+            image=parts.image,
+            partitions=table,
+            hold_missing=self.replicas.hold_missing,
+            create_topic=create_topic,
+            now_ms=parts.surroundings.now_ms,
         )
 
     def _registered(self, epoch: int) -> None:
@@ -120,7 +130,6 @@ class BrokerParts:
         await self.lifecycle.register()
         self.dynamic_configs.reload()
         self.replicas.open_all()
-        self.broker.groups = GroupDriver(self.broker)
         self._listen_to_metadata()
         await self.lifecycle.unfence()
         self.replica_directories.start()
@@ -139,9 +148,8 @@ class BrokerParts:
             parts.push_async_callback(self.upkeep.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
-            if self.broker.groups is not None:
-                # Before the server: members that wait for a rebalance would hold it up.
-                parts.push_async_callback(self.broker.groups.stop)
+            # Before the server: members that wait for a rebalance would hold it up.
+            parts.push_async_callback(self.broker.groups.stop)
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()
 
@@ -156,6 +164,18 @@ class BrokerParts:
         self.replicas.on_settled = groups.follow
         self.replicas.on_misplaced = self.replica_directories.wake
         self._parts.channel.settled = self.replicas.settled
+
+
+def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_clean: bool) -> BrokerIdentity:
+    config, directories = parts.config, parts.directories
+    return BrokerIdentity(
+        node_id=config.node_id,
+        incarnation_id=random_uuid(parts.surroundings.random),
+        endpoints=advertised_endpoints(config.advertised_listeners, [listener.endpoint for listener in listeners]),
+        rack=config.broker_rack,
+        log_dirs=directories.directory_ids,
+        previous_epoch=directories.clean_broker_epoch if was_clean else -1,
+    )
 
 
 def _intervals(config: BrokerConfig) -> UpkeepIntervals:

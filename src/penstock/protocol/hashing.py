@@ -1,5 +1,6 @@
 """The hashes by which Kafka's clients and brokers agree where a key or a group belongs."""
 
+from functools import lru_cache
 from struct import iter_unpack
 from typing import Final
 
@@ -7,6 +8,8 @@ _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
+_LEAST: Final = -(1 << 31)
+_REMEMBERED: Final = 10_000
 
 
 def murmur2(key: bytes) -> int:
@@ -37,9 +40,12 @@ def java_string_hash(text: str) -> int:
     return h - (1 << 32) if h > _POSITIVE else h
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def coordinator_partition(group_id: str, partitions: int) -> int:
     """Return the partition of `__consumer_offsets` whose leader coordinates a group.
 
-    The same holds for a transactional id and `__transaction_state`.
+    The same holds for a transactional id and `__transaction_state`. It is Java's `Math.abs` of the hash, modulo the
+    partitions, where the least integer, which has no absolute value, counts as 0.
     """
-    return (java_string_hash(group_id) & _POSITIVE) % partitions
+    hashed = java_string_hash(group_id)
+    return 0 if hashed == _LEAST else abs(hashed) % partitions

@@ -7,9 +7,9 @@ must become stable.
 import random
 from collections.abc import Callable
 
-from penstock.coordinator.group.effects import Append, Effect, KeyValue, Rebalanced, Reply
-from penstock.coordinator.group.group import ClassicGroup, GroupState
-from penstock.coordinator.group.member import Caller
+from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
+from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import GroupRecord, OffsetRecord, decode_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
@@ -137,9 +137,8 @@ class World:
         for effect in effects:
             if isinstance(effect, Append):
                 self.under_way.append(effect)
-            elif isinstance(effect, Rebalanced):
+            elif isinstance(effect, Note):
                 self.rebalances += 1
-                assert effect.rebalance.outcome in ("stable", "empty", "interrupted")
             else:
                 self.answer(effect)
 
@@ -151,7 +150,7 @@ class World:
         if isinstance(response, JoinGroupResponse):
             assert what == "join"
             if response.members:
-                (group,) = [group for group in self.shard.groups() if group.group_id == client.group]
+                (group,) = [group for group in self.shard.classic_groups() if group.group_id == client.group]
                 first = self.leaders.setdefault((group, response.generation_id), response.leader)
                 assert first == response.leader or client.instance is not None
             if is_awaited:
@@ -295,7 +294,7 @@ class World:
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        for group in self.shard.groups():
+        for group in self.shard.classic_groups():
             check_group(group)
             before, generation = self.generations.get(group.group_id, (group, 0))
             assert group is not before or group.generation >= generation
@@ -309,7 +308,7 @@ class World:
             assert seen == {place: offset for place, offset in self.committed.items() if place[0] == group_id}
         parked: list[object] = [
             token
-            for group in self.shard.groups()
+            for group in self.shard.classic_groups()
             for member in group.members.values()
             for token in (member.join_token, member.sync_token)
             if token is not None

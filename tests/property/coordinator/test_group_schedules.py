@@ -1,7 +1,7 @@
 import pytest
 from tests.property.coordinator.group_world import LEGAL, World
 
-from penstock.coordinator.group.group import MAY_COME_FROM, ClassicGroup, GroupState
+from penstock.coordinator.group.classic.group import MAY_COME_FROM, ClassicGroup, GroupState
 
 SEEDS = range(150)
 STEPS = 250
@@ -29,7 +29,7 @@ def test_invariants_hold_and_good_clients_end_up_stable(seed: int, transitions: 
         world.check()
     world.heal()
     assert set(transitions) <= LEGAL
-    stable = {group.group_id: group for group in world.shard.groups() if group.members}
+    stable = {group.group_id: group for group in world.shard.classic_groups() if group.members}
     for client in world.clients:
         group = stable[client.group]
         assert group.state is GroupState.STABLE

@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.unit.node.group_ground import no_log
+
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.open_files import OpenFiles
@@ -22,12 +24,16 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_driver import OFFSETS_TOPIC, GroupDriver
+from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.coordinators.groups import GroupCoordinator
+from penstock.node.coordinators.host import Ground
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.schema import Message
 
 CONFIG = {
@@ -36,6 +42,7 @@ CONFIG = {
     "offsets.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
 }
+NOW_MS = 1_700_000_000_000
 OFFSETS_ID = UUID(int=7)
 FLIGHTS_ID = UUID(int=8)
 
@@ -66,22 +73,40 @@ class Submissions:
 class GroupNode:
     """Node 1; `isr` is that of each partition of `__consumer_offsets`."""
 
-    def __init__(self, directory: Path, *, partitions: int = 2, isr: tuple[int, ...] = (1,)) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        partitions: int = 2,
+        isr: tuple[int, ...] = (1,),
+        settings: dict[str, str] | None = None,
+    ) -> None:
         self.directory = directory
         self.partitions = partitions
         self.isr = isr
         self.table = Table()
         self.controller = Submissions()
+        config, image = BrokerConfig(CONFIG | {"log.dirs": str(directory)} | (settings or {})), ClusterImage()
+        ground = Ground(
+            node_id=1,
+            image=image,
+            partitions=self.table,
+            hold_missing=no_log,
+            create_topic=self.create_topic,
+            now_ms=lambda: NOW_MS,
+        )
+        self.groups = GroupCoordinator(config, ground, Random(5))
         self.broker = Broker(
-            config=BrokerConfig(CONFIG | {"log.dirs": str(directory)}),
+            config=config,
             node_id=1,
             cluster_id="cluster",
-            image=ClusterImage(),
+            image=image,
             partitions=self.table,
             controller=self.controller,
+            groups=self.groups,
             random=Random(5),
         )
-        self.driver = self.broker.groups = GroupDriver(self.broker)
+        self.groups.start()
         self.tell(
             RegisterBrokerRecord(
                 broker_id=1,
@@ -90,26 +115,30 @@ class GroupNode:
             )
         )
 
+    async def create_topic(self, name: str) -> None:
+        for code in (await create_missing(self.broker, [name])).values():
+            raise KafkaError(code)
+
     def tell(self, *records: MetadataRecord) -> None:
         """These records are committed."""
         for record in records:
             self.broker.image.apply(record)
-        self.driver.on_metadata(records)
+        self.groups.on_metadata(records)
 
     def open_log(self, index: int) -> PartitionLog:
-        directory = self.directory / f"{OFFSETS_TOPIC}-{index}"
+        directory = self.directory / f"{CONSUMER_OFFSETS}-{index}"
         directory.mkdir(exist_ok=True)
         disk = Disk()
-        return PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), OFFSETS_TOPIC, index, LogConfig())
+        return PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), CONSUMER_OFFSETS, index, LogConfig())
 
     def create_offsets_topic(self, leaders: Sequence[int] = (1, 1)) -> None:
         """The topic is there; this node holds its partitions, and leads those whose leader it is."""
-        records: list[MetadataRecord] = [TopicRecord(name=OFFSETS_TOPIC, topic_id=OFFSETS_ID)]
+        records: list[MetadataRecord] = [TopicRecord(name=CONSUMER_OFFSETS, topic_id=OFFSETS_ID)]
         for index, leader in enumerate(leaders):
-            partition = Partition(OFFSETS_TOPIC, index, OFFSETS_ID, self.open_log(index))
+            partition = Partition(CONSUMER_OFFSETS, index, OFFSETS_ID, self.open_log(index))
             if leader == 1:
                 partition.obey(1, PartitionImage(1, 0, 0, self.isr, self.isr), 0)
-            self.table.held[OFFSETS_TOPIC, index] = partition
+            self.table.held[CONSUMER_OFFSETS, index] = partition
             records.append(partition_record(OFFSETS_ID, index, leader, self.isr))
         self.tell(*records)
 
@@ -124,11 +153,11 @@ class GroupNode:
 
     async def ready(self) -> None:
         """Everything that is led here has been read."""
-        while not all(led.is_loaded for led in self.driver._led.values()):
+        while self.groups.is_loading:
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        await self.driver.stop()
+        await self.groups.stop()
         for partition in self.table.held.values():
             partition.log.close()
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from tests.unit.node.group_ground import idle_groups
+
 from penstock.log.directory import LogDirectories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType
@@ -66,6 +68,7 @@ class Node:
             image=self.image,
             partitions=self.table,
             replicas=self.replicas,
+            groups=idle_groups(config, self.image, self.table),
             handlers=load_handlers(),
             random=Random(1),
             fetch_sessions=FetchSessions(10, Random(1)),

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from tests.unit.node.group_ground import idle_groups
+
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.broker.api_versions import api_versions
@@ -84,12 +86,14 @@ class Serving:
 @asynccontextmanager
 async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) -> AsyncIterator[Serving]:
     """A server of ApiVersions and `handlers` until the block ends."""
+    config, image, table = BrokerConfig.embedded(), ClusterImage(), PartitionTable()
     broker = Broker(
-        config=BrokerConfig.embedded(),
+        config=config,
         node_id=1,
         cluster_id="cluster",
-        image=ClusterImage(),
-        partitions=PartitionTable(),
+        image=image,
+        partitions=table,
+        groups=idle_groups(config, image, table),
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},
         random=Random(1),
     )

@@ -1,10 +1,9 @@
 """What the operator may set about groups, by Kafka's defaults."""
 
-from dataclasses import dataclass
+from penstock.protocol.value import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(Value):
     """The limits and delays of all groups; the comment names Kafka's key where it is not the field's own name."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
@@ -15,4 +14,5 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
     offsets_retention_ms: int = 604_800_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
+    write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
     history_length: int = 10  # how many past rebalances a group remembers

@@ -6,22 +6,18 @@ comes with a token is answered by one `Reply`, now or later; what comes without 
 Load first: `read` each record of the partition, then `loaded`. After that keep `next_deadline_ms` and call `wake` then.
 """
 
-from collections.abc import Iterable
-
-from penstock.coordinator.group import describe
-from penstock.coordinator.group.commit import Committing
-from penstock.coordinator.group.effects import Effect, Token
-from penstock.coordinator.group.group import ClassicGroup
-from penstock.coordinator.group.history import Rebalance
-from penstock.coordinator.group.join import Joining
-from penstock.coordinator.group.loading import Loading
-from penstock.coordinator.group.member import Caller
-from penstock.coordinator.group.membership import Membership
+from penstock.coordinator.effects import Effect, KeyValue, Token
+from penstock.coordinator.group import commit, moving, removal
+from penstock.coordinator.group.classic import join, membership
+from penstock.coordinator.group.classic.describe import describe_group
+from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
+from penstock.coordinator.group.classic.history import Rebalance
+from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.loading import Loading, hand_on
 from penstock.coordinator.group.offsets import TopicOffsets
-from penstock.coordinator.group.rebalance import Rebalancing
-from penstock.coordinator.group.removal import Removal
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
+from penstock.coordinator.machine import PartitionMachine
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_groups import DescribedGroup
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -33,75 +29,68 @@ from penstock.protocol.messages.offset_delete import OffsetDeleteRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 
-class GroupShard:
+class GroupShard(PartitionMachine):
     """The coordinator of the groups of one partition."""
 
     def __init__(self, settings: GroupSettings, random: RandomBits) -> None:
         self._table = GroupTable(settings, random)
-        rebalancing = Rebalancing(self._table)
-        self._joining = Joining(self._table, rebalancing)
-        self._membership = Membership(self._table, rebalancing)
-        self._committing = Committing(self._table, rebalancing)
-        self._removal = Removal(self._table)
-        self._loading = Loading(self._table, rebalancing)
+        super().__init__(self._table)
+        self._loading = Loading(self._table)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def read(self, key: bytes, value: bytes | None) -> None:
-        """Take in one record of the partition while loading. DecodeError if it is not what it claims to be."""
         self._loading.read(key, value)
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """All records are read: the shard serves from now on."""
         self._loading.finish(now_ms)
-        self._removal.schedule(now_ms)
+        removal.schedule_expiry(self._table, now_ms)
         return self._table.take_effects()
 
     def unload(self, now_ms: int) -> list[Effect]:
-        """Another node leads the partition: answer all who wait NOT_COORDINATOR. The shard is of no use after this."""
-        self._loading.hand_on(now_ms)
+        hand_on(self._table, now_ms)
         return self._table.take_effects()
 
-    def next_deadline_ms(self) -> int | None:
-        """When to call `wake`, or None. Heartbeats only put it off."""
-        return self._table.timers.next_ms()
+    def describe(self) -> str:
+        return f"{len(self._table.groups)} groups"
 
-    def wake(self, now_ms: int) -> list[Effect]:
-        """Deal with the deadlines that have come."""
-        self._table.timers.fire_due(now_ms)
-        return self._table.take_effects()
-
-    def appended(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """An `Append` is committed (NONE) or has failed."""
-        self._table.written(write_id, error, now_ms)
-        return self._table.take_effects()
-
-    # -- membership ---------------------------------------------------------------------------------------------------
+    # -- the classic protocol -----------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> list[Effect]:
         """Answered with a JoinGroupResponse."""
-        self._joining.join(token, request, caller, now_ms)
+        join.join_group(self._table, token, request, caller, now_ms)
         return self._table.take_effects()
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
         """Answered with a SyncGroupResponse."""
-        self._membership.sync(token, request, now_ms)
+        membership.sync_group(self._table, token, request, now_ms)
         return self._table.take_effects()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Answered at once: it changes nothing but the member's deadline."""
-        return self._membership.heartbeat(request, now_ms)
+        return membership.heartbeat(self._table, request, now_ms)
 
     def leave(self, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> list[Effect]:
         """Answered with a LeaveGroupResponse."""
-        self._membership.leave(token, request, api_version, now_ms)
+        membership.leave_group(self._table, token, request, api_version, now_ms)
         return self._table.take_effects()
+
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
+        """One group, as DescribeGroups shows it."""
+        return describe_group(find_classic(self._table.groups, group_id), group_id, api_version)
+
+    def history(self, group_id: str) -> list[Rebalance]:
+        """The last rebalances of a group, oldest first, with the one that is under way."""
+        group = find_classic(self._table.groups, group_id)
+        if group is None:
+            return []
+        return [*group.history, *([group.rebalance] if group.rebalance is not None else [])]
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 
     def commit(self, token: Token, request: OffsetCommitRequest, api_version: int, now_ms: int) -> list[Effect]:
         """Answered with an OffsetCommitResponse. The topics exist, and have their names."""
-        self._committing.commit(token, request, api_version, now_ms)
+        commit.commit_offsets(self._table, token, request, api_version, now_ms)
         return self._table.take_effects()
 
     def offsets(self, group_id: str) -> TopicOffsets:
@@ -110,40 +99,49 @@ class GroupShard:
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest, now_ms: int) -> list[Effect]:
         """Answered with an OffsetDeleteResponse."""
-        self._removal.delete_offsets(token, request, now_ms)
+        removal.delete_offsets(self._table, token, request, now_ms)
         return self._table.take_effects()
 
     def topics(self) -> list[str]:
         """The topics in which groups have committed offsets."""
         return self._table.offsets.topics()
 
-    def topic_deleted(self, topic: str) -> list[Effect]:
+    def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
         """The cluster's metadata says that a topic is gone."""
-        self._removal.topic_deleted(topic)
+        removal.on_topic_deleted(self._table, topic, now_ms)
         return self._table.take_effects()
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
     def delete_group(self, token: Token, group_id: str, now_ms: int) -> list[Effect]:
         """Answered with an ErrorCode."""
-        self._removal.delete_group(token, group_id, now_ms)
+        removal.delete_group(self._table, token, group_id, now_ms)
         return self._table.take_effects()
 
-    def describe(self, group_id: str, api_version: int) -> DescribedGroup:
-        """One group, as DescribeGroups shows it."""
-        return describe.describe(self._table.groups.get(group_id), group_id, api_version)
+    def group_ids(self) -> list[str]:
+        """The names of all groups."""
+        return list(self._table.groups)
 
     def list_groups(self) -> list[ListedGroup]:
         """All groups, as ListGroups shows them."""
-        return [describe.list_group(group) for group in self._table.groups.values()]
+        return [group.listed() for group in self._table.groups.values()]
 
-    def history(self, group_id: str) -> list[Rebalance]:
-        """The last rebalances of a group, oldest first, with the one that is under way."""
-        group = self._table.groups.get(group_id)
-        if group is None:
-            return []
-        return [*group.history, *([group.rebalance] if group.rebalance is not None else [])]
+    # -- moving -------------------------------------------------------------------------------------------------------
 
-    def groups(self) -> Iterable[ClassicGroup]:
-        """The groups themselves, for tests and diagnosis. Read only."""
-        return self._table.groups.values()
+    def records_of(self, group_id: str) -> list[KeyValue]:
+        """The records that make up a group that is here, and its offsets."""
+        return moving.records_of(self._table, group_id)
+
+    def adopt(self, token: Token, records: list[KeyValue], now_ms: int) -> list[Effect]:
+        """Take in groups from another partition, where nothing later is known of them. Answered with an ErrorCode."""
+        moving.adopt(self._table, token, records, now_ms)
+        return self._table.take_effects()
+
+    def remove_group(self, token: Token, group_id: str, now_ms: int) -> list[Effect]:
+        """Take away a group that is here, whoever is in it. Answered with an ErrorCode."""
+        removal.remove_group(self._table, self._table.groups[group_id], now_ms, token)
+        return self._table.take_effects()
+
+    def classic_groups(self) -> list[ClassicGroup]:
+        """The groups of the classic protocol, for tests and diagnosis. Read only."""
+        return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]

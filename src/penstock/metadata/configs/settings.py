@@ -60,6 +60,7 @@ class BrokerSettings:
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_compression_codec: int

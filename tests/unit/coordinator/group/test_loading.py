@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from penstock.coordinator.group.group import GroupState
+from penstock.coordinator.group.classic.group import GroupState
 from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, encode_group_record
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
@@ -21,7 +21,7 @@ def test_the_leader_is_the_one_that_was_stored() -> None:
     key, stored = encode_group_record(GroupRecord("orders", value))
     shard.read(key, stored)
     assert shard.loaded(0) == []
-    (group,) = shard.groups()
+    (group,) = shard.classic_groups()
     assert (group.leader_id, group.generation, group.state) == ("b", 3, GroupState.STABLE)
     # Records of the oldest version have no rebalance timeout: the session timeout stands for it.
     assert [one.rebalance_timeout_ms for one in group.members.values()] == [10_000, 10_000]
@@ -35,7 +35,7 @@ def test_the_last_record_about_a_group_holds() -> None:
         shard.read(*encode_group_record(GroupRecord("gone", GroupMetadataValue(generation=generation))))
     shard.read(*encode_group_record(GroupRecord("gone", None)))
     shard.loaded(0)
-    assert [(group.group_id, group.generation) for group in shard.groups()] == [("orders", 2)]
+    assert [(group.group_id, group.generation) for group in shard.classic_groups()] == [("orders", 2)]
 
 
 def test_a_damaged_record_is_an_error() -> None:

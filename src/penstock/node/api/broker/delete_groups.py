@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -28,8 +27,8 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
 
 def _delete(broker: Broker, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
     try:
-        led: GroupPartition = broker.groups.find(group_id)
+        shard = broker.groups.find(group_id)
     except KafkaError as error:
         return error.code
-    answer: ErrorCode | Awaitable[ErrorCode] = led.ask(led.machine.delete_group, group_id)
+    answer: ErrorCode | Awaitable[ErrorCode] = shard.ask(shard.machine.delete_group, group_id)
     return answer

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -33,7 +32,7 @@ def describe_groups(broker: Broker, context: RequestContext, request: DescribeGr
 
 def _describe(broker: Broker, group_id: str, api_version: int) -> DescribedGroup:
     try:
-        led: GroupPartition = broker.groups.find(group_id)
+        shard = broker.groups.find(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    return led.machine.describe(group_id, api_version)
+    return shard.machine.describe_group(group_id, api_version)

@@ -6,7 +6,6 @@ Answered at once. While the coordinator reads its partition, every heartbeat is 
 from __future__ import annotations
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -20,8 +19,8 @@ def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
-    return HeartbeatResponse(error_code=led.machine.heartbeat(request, broker.groups.now_ms()))
+    return HeartbeatResponse(error_code=shard.machine.heartbeat(request, broker.groups.now_ms()))

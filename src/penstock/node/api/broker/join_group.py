@@ -1,16 +1,15 @@
 """JoinGroup 0-9: become a member of a group, or take part in its next generation.
 
-Waits until the generation has formed. `coordinator/group/join.py` has the rules.
+Waits until the generation has formed. `coordinator/group/classic/join.py` has the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from penstock.coordinator.group.answers import join_error
-from penstock.coordinator.group.member import Caller
+from penstock.coordinator.group.classic.answers import join_error
+from penstock.coordinator.group.classic.member import Caller
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -26,9 +25,9 @@ def join_group(
     if not request.group_id:
         return join_error(ErrorCode.INVALID_GROUP_ID, request.member_id)
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return join_error(error.code, request.member_id)
     caller = Caller(context.client_id or "", f"/{context.peer.client_host}", context.api_version)
-    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = led.ask(led.machine.join, request, caller)
+    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = shard.ask(shard.machine.join, request, caller)
     return answer

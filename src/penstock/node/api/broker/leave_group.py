@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -24,10 +23,10 @@ def leave_group(
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
-    answer: LeaveGroupResponse | Awaitable[LeaveGroupResponse] = led.ask(
-        led.machine.leave, request, context.api_version
+    answer: LeaveGroupResponse | Awaitable[LeaveGroupResponse] = shard.ask(
+        shard.machine.leave, request, context.api_version
     )
     return answer

@@ -16,14 +16,14 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     try:
-        coordinated = broker.groups.coordinated()
+        serving = broker.groups.serving()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     return ListGroupsResponse(
         groups=[
             group
-            for led in coordinated
-            for group in led.machine.list_groups()
+            for shard in serving
+            for group in shard.machine.list_groups()
             if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
         ]
     )

@@ -11,7 +11,6 @@ from typing import Final
 
 from penstock.metadata.topics import TopicImage
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -33,7 +32,7 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Hand what exists to the group's coordinator."""
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return OffsetCommitResponse(topics=[_refuse(topic, _indexes(topic), error.code) for topic in request.topics])
     refused = [
@@ -45,7 +44,7 @@ def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommit
         request.topics = [topic for topic in request.topics if topic.partitions]
         if not request.topics:
             return OffsetCommitResponse(topics=refused)
-    answer: Answer = led.ask(led.machine.commit, request, context.api_version)
+    answer: Answer = shard.ask(shard.machine.commit, request, context.api_version)
     return _joined(answer, refused) if refused else answer
 
 

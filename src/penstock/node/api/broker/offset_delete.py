@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -21,11 +20,11 @@ from penstock.protocol.messages.offset_delete import (
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
     unknown = [refused for topic in request.topics if (refused := _refuse_unknown(broker, topic)).partitions]
-    answer = led.ask(led.machine.delete_offsets, request)
+    answer = shard.ask(shard.machine.delete_offsets, request)
     response: OffsetDeleteResponse = answer if isinstance(answer, OffsetDeleteResponse) else await answer
     if not response.error_code:
         response.topics = [topic for topic in response.topics if topic.partitions] + unknown

@@ -13,7 +13,6 @@ from uuid import UUID
 from penstock.coordinator.group.offsets import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -56,13 +55,13 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
 def _fetch(broker: Broker, group: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=group.group_id)
     try:
-        led: GroupPartition = broker.groups.find(group.group_id)
+        shard = broker.groups.find(group.group_id)
     except KafkaError as error:
         answer.error_code = error.code
         if api_version < GROUP_ERROR_SINCE:
             answer.topics = [_refuse(topic, error.code) for topic in group.topics or []]
         return answer
-    offsets = led.machine.offsets(group.group_id)
+    offsets = shard.machine.offsets(group.group_id)
     topics = _all_topics(broker, offsets, api_version) if group.topics is None else group.topics
     answer.topics = [_fetch_topic(broker, topic, offsets, api_version) for topic in topics]
     return answer

@@ -1,15 +1,14 @@
 """SyncGroup 0-5: get what the leader assigned to a member; the leader's own request brings it.
 
-Waits until the leader's assignment is stored. `coordinator/group/membership.py` has the rules.
+Waits until the leader's assignment is stored. `coordinator/group/classic/membership.py` has the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from penstock.coordinator.group.answers import sync_error
+from penstock.coordinator.group.classic.answers import sync_error
 from penstock.node.broker import Broker
-from penstock.node.coordinators.group_partition import GroupPartition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -25,10 +24,10 @@ def sync_group(
     if not request.group_id:
         return sync_error(ErrorCode.INVALID_GROUP_ID)
     try:
-        led: GroupPartition = broker.groups.find(request.group_id)
+        shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         # While it reads, a coordinator knows of no assignment: joining again is what helps.
         is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error.code)
-    answer: SyncGroupResponse | Awaitable[SyncGroupResponse] = led.ask(led.machine.sync, request)
+    answer: SyncGroupResponse | Awaitable[SyncGroupResponse] = shard.ask(shard.machine.sync, request)
     return answer

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.unit.node.group_ground import idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -54,12 +55,14 @@ def logger() -> Iterator[logging.Logger]:
 
 @pytest.fixture
 def broker() -> Broker:
+    config, image, table = BrokerConfig.embedded(), ClusterImage("some-cluster"), PartitionTable()
     return Broker(
-        config=BrokerConfig.embedded(),
+        config=config,
         node_id=1,
         cluster_id="some-cluster",
-        image=ClusterImage("some-cluster"),
-        partitions=PartitionTable(),
+        image=image,
+        partitions=table,
+        groups=idle_groups(config, image, table),
         controller=Controller(),
     )
 

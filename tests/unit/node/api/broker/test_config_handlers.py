@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
+from tests.unit.node.group_ground import idle_groups
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -43,7 +44,9 @@ def broker() -> Broker:
         image.apply(ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))
     config = BrokerConfig.embedded({"log.retention.minutes": "2"})
     config.apply_dynamic(broker={}, default=image.config_of(ResourceType.BROKER, ""))
-    return Broker(config=config, node_id=1, cluster_id="some-cluster", image=image, partitions=PartitionTable())
+    table = PartitionTable()
+    groups = idle_groups(config, image, table)
+    return Broker(config=config, node_id=1, cluster_id="some-cluster", image=image, partitions=table, groups=groups)
 
 
 def context(version: int) -> RequestContext:

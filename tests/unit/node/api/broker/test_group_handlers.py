@@ -177,7 +177,7 @@ async def test_an_unknown_topic_id_is_an_error(node: GroupNode) -> None:
 
 
 async def test_a_wrong_coordinator_is_said_where_the_version_has_room(node: GroupNode) -> None:
-    await node.driver.stop()
+    await node.groups.stop()
     asked = [OffsetFetchRequestTopic(name="flights", partition_indexes=[0])]
     first = await ask(offset_fetch, node, 1, OffsetFetchRequest(group_id="g", topics=asked))
     assert first.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from penstock.coordinator.group.effects import Token
-from penstock.coordinator.group.timers import Timer
+from penstock.coordinator.effects import Token
+from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.value import Value
 
 
@@ -57,11 +57,24 @@ class Member:
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.is_new = True
-        self.session = Timer(_never)
+        self.session = Timer(_has_no_group)
 
     def on_session_expired(self, fire: Callable[[int], None]) -> None:
         """Say what happens when no heartbeat came within the session timeout."""
         self.session.fire = fire
+
+    def touch(self, timers: Timers, now_ms: int) -> None:
+        """The member has shown that it lives: its session begins anew."""
+        session, deadline_ms = self.session, now_ms + self.session_timeout_ms
+        if session.queued_ms is not None and session.queued_ms <= deadline_ms:
+            session.deadline_ms = deadline_ms
+        else:
+            timers.set(session, deadline_ms)
+
+    def take_sync(self) -> Token | None:
+        """Give back the SyncGroup that waits, if one does."""
+        token, self.sync_token = self.sync_token, None
+        return token
 
     @property
     def waits(self) -> bool:
@@ -80,5 +93,5 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
 
-def _never(now_ms: int) -> None:
-    """A member's session ends only once it belongs to a group."""
+def _has_no_group(now_ms: int) -> None:
+    """What a session does that ends before its member belongs to a group: nothing."""

@@ -1,10 +1,8 @@
-"""Answers that carry an error, and what a failed write means to the client whose request caused it."""
+"""What a failed write means to the client whose request caused it."""
 
 from typing import Final
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.join_group import JoinGroupResponse
-from penstock.protocol.messages.sync_group import SyncGroupResponse
 
 _GROUP_WRITE_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,13 +31,3 @@ def group_write_error(error: ErrorCode) -> ErrorCode:
 def offset_write_error(error: ErrorCode) -> ErrorCode:
     """What a client is told when its offsets could not be written."""
     return _OFFSET_WRITE_ERRORS.get(error, error)
-
-
-def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A JoinGroup answer that says no."""
-    return JoinGroupResponse(error_code=error, member_id=member_id, generation_id=-1)
-
-
-def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A SyncGroup answer that says no."""
-    return SyncGroupResponse(error_code=error)

@@ -1,6 +1,6 @@
 import random
 
-from penstock.coordinator.group.timers import Timer, Timers
+from penstock.coordinator.timers import Timer, Timers
 
 
 def test_timers_fire_at_their_deadline_in_order() -> None:

@@ -6,7 +6,6 @@ It does so only to protect offsets that are in use. Assignments it never reads.
 import struct
 from typing import Final
 
-from penstock.coordinator.group.group import ClassicGroup, GroupState
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -16,18 +15,6 @@ NEWEST_VERSION: Final = 3
 """Later versions only add fields at the end, so what is newer reads as this one."""
 
 _VERSION: Final = struct.Struct(">h")
-
-
-def is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Whether a member of a consumer group reads `topic`, or may do so as far as we can tell."""
-    if group.state is GroupState.EMPTY:
-        return False
-    if group.protocol_name is None:
-        return True
-    return any(
-        topics is None or topic in topics
-        for topics in (subscribed_topics(member.metadata(group.protocol_name)) for member in group.members.values())
-    )
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:

@@ -10,15 +10,15 @@ from penstock.log import validation
 from penstock.log.config import LogConfig
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.api.broker.find_coordinator import find_coordinator
 from penstock.node.api.broker.heartbeat import heartbeat
 from penstock.node.api.broker.join_group import join_group
 from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_fetch import offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
-from penstock.node.coordinators import group_driver
-from penstock.node.coordinators.group_driver import OFFSETS_TOPIC
-from penstock.node.coordinators.group_partition import GroupPartition
+from penstock.node.coordinators import host
+from penstock.node.coordinators.hosted import Hosted
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -85,20 +85,23 @@ async def test_the_first_need_creates_the_topic_once(node: GroupNode) -> None:
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     joined = await ask(join_group, node, 3, join_request())
     assert joined.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await asyncio.sleep(0)
     (command,) = node.controller.commands
     assert isinstance(command, CreateTopicsRequest)
     (topic,) = command.topics
-    assert (topic.name, topic.num_partitions, topic.replication_factor) == (OFFSETS_TOPIC, 2, 1)
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == (CONSUMER_OFFSETS, 2, 1)
     configs = {config.name: config.value for config in topic.configs}
     assert configs == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 
 
 async def test_a_failed_creation_is_tried_again(node: GroupNode) -> None:
     await ask(find_coordinator, node, 2, FindCoordinatorRequest(key="orders"))
-    failure = CreatableTopicResult(name=OFFSETS_TOPIC, error_code=ErrorCode.INVALID_REPLICATION_FACTOR)
+    failure = CreatableTopicResult(name=CONSUMER_OFFSETS, error_code=ErrorCode.INVALID_REPLICATION_FACTOR)
     node.controller.reply.set_result(CreateTopicsResponse(topics=[failure]))
-    await asyncio.sleep(0)
+    while node.groups.is_creating:
+        await asyncio.sleep(0)
     await ask(find_coordinator, node, 2, FindCoordinatorRequest(key="orders"))
+    await asyncio.sleep(0)
     assert len(node.controller.commands) == 2
 
 
@@ -163,12 +166,12 @@ async def test_reading_is_done_in_slices(tmp_path: Path) -> None:
     after.create_offsets_topic()
     turns = 0
     with pytest.raises(KafkaError) as refused:
-        after.driver.find("orders")
+        after.groups.find("orders")
     assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert (await ask(join_group, after, 3, join_request())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     beat = HeartbeatRequest(group_id="orders", member_id="m", generation_id=1)
     assert (await ask(heartbeat, after, 4, beat)).error_code == ErrorCode.NONE
-    while not all(led.is_loaded for led in after.driver._led.values()):
+    while after.groups.is_loading:
         await asyncio.sleep(0)
         turns += 1
     assert turns > 3
@@ -206,7 +209,7 @@ async def test_who_waits_is_sent_away_when_leadership_moves(tmp_path: Path) -> N
         node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2))
     assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     with pytest.raises(KafkaError) as refused:
-        node.driver.find("orders")
+        node.groups.find("orders")
     assert refused.value.code is ErrorCode.NOT_COORDINATOR
     await node.stop()
 
@@ -266,15 +269,15 @@ async def test_a_partition_that_could_not_be_read_is_tried_again(
     await before.stop()
 
     failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")] * 2
-    read = GroupPartition._read_slice
+    read = Hosted._read_slice
 
-    def read_or_fail(led: GroupPartition, position: int, end: int) -> int:
+    def read_or_fail(led: Hosted[Any], position: int, end: int) -> int:
         if failures:
             raise failures.pop()
         return read(led, position, end)
 
-    monkeypatch.setattr(GroupPartition, "_read_slice", read_or_fail)
-    monkeypatch.setattr(group_driver, "LOAD_RETRY_S", 0)
+    monkeypatch.setattr(Hosted, "_read_slice", read_or_fail)
+    monkeypatch.setattr(host, "LOAD_RETRY_S", 0)
     after = GroupNode(tmp_path)
     after.create_flights()
     after.create_offsets_topic()
@@ -289,9 +292,9 @@ async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
     node.create_flights()
     node.create_offsets_topic()
     await node.ready()
-    await node.driver.stop()
+    await node.groups.stop()
     node.tell(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, isr=[1]))
-    assert node.driver.coordinated() == []
+    assert node.groups.serving() == []
     await node.stop()
 
 
@@ -306,3 +309,69 @@ async def test_records_of_groups_are_not_unpacked_to_be_checked(
     monkeypatch.setattr(validation, "_check_contents", None)
     answer = await ask(offset_commit, node, 8, commit_request(5))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def test_a_commit_that_takes_too_long_is_answered_and_counts_all_the_same(tmp_path: Path) -> None:
+    node = GroupNode(tmp_path, isr=(1, 2), settings={"offsets.commit.timeout.ms": "1"})
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    answer = await ask(offset_commit, node, 8, commit_request(5))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await committed(node) == {}
+    for partition in node.table.held.values():
+        assert partition.leader is not None
+        partition.obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
+    assert await committed(node) == {("flights", 0): 5}
+    await node.stop()
+
+
+async def test_a_leader_that_was_away_within_one_change_of_metadata_reads_again(tmp_path: Path) -> None:
+    node, waiting = await replicated(tmp_path)
+    for index, partition in enumerate(list(node.table.held.values())):
+        partition.obey(1, PartitionImage(2, 1, 1, (1, 2), (2,)), 0)
+        partition.obey(1, PartitionImage(1, 2, 2, (1, 2), (1,)), 0)
+        node.tell(
+            PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=2),
+            PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=1, isr=[1]),
+        )
+    assert node.groups.is_loading
+    assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    await node.stop()
+
+
+async def test_one_partition_that_waits_for_its_replicas_holds_up_no_other(tmp_path: Path) -> None:
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    for group in ("orders", "weather"):  # in partitions 1 and 0
+        await ask(offset_commit, before, 8, commit_request(3, group))
+    await before.stop()
+    after = GroupNode(tmp_path, isr=(1, 2))
+    after.create_flights()
+    after.create_offsets_topic()
+    after.table.held[CONSUMER_OFFSETS, 1].obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
+    hosted = after.groups.hosted(1)
+    assert hosted is not None
+    while not hosted.is_serving:
+        await asyncio.sleep(0)
+    assert await committed(after, "orders") == {("flights", 0): 3}
+    assert after.groups.is_loading
+    await after.stop()
+
+
+async def test_what_is_asked_for_while_a_machine_ends_is_not_written(tmp_path: Path) -> None:
+    node = GroupNode(tmp_path, isr=(1, 2))
+    node.create_offsets_topic()
+    await node.ready()
+    joined = await ask(join_group, node, 3, join_request())
+    given = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")]
+    request = SyncGroupRequest(group_id="orders", member_id=joined.member_id, generation_id=1, assignments=given)
+    waiting = asyncio.ensure_future(ask(sync_group, node, 3, request))
+    await asyncio.sleep(0)
+    ends = [partition.log.log_end_offset for partition in node.table.held.values()]
+    await node.groups.stop()
+    assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+    assert [partition.log.log_end_offset for partition in node.table.held.values()] == ends
+    await node.stop()

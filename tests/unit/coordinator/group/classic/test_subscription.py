@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.coordinator.group.subscription import subscribed_topics
+from penstock.coordinator.group.classic.subscription import subscribed_topics
 from penstock.protocol.codec import encode
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 

@@ -2,8 +2,8 @@
 
 import random
 
-from penstock.coordinator.group.effects import Append, Effect, Reply
-from penstock.coordinator.group.member import Caller
+from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
 from penstock.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ def test_half_of_them_fall_silent_in_one_rebalance() -> None:
         for beat in beats[::2]:
             shard.heartbeat(beat, now_ms)
         effects += shard.wake(now_ms)
-    (group,) = shard.groups()
+    (group,) = shard.classic_groups()
     assert sorted(group.members) == sorted(beat.member_id for beat in beats[::2])
     assert not [effect for effect in effects if isinstance(effect, Append)]
     assert group.generation == 1

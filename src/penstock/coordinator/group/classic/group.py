@@ -1,4 +1,4 @@
-"""One classic group: its members, and the rules that need nothing else.
+"""One group of the classic protocol: its members, and the rules that need nothing else.
 
 | state | what it means | may come from |
 | --- | --- | --- |
@@ -12,16 +12,30 @@
 """
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
-from penstock.coordinator.group.effects import Token
-from penstock.coordinator.group.history import Rebalance
-from penstock.coordinator.group.member import Member
-from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
-from penstock.coordinator.group.timers import Timer
+from penstock.coordinator.effects import KeyValue, Token
+from penstock.coordinator.group.classic.answers import join_error, sync_error
+from penstock.coordinator.group.classic.history import Rebalance
+from penstock.coordinator.group.classic.leading import elect_leader
+from penstock.coordinator.group.classic.member import Member
+from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from penstock.coordinator.group.kind import Group
+from penstock.coordinator.group.records import (
+    CommittedOffset,
+    GroupMetadataValue,
+    GroupRecord,
+    MemberMetadata,
+    encode_group_record,
+)
+from penstock.coordinator.machine import Agenda
+from penstock.coordinator.timers import Timer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponseMember
+from penstock.protocol.messages.list_groups import ListedGroup
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 class GroupState(Enum):
@@ -43,12 +57,11 @@ MAY_COME_FROM: Final[dict[GroupState, frozenset[GroupState]]] = {
 }
 
 
-class ClassicGroup:
+class ClassicGroup(Group):
     """A group of the classic protocol. Members keep the order in which they joined."""
 
     __slots__ = (
         "generation",
-        "group_id",
         "history",
         "initial_delay",
         "join_timer",
@@ -68,8 +81,10 @@ class ClassicGroup:
         "unsynced",
     )
 
-    def __init__(self, group_id: str, now_ms: int, history_length: int = 10) -> None:
-        self.group_id = group_id
+    kind: ClassVar[str] = "classic"
+
+    def __init__(self, group_id: str, now_ms: int, history_length: int) -> None:
+        super().__init__(group_id)
         self.state = GroupState.EMPTY
         self.state_since_ms = now_ms
         self.generation = 0
@@ -110,18 +125,18 @@ class ClassicGroup:
     # -- members ------------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member. The first brings the group's protocol type and leads."""
+        """Add a member. The first brings the group's protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
-        if self.leader_id is None:
-            self.leader_id = member.member_id
         self.members[member.member_id] = member
+        if self.leader_id is None:
+            self.leader_id = self._elected(self.members.values())
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self._count_support(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Take a member out. When it led, the one that joined first of the rest leads."""
+        """Take a member out, which waits for nothing. When it led, another one leads."""
         assert member.join_token is None
         assert member.sync_token is None
         del self.members[member.member_id]
@@ -130,7 +145,7 @@ class ClassicGroup:
         self._count_support(member.protocols, -1)
         self.unsynced.pop(member.member_id, None)
         if self.leader_id == member.member_id:
-            self.leader_id = next(iter(self.members), None)
+            self.leader_id = self._elected(self.members.values())
 
     def rename_static_member(self, member: Member, member_id: str) -> None:
         """A static member came back under a new id: it takes the old one's place, its lead as well (KIP-345)."""
@@ -178,15 +193,14 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member which has rejoined leads: the leader itself, or the first. False if nobody has."""
-        leader = self.members.get(self.leader_id or "")
-        if leader is not None and leader.join_token is not None:
-            return True
-        for member in self.members.values():
-            if member.join_token is not None:
-                self.leader_id = member.member_id
-                return True
-        return False
+        """Make sure that a member which has rejoined leads. False if nobody has."""
+        leader_id = self._elected(member for member in self.members.values() if member.join_token is not None)
+        if leader_id is not None:
+            self.leader_id = leader_id
+        return leader_id is not None
+
+    def _elected(self, candidates: Iterable[Member]) -> str | None:
+        return elect_leader(self.protocol_type, self.leader_id, candidates)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -218,6 +232,100 @@ class ClassicGroup:
         self.unsynced = {}
         self.protocol_name = self.select_protocol()
         self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
+
+    # -- what every kind of group answers -----------------------------------------------------------------------------
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    def listed(self) -> ListedGroup:
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            group_state=self.state.value,
+            group_type=self.kind,
+        )
+
+    def is_subscribed(self, topic: str) -> bool:
+        if self.state is GroupState.EMPTY:
+            return False
+        if self.protocol_name is None:
+            return True
+        subscriptions = (subscribed_topics(member.metadata(self.protocol_name)) for member in self.members.values())
+        return any(topics is None or topic in topics for topics in subscriptions)
+
+    def check_commit(self, request: OffsetCommitRequest, agenda: Agenda, now_ms: int) -> ErrorCode:
+        """See the table in `commit.py`."""
+        generation = request.generation_id_or_member_epoch
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        self.members[request.member_id].touch(agenda.timers, now_ms)
+        return ErrorCode.NONE
+
+    def check_deletable(self) -> ErrorCode:
+        if self.state is GroupState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE if self.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+    def check_offsets_deletable(self) -> ErrorCode:
+        error = self.check_deletable()
+        is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return ErrorCode.NONE if error is ErrorCode.NON_EMPTY_GROUP and is_consumer else error
+
+    def is_reading(self, topic: str) -> bool:
+        if self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            return self.is_subscribed(topic)
+        return not self.may_expire
+
+    def idle_since_ms(self, committed: CommittedOffset) -> int:
+        """While a group with a protocol is Empty, from then on at least."""
+        since_ms = committed.commit_timestamp_ms
+        if self.protocol_type is None or self.state is not GroupState.EMPTY:
+            return since_ms
+        return max(since_ms, self.state_since_ms)
+
+    @property
+    def may_expire(self) -> bool:
+        return self.state is GroupState.EMPTY and not self.pending
+
+    def records(self) -> list[KeyValue]:
+        if self.protocol_type is None:
+            return []
+        return [encode_group_record(GroupRecord(self.group_id, self.to_value()))]
+
+    def tombstones(self) -> list[KeyValue]:
+        return [encode_group_record(GroupRecord(self.group_id, None))]
+
+    def kill(self, now_ms: int) -> None:
+        if self.state is not GroupState.DEAD:
+            self.transition_to(GroupState.DEAD, now_ms)
+        for timer in (self.join_timer, self.sync_timer, *self.pending.values()):
+            if timer is not None:
+                timer.deadline_ms = None
+        for member in self.members.values():
+            member.session.deadline_ms = None
+        self.join_timer = self.sync_timer = None
+        self.pending.clear()
+
+    def emptied(self) -> "ClassicGroup":
+        group = ClassicGroup(self.group_id, self.state_since_ms, self.history.maxlen or 0)
+        group.generation, group.protocol_type, group.history = self.generation, self.protocol_type, self.history
+        return group
+
+    def send_away(self, agenda: Agenda, error: ErrorCode) -> None:
+        for member in self.members.values():
+            agenda.reply(self.take_join(member), join_error(error, member.member_id))
+            agenda.reply(member.take_sync(), sync_error(error))
 
     # -- views --------------------------------------------------------------------------------------------------------
 
@@ -262,3 +370,9 @@ class ClassicGroup:
                 self.support[name] = count
             else:
                 del self.support[name]
+
+
+def find_classic(groups: Mapping[str, Group], group_id: str) -> ClassicGroup | None:
+    """The group of that name; None if there is none, or it is of another kind."""
+    group = groups.get(group_id)
+    return group if isinstance(group, ClassicGroup) else None

@@ -1,4 +1,4 @@
-from penstock.coordinator.group.history import Rebalance
+from penstock.coordinator.group.classic.history import Rebalance
 
 
 def test_a_rebalance_in_one_line() -> None:

@@ -1,4 +1,10 @@
-"""One partition of `__consumer_offsets` that this node leads: runs its `GroupShard`.
+"""One partition that this node leads in one epoch, with the machine that lives on it.
+
+| from | to | when |
+| --- | --- | --- |
+| reading | read | its records, up to the end that the log had, are read and committed |
+| read | serving | the host says so (`serve`) |
+| any | ended | leadership has moved, or the node stops (`resign`): who waits is sent away |
 
 Records are read from the log in slices, between which the loop does other work. After that each event goes to the
 machine, and its effects are carried out here: answers go to those who wait, records are appended, and reported on when
@@ -11,10 +17,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from penstock.coordinator.group.effects import Append, Effect, Rebalanced, Reply
-from penstock.coordinator.group.shard import GroupShard
+from penstock.coordinator.effects import Append, Effect, Note, Reply
+from penstock.coordinator.machine import PartitionMachine
 from penstock.log.validation import AppendOrigin
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
@@ -27,6 +33,8 @@ LOAD_SLICE_BYTES: Final = 64 * 1024
 """What is read and applied at a time while loading: some milliseconds of work."""
 
 _NOTHING: Final = object()
+
+MachineT = TypeVar("MachineT", bound=PartitionMachine)
 
 
 class Parked:
@@ -46,15 +54,20 @@ class Parked:
             self.future.set_result(response)
 
 
-class GroupPartition:
-    """The groups of one partition, from the time on that this node leads it."""
+class Hosted(Generic[MachineT]):
+    """A machine and its partition, from the time on that this node leads it."""
 
     def __init__(
-        self, partition: Partition, machine: GroupShard, now_ms: Callable[[], int], compression: Compression
+        self, partition: Partition, machine: MachineT, now_ms: Callable[[], int], compression: Compression
     ) -> None:
         self.partition = partition
         self.machine = machine
-        self.is_loaded = False
+        self._leader_epoch = partition.leader_epoch
+        self.is_read = False
+        self.is_serving = False
+        self.settled = asyncio.Event()
+        """Set when the machine is at work (`is_read`), and when it never will be."""
+        self._end = 0
         self._has_resigned = False
         self._now_ms = now_ms
         self._compression = compression
@@ -62,27 +75,48 @@ class GroupPartition:
         self._effects: deque[Effect] = deque()
         self._is_running = False
         self._under_way: deque[tuple[int, int]] = deque()
+        """The last offsets of what was appended and is not committed, with the ids of the writes."""
         self._is_waiting = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
+    def __repr__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.index}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this node leads the partition no more, or in another epoch: others may have led in between."""
+        partition = self.partition
+        return self._has_resigned or partition.leader is None or partition.leader_epoch != self._leader_epoch
+
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    async def load(self) -> None:
-        """Read the partition up to its end, and serve once all of that is committed."""
+    async def read(self) -> None:
+        """Read the partition up to its present end."""
         log = self.partition.log
-        position, end = log.log_start_offset, log.log_end_offset
-        while position < end and not self._is_over:
-            position = self._read_slice(position, end)
+        position, self._end = log.log_start_offset, log.log_end_offset
+        while position < self._end and not self.is_over:
+            position = self._read_slice(position, self._end)
             await asyncio.sleep(0)
-        await self._until_committed(end)
-        if self._is_over:
+
+    async def take_over(self) -> None:
+        """Wait until all that was read is committed; the machine is at work from then on."""
+        partition = self.partition
+        while not self.is_over and partition.high_watermark < self._end:
+            moved = asyncio.Event()
+            partition.committed.waits.add(self._end, moved.set)
+            await moved.wait()
+        if self.is_over:
             return
-        self.is_loaded = True
+        self.is_read = True
+        self.settled.set()
         self.run(self.machine.loaded(self._now_ms()))
-        if end:
-            groups = len(self.machine.list_groups())
-            logger.info("%s: %d groups from %d records' worth of log", self.partition, groups, end)
+        if self._end:
+            logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
+
+    def serve(self) -> None:
+        """Requests may come from now on."""
+        self.is_serving = self.is_read and not self.is_over
 
     def _read_slice(self, position: int, end: int) -> int:
         """Apply some batches from `position` on; the offset to go on from."""
@@ -93,9 +127,7 @@ class GroupPartition:
                 continue
             for record in iterate_records(data, at, header):
                 self._read(record)
-        if not data:
-            return end
-        return position
+        return position if data else end
 
     def _read(self, record: Record) -> None:
         if record.key is None:
@@ -105,23 +137,14 @@ class GroupPartition:
         except DecodeError as error:
             logger.warning("%s: the record at offset %d is left out: %s", self.partition, record.offset, error)
 
-    async def _until_committed(self, end: int) -> None:
-        partition = self.partition
-        while not self._is_over and partition.high_watermark < end:
-            moved = asyncio.Event()
-            partition.committed.waits.add(end, moved.set)
-            await moved.wait()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._has_resigned or self.partition.leader is None
-
     def resign(self) -> None:
         """Another node leads the partition, or this one stops: who waits is sent away."""
         self._has_resigned = True
+        self.settled.set()
         self._under_way.clear()
-        if self.is_loaded:
-            self.is_loaded = False
+        self.is_serving = False
+        if self.is_read:
+            self.is_read = False
             self.run(self.machine.unload(self._now_ms()))
         if self._timer is not None:
             self._timer.cancel()
@@ -158,12 +181,14 @@ class GroupPartition:
         elif isinstance(effect, Append):
             self._append(effect)
         else:
-            assert isinstance(effect, Rebalanced)
-            logger.info("group %s: %s", effect.group_id, effect.rebalance.describe())
+            assert isinstance(effect, Note)
+            logger.info("%s", effect.line)
 
     # -- the log ------------------------------------------------------------------------------------------------------
 
     def _append(self, effect: Append) -> None:
+        if self.is_over:
+            return  # The machine counts what it asks for while it unloads as failed.
         now_ms = self._now_ms()
         records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in effect.records]
         try:
@@ -180,10 +205,10 @@ class GroupPartition:
             self._moved()
 
     def _moved(self) -> None:
-        """What was appended first may be committed now, or leadership has ended."""
+        """What was appended first may be committed now, or leadership has ended; then `resign` follows."""
         self._is_waiting = False
-        if self.partition.leader is None:
-            return  # `resign` follows with the metadata.
+        if self.is_over:
+            return
         high_watermark = self.partition.high_watermark
         while self._under_way and self._under_way[0][0] < high_watermark:
             _, write_id = self._under_way.popleft()
@@ -196,7 +221,7 @@ class GroupPartition:
 
     def _set_timer(self) -> None:
         """Wake in time for the earliest deadline. One that was put off is found out when the old one comes."""
-        deadline_ms = self.machine.next_deadline_ms() if self.is_loaded else None
+        deadline_ms = self.machine.next_deadline_ms() if self.is_read else None
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
         if self._timer is not None:

@@ -1,16 +1,11 @@
-"""What DescribeGroups and ListGroups say of a group."""
+"""What DescribeGroups says of a group."""
 
-from typing import Final
-
-from penstock.coordinator.group.group import ClassicGroup, GroupState
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from penstock.protocol.messages.list_groups import ListedGroup
-
-GROUP_TYPE: Final = "classic"
 
 
-def describe(group: ClassicGroup | None, group_id: str, api_version: int) -> DescribedGroup:
+def describe_group(group: ClassicGroup | None, group_id: str, api_version: int) -> DescribedGroup:
     """A group as it is. One that is not there is Dead, and from version 6 on also an error (KIP-1043).
 
     What the members said and were assigned is shown once it is settled, in Stable.
@@ -38,14 +33,4 @@ def describe(group: ClassicGroup | None, group_id: str, api_version: int) -> Des
             )
             for member in group.members.values()
         ],
-    )
-
-
-def list_group(group: ClassicGroup) -> ListedGroup:
-    """A group's line in ListGroups."""
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
     )

@@ -1,0 +1,156 @@
+"""SyncGroup, Heartbeat and LeaveGroup: what members do between two joins."""
+
+from penstock.coordinator.effects import Token
+from penstock.coordinator.group.classic import rebalance
+from penstock.coordinator.group.classic.answers import sync_error
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState, find_classic
+from penstock.coordinator.group.classic.member import Member
+from penstock.coordinator.group.table import GroupTable
+from penstock.coordinator.group.write_errors import group_write_error
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+# -- SyncGroup --------------------------------------------------------------------------------------------------------
+
+
+def sync_group(table: GroupTable, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
+    """Give a member its assignment, now or once the leader's is stored."""
+    group = find_classic(table.groups, request.group_id)
+    error = _check_sync(group, request)
+    if error is not ErrorCode.NONE or group is None:
+        table.reply(token, sync_error(error))
+        return
+    member = group.members[request.member_id]
+    group.unsynced.pop(member.member_id, None)
+    if group.state is GroupState.STABLE:
+        member.touch(table.timers, now_ms)
+        table.reply(token, _sync_answer(group, member))
+        return
+    rebalance.answer_sync(table, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
+    member.sync_token = token
+    member.touch(table.timers, now_ms)
+    if member.member_id == group.leader_id:
+        _store_assignment(table, group, request, now_ms)
+
+
+def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+    error = _check(group, request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    if error is not ErrorCode.NONE or group is None:
+        return error
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name is not None and request.protocol_name != group.protocol_name:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _store_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
+    """Persist what the leader assigned; only then does anybody hear of it."""
+    generation = group.generation
+    assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
+
+    def then(error: ErrorCode, now_ms: int) -> None:
+        if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
+            return  # Another rebalance came between: whoever waited has its answer.
+        if error is not ErrorCode.NONE:
+            rebalance.fail_assignment(table, group, group_write_error(error), now_ms)
+            return
+        group.transition_to(GroupState.STABLE, now_ms)
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            rebalance.answer_sync(table, member, _sync_answer(group, member), now_ms)
+        rebalance.finish(table, group, now_ms)
+
+    # A write that is late counts as failed: should it be committed after all, another rebalance has come between.
+    rebalance.append_group(table, group, assignments, then, now_ms, when_late=then)
+
+
+# -- Heartbeat --------------------------------------------------------------------------------------------------------
+
+
+def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    """Note that a member lives, and tell it whether it is called back."""
+    group = find_classic(table.groups, request.group_id)
+    error = _check(group, request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    if error is not ErrorCode.NONE or group is None:
+        return error
+    group.members[request.member_id].touch(table.timers, now_ms)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+# -- LeaveGroup -------------------------------------------------------------------------------------------------------
+
+
+def leave_group(table: GroupTable, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> None:
+    """Take members out at once, static ones too, with a result for each (KIP-345).
+
+    Up to version 2 a request names one member, in a field of its own, and the answer has room for one error.
+    """
+    batched = api_version >= 3
+    leavers = request.members if batched else [MemberIdentity(member_id=request.member_id)]
+    group = find_classic(table.groups, request.group_id)
+    error = _check_exists(group, request.group_id)
+    if error is not ErrorCode.NONE or group is None:
+        table.reply(token, LeaveGroupResponse(error_code=error))
+        return
+    results: list[MemberResponse] = []
+    causes: list[str] = []
+    for leaver in leavers:
+        error = _take_out(table, group, leaver, causes)
+        results.append(
+            MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
+        )
+    if batched:
+        table.reply(token, LeaveGroupResponse(members=results))
+    else:
+        table.reply(token, LeaveGroupResponse(error_code=results[0].error_code))
+    if causes:
+        rebalance.begin_or_go_on(table, group, "; ".join(causes), now_ms)
+    else:
+        rebalance.go_on(table, group, now_ms)  # Someone who had only an id may be gone.
+
+
+def _take_out(table: GroupTable, group: ClassicGroup, leaver: MemberIdentity, causes: list[str]) -> ErrorCode:
+    member_id, instance_id = leaver.member_id, leaver.group_instance_id
+    if instance_id is None and member_id in group.pending:
+        rebalance.drop_pending(group, member_id)
+        return ErrorCode.NONE
+    if not member_id and instance_id is not None:
+        member_id = group.static_ids.get(instance_id, "")  # An administrator removes it: no id is needed.
+    error = group.check_member(member_id, instance_id)
+    if error is ErrorCode.NONE:
+        rebalance.drop_member(table, group, group.members[member_id])
+        reason = f" (client: {leaver.reason})" if leaver.reason else ""
+        causes.append(f"member {member_id} left{reason}")
+    return error
+
+
+def _sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+    )
+
+
+def _check_exists(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if group.state is GroupState.DEAD else ErrorCode.NONE
+
+
+def _check(
+    group: ClassicGroup | None, group_id: str, member_id: str, instance_id: str | None, generation: int
+) -> ErrorCode:
+    """What SyncGroup and Heartbeat ask first: is it a member, and of this generation?"""
+    error = _check_exists(group, group_id)
+    if error is not ErrorCode.NONE or group is None:
+        return error
+    error = group.check_member(member_id, instance_id)
+    if error is ErrorCode.NONE and generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error

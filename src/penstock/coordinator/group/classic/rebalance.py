@@ -1,0 +1,261 @@
+"""How a group gets from one generation to the next.
+
+| event | in state | what follows |
+| --- | --- | --- |
+| a member is new, changed, gone | Empty | PreparingRebalance; the initial delay runs, again while new members arrive |
+| | Stable | PreparingRebalance; all are called back by REBALANCE_IN_PROGRESS in their heartbeats |
+| | CompletingRebalance | the same, and the parked SyncGroups are answered REBALANCE_IN_PROGRESS at once |
+| | PreparingRebalance | nothing new; perhaps all have joined now |
+| all have joined, or rebalance timeout | PreparingRebalance | laggards go; CompletingRebalance, or Empty if all did |
+| the leader's assignment is committed | CompletingRebalance | Stable (`membership.py`) |
+| someone has not asked for its assignment for a rebalance timeout | CompletingRebalance, Stable | it goes; as above |
+| no heartbeat for a session timeout | any | the member goes; as above |
+
+Static members (KIP-345) do not go as laggards: they have their session timeout to come back.
+"""
+
+from functools import partial
+
+from penstock.coordinator.effects import Token
+from penstock.coordinator.group.classic.answers import join_error, sync_error
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
+from penstock.coordinator.group.classic.history import ALSO_LENGTH, Rebalance
+from penstock.coordinator.group.classic.member import Member
+from penstock.coordinator.group.records import GroupRecord, encode_group_record
+from penstock.coordinator.group.table import GroupTable
+from penstock.coordinator.machine import Continuation, nothing
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.join_group import JoinGroupResponse
+
+# -- phases -----------------------------------------------------------------------------------------------------------
+
+
+def begin_or_go_on(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
+    """Something about the members has changed: begin a rebalance, or see if the one under way can go on."""
+    if group.can_rebalance:
+        begin(table, group, cause, now_ms)
+    else:
+        if group.rebalance is not None and len(group.rebalance.also) < ALSO_LENGTH:
+            group.rebalance.also.append(cause)
+        go_on(table, group, now_ms)
+
+
+def begin(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
+    """Enter PreparingRebalance."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _dismiss_syncs(table, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+    _stop_timers(group)
+    _end_history(table, group, "interrupted", now_ms)
+    group.rebalance = Rebalance(now_ms, cause, group.generation)
+    group.initial_delay = group.state is GroupState.EMPTY
+    group.new_member_added = False
+    group.transition_to(GroupState.PREPARING_REBALANCE, now_ms)
+    if group.initial_delay:
+        delay_ms = table.settings.initial_rebalance_delay_ms
+        _delay_initial(table, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+    elif group.all_joined:
+        _complete_join(table, group, now_ms)
+    else:
+        _wait_for_joins(table, group, now_ms)
+
+
+def go_on(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    """End PreparingRebalance if nobody is missing; the initial delay runs its course whoever is there."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.initial_delay:
+        _complete_join(table, group, now_ms)
+
+
+def fail_assignment(table: GroupTable, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
+    """The leader's assignment could not be stored: all try again."""
+    _dismiss_syncs(table, group, error, now_ms)
+    begin_or_go_on(table, group, f"the assignment could not be stored ({error.name})", now_ms)
+
+
+def finish(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    """The group is stable: remember how it came to be."""
+    _end_history(table, group, "stable", now_ms)
+
+
+def _delay_initial(table: GroupTable, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
+    group.join_timer = table.start_timer(_initial_delay_over, now_ms + delay_ms, table, group, delay_ms, remaining_ms)
+
+
+def _initial_delay_over(table: GroupTable, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
+    """Wait once more if somebody arrived meanwhile, but not beyond the rebalance timeout."""
+    if group.new_member_added and remaining_ms > 0:
+        group.new_member_added = False
+        next_delay_ms = min(table.settings.initial_rebalance_delay_ms, remaining_ms)
+        _delay_initial(table, group, next_delay_ms, max(remaining_ms - delay_ms, 0), now_ms)
+    else:
+        _complete_join(table, group, now_ms)
+
+
+def _wait_for_joins(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    group.join_timer = table.start_timer(_complete_join, now_ms + group.rebalance_timeout_ms, table, group)
+
+
+def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    """Form the next generation of those who have joined, and tell them."""
+    assert group.state is GroupState.PREPARING_REBALANCE
+    assert group.rebalance is not None
+    _stop_timers(group)
+    group.initial_delay = False
+    laggards = [m for m in group.members.values() if m.join_token is None and m.instance_id is None]
+    for member in laggards:
+        group.rebalance.removed.append(member.member_id)
+        drop_member(table, group, member)
+    if group.members and not group.elect_joined_leader():
+        _wait_for_joins(table, group, now_ms)  # Only static members are left: their sessions end this wait.
+        return
+    group.next_generation(now_ms)
+    if not group.members:
+        _end_history(table, group, "empty", now_ms)
+        # Should this write fail, the log keeps the last generation, whose members expire after a restart.
+        append_group(table, group, None, nothing, now_ms)
+        return
+    for member in group.members.values():
+        group.unsynced[member.member_id] = None
+        answer_join(table, group, member, join_answer(group, member), now_ms)
+    timeout_ms = now_ms + group.rebalance_timeout_ms
+    group.sync_timer = table.start_timer(_pending_sync_expired, timeout_ms, table, group)
+
+
+def _pending_sync_expired(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
+    """Whoever joined and then never asked for its assignment is gone."""
+    absent = [group.members[member_id] for member_id in group.unsynced]
+    if not absent or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return
+    names = ", ".join(member.member_id for member in absent)
+    for member in absent:
+        drop_member(table, group, member)
+    begin(table, group, f"{names} did not ask for an assignment within the rebalance timeout", now_ms)
+
+
+def _stop_timers(group: ClassicGroup) -> None:
+    for timer in (group.join_timer, group.sync_timer):
+        if timer is not None:
+            timer.deadline_ms = None
+    group.join_timer = group.sync_timer = None
+
+
+def _dismiss_syncs(table: GroupTable, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
+    """Take all assignments back and answer the parked SyncGroups with `error`."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync_token is not None:
+            answer_sync(table, member, sync_error(error), now_ms)
+
+
+# -- members ----------------------------------------------------------------------------------------------------------
+
+
+def add_member(
+    table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, token: Token, now_ms: int
+) -> None:
+    """Take a new member in; its JoinGroup waits. Nobody who parks there can heartbeat, so that wait has a limit."""
+    group.add(member, protocol_type)
+    group.park_join(member, token)
+    group.new_member_added = group.initial_delay  # More may arrive: the initial delay starts anew.
+    member.on_session_expired(partial(_session_expired, table, group, member))
+    table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
+
+
+def restore_member(table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, now_ms: int) -> None:
+    """Take in a member that was read from the log: its session starts now."""
+    group.add(member, protocol_type)
+    member.is_new = False
+    member.on_session_expired(partial(_session_expired, table, group, member))
+    member.touch(table.timers, now_ms)
+
+
+def drop_member(
+    table: GroupTable, group: ClassicGroup, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+) -> None:
+    """Take a member out, and answer what it waits for. The caller sees to the rebalance."""
+    member.session.deadline_ms = None
+    table.reply(group.take_join(member), join_error(error, member.member_id))
+    table.reply(member.take_sync(), sync_error(error))
+    group.remove(member)
+
+
+def drop_pending(group: ClassicGroup, member_id: str) -> None:
+    """Take back a member id that was handed out and not used."""
+    group.pending.pop(member_id).deadline_ms = None
+
+
+def _session_expired(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) -> None:
+    if member.waits and not member.is_new:
+        member.touch(table.timers, now_ms)
+        return
+    if member.is_new:
+        cause = f"member {member.member_id} was given up while it waited to join"
+    else:
+        cause = f"member {member.member_id} sent no heartbeat for {member.session_timeout_ms} ms"
+    drop_member(table, group, member)
+    begin_or_go_on(table, group, cause, now_ms)
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def join_answer(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+    """Tell a member of the present generation; only the leader learns who the others are."""
+    leads = member.member_id == group.leader_id
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+        members=group.member_list() if leads else [],
+    )
+
+
+def answer_join(
+    table: GroupTable, group: ClassicGroup, member: Member, response: JoinGroupResponse, now_ms: int
+) -> None:
+    """Answer the parked JoinGroup of a member, whose session then goes on by heartbeats."""
+    token = group.take_join(member)
+    if token is not None:
+        table.reply(token, response)
+        member.is_new = False
+        member.touch(table.timers, now_ms)
+
+
+def answer_sync(table: GroupTable, member: Member, response: object, now_ms: int) -> None:
+    """Answer the parked SyncGroup of a member, whose session then goes on by heartbeats."""
+    token = member.take_sync()
+    if token is not None:
+        table.reply(token, response)
+        member.touch(table.timers, now_ms)
+
+
+# -- the record -------------------------------------------------------------------------------------------------------
+
+
+def append_group(
+    table: GroupTable,
+    group: ClassicGroup,
+    assignments: dict[str, bytes] | None,
+    then: Continuation,
+    now_ms: int,
+    when_late: Continuation = nothing,
+) -> None:
+    """Ask for a write of the group as it is now, with these assignments if they are given."""
+    record = GroupRecord(group.group_id, group.to_value(assignments))
+    table.append([encode_group_record(record)], then, now_ms, when_late)
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+def _end_history(table: GroupTable, group: ClassicGroup, outcome: str, now_ms: int) -> None:
+    rebalance, group.rebalance = group.rebalance, None
+    if rebalance is None:
+        return
+    rebalance.ended_ms = now_ms
+    rebalance.outcome = outcome
+    rebalance.generation = group.generation if outcome != "interrupted" else -1
+    rebalance.members = len(group.members)
+    group.history.append(rebalance)
+    table.note(f"group {group.group_id}: {rebalance.describe()}")

@@ -1,0 +1,39 @@
+"""From the record of a group to the group: what a new coordinator knows of it."""
+
+from penstock.coordinator.group.classic import rebalance
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
+from penstock.coordinator.group.classic.member import Caller, Member
+from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
+from penstock.coordinator.group.table import GroupTable
+
+
+def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> None:
+    """Put a group into the table: members keep their generation, and their session timeouts count from now."""
+    group = ClassicGroup(group_id, value.current_state_timestamp, table.settings.history_length)
+    table.groups[group_id] = group
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol
+    for item in value.members:
+        rebalance.restore_member(table, group, _member(item, value.protocol or ""), value.protocol_type, now_ms)
+    if not value.members:
+        return
+    group.leader_id = value.leader if value.leader in group.members else group.leader_id
+    group.state = GroupState.STABLE  # A group with members is written when it becomes stable.
+    maximum = table.settings.max_size
+    if len(group.members) > maximum:
+        rebalance.begin(table, group, f"more members than group.max.size={maximum} allows", now_ms)
+
+
+def _member(item: MemberMetadata, protocol_name: str) -> Member:
+    rebalance_timeout_ms = item.rebalance_timeout if item.rebalance_timeout > 0 else item.session_timeout
+    member = Member(
+        item.member_id,
+        item.group_instance_id,
+        Caller(item.client_id, item.client_host, -1),
+        rebalance_timeout_ms,
+        item.session_timeout,
+        [(protocol_name, bytes(item.subscription))],
+    )
+    member.assignment = bytes(item.assignment)
+    return member

@@ -1,0 +1,75 @@
+"""The group coordinator of one broker: hosts a `GroupShard` on each partition of `__consumer_offsets` that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.shard import GroupShard
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.node.coordinators.host import CoordinatorHost, Ground
+from penstock.node.coordinators.hosted import Hosted
+from penstock.node.coordinators.misplaced_groups import former_partition, move_misplaced
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+MINUTE_MS: Final = 60_000
+
+
+class GroupCoordinator(CoordinatorHost[GroupShard]):
+    """Coordinates the groups whose partition this node leads, and forgets offsets in topics that are gone."""
+
+    def __init__(self, config: BrokerConfig, ground: Ground, random: Random) -> None:
+        settings = settings_from(config)
+        compression = Compression(config.offsets_topic_compression_codec)
+        super().__init__(CONSUMER_OFFSETS, ground, lambda: GroupShard(settings, random), compression)
+
+    def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        """As every host, and offsets in topics that are gone go as well."""
+        super().on_metadata(records)
+        if any(isinstance(record, RemoveTopicRecord) for record in records):
+            self._forget_topics()
+
+    def on_new_image(self) -> None:
+        """As every host, and offsets in topics that are gone go as well."""
+        super().on_new_image()
+        self._forget_topics()
+
+    def find(self, key: str) -> Hosted[GroupShard]:
+        """The shard of a group; what may still have to be moved there counts as being read."""
+        hosted = super().find(key)
+        if self.is_loading and self.topic is not None:
+            former = self.hosted(former_partition(key, len(self.topic.partitions)))
+            if former is not None and not former.is_serving:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return hosted
+
+    async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
+        """Groups that lie in this partition and belong to another one go there."""
+        assert self.topic is not None
+        await move_misplaced(hosted, len(self.topic.partitions), self.hosted)
+
+    def _forget_topics(self) -> None:
+        topics = self.ground.image.topics
+        for hosted in self.running():
+            for topic in hosted.machine.topics():
+                if topic not in topics:
+                    hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
+
+
+def settings_from(config: BrokerConfig) -> GroupSettings:
+    """What Kafka's keys say about groups."""
+    return GroupSettings(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        write_timeout_ms=config.offsets_commit_timeout_ms,
+    )

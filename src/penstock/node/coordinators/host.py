@@ -1,0 +1,241 @@
+"""Hosts the machines of one internal topic: one machine for each partition of it that this node leads.
+
+A key (the name of a group, say) belongs to the leader of one partition, found by its hash. The topic is created when a
+key is first asked for; until then, and while a partition is being read, clients are told to come back.
+
+| what is asked for | answer |
+| --- | --- |
+| a key while the topic does not exist, or its partition has no leader | COORDINATOR_NOT_AVAILABLE |
+| a key of a partition that another node leads | NOT_COORDINATOR |
+| a key of a partition that is being read | COORDINATOR_LOAD_IN_PROGRESS |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic
+
+from penstock.metadata.brokers import Endpoint
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
+from penstock.metadata.topics import TopicImage
+from penstock.node.coordinators.hosted import Hosted, MachineT
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.value import Value
+
+logger = logging.getLogger(__name__)
+
+LOAD_RETRY_S: Final = 1.0
+"""When a partition that could not be read is tried again."""
+
+
+class Ground(Value):
+    """What the hosts of a node stand on."""
+
+    node_id: int
+    image: ClusterImage
+    """The committed metadata."""
+    partitions: PartitionTable
+    hold_missing: Callable[[TopicImage, int], Partition | None]
+    """Tries again to make the log of a partition; None if it is not this node's. Raises KafkaError."""
+    create_topic: Callable[[str], Awaitable[None]]
+    """Has an internal topic created; who needs it asks again until it is there."""
+    now_ms: Callable[[], int]
+    """The wall clock."""
+
+
+class CoordinatorHost(Generic[MachineT]):
+    """The machines that live on one topic. Tell it of metadata after the partition table has heard of it."""
+
+    def __init__(
+        self, topic: str, ground: Ground, new_machine: Callable[[], MachineT], compression: Compression
+    ) -> None:
+        self._name = topic
+        self.ground = ground
+        self._new_machine = new_machine
+        self._compression = compression
+        self._led: dict[int, Hosted[MachineT]] = {}
+        self._loads: dict[Hosted[MachineT], asyncio.Task[None]] = {}
+        self._reading = asyncio.Lock()
+        self._is_running = False
+        self._creating: asyncio.Task[None] | None = None
+        self._loop_time: Callable[[], float] = time.monotonic
+        self._epoch_ms = 0
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take over the partitions that the metadata gives to this node."""
+        self._is_running = True
+        self._loop_time = asyncio.get_running_loop().time
+        self._epoch_ms = self.ground.now_ms() - int(self._loop_time() * 1000)
+        self.follow()
+
+    def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        """The committed metadata has changed by these records."""
+        topic_id = None if self.topic is None else self.topic.topic_id
+        if any(
+            isinstance(record, RemoveTopicRecord)
+            or (isinstance(record, PartitionRecord | PartitionChangeRecord) and record.topic_id == topic_id)
+            for record in records
+        ):
+            self.follow()
+
+    def on_new_image(self) -> None:
+        """The metadata were replaced as a whole."""
+        self.follow()
+
+    async def stop(self) -> None:
+        """Send away who waits, and stop."""
+        self._is_running = False
+        tasks = [*self._loads.values(), *([self._creating] if self._creating is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for index in list(self._led):
+            self._resign(index)
+
+    def now_ms(self) -> int:
+        """The wall clock as it was at the start, going on steadily: a change of the wall clock expires no session."""
+        return self._epoch_ms + int(self._loop_time() * 1000)
+
+    # -- who coordinates ----------------------------------------------------------------------------------------------
+
+    @property
+    def topic(self) -> TopicImage | None:
+        """The topic, if it exists."""
+        topic: TopicImage | None = self.ground.image.topics.get(self._name)
+        return topic
+
+    def find(self, key: str) -> Hosted[MachineT]:
+        """The machine of a key that this node coordinates; KafkaError as the table above says."""
+        topic = self._needed_topic()
+        index = coordinator_partition(key, len(topic.partitions))
+        hosted = None
+        if topic.partitions[index].leader == self.ground.node_id:  # the partition may not have followed yet
+            hosted = self._led.get(index) or self._lead_late(topic, index)
+        if hosted is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not hosted.is_serving:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return hosted
+
+    def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
+        """Node id and address of the broker that coordinates a key; KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        topic = self._needed_topic()
+        index = coordinator_partition(key, len(topic.partitions))
+        leader = topic.partitions[index].leader
+        broker = self.ground.image.brokers.get(leader)
+        endpoint: Endpoint | None = None if broker is None or broker.fenced else broker.endpoint(listener)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return leader, endpoint
+
+    def hosted(self, index: int) -> Hosted[MachineT] | None:
+        """What lives on one partition, if this node leads it."""
+        return self._led.get(index)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some partition that this node leads does not serve yet."""
+        return bool(self._loads)
+
+    @property
+    def is_creating(self) -> bool:
+        """Whether the topic was asked for, and there is no answer yet."""
+        return self._creating is not None
+
+    def running(self) -> list[Hosted[MachineT]]:
+        """Those whose machine is at work, whether they serve already or not."""
+        return [hosted for hosted in self._led.values() if hosted.is_read]
+
+    def serving(self) -> list[Hosted[MachineT]]:
+        """All that is hosted here; KafkaError(COORDINATOR_LOAD_IN_PROGRESS) while one is being read."""
+        if not all(hosted.is_serving for hosted in self._led.values()):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return list(self._led.values())
+
+    # -- the topic ----------------------------------------------------------------------------------------------------
+
+    def _needed_topic(self) -> TopicImage:
+        topic = self.topic
+        if topic is None or not topic.partitions:
+            if self._creating is None and self._is_running:
+                self._creating = asyncio.create_task(self._create_topic(), name=f"create {self._name}")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return topic
+
+    async def _create_topic(self) -> None:
+        try:
+            await self.ground.create_topic(self._name)
+        except KafkaError as error:
+            logger.warning("could not create %s: %s", self._name, error)
+        finally:
+            self._creating = None
+
+    # -- leading ------------------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Lead what the metadata says and the partition table has, and nothing else."""
+        if not self._is_running:
+            return
+        for index, hosted in list(self._led.items()):
+            if hosted.is_over or self.ground.partitions.get(self._name, index) is not hosted.partition:
+                self._resign(index)
+        topic = self.topic
+        for index in topic.partitions if topic is not None else ():
+            partition = self.ground.partitions.get(self._name, index)
+            if partition is not None and partition.leader is not None and index not in self._led:
+                self._begin(partition)
+
+    def _lead_late(self, topic: TopicImage, index: int) -> Hosted[MachineT] | None:
+        """Lead a partition whose log could not be made when its topic was, say because the disk was full."""
+        if self.ground.partitions.get(self._name, index) is None:
+            try:
+                self.ground.hold_missing(topic, index)
+            except KafkaError as error:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            self.follow()
+        return self._led.get(index)
+
+    def _begin(self, partition: Partition) -> None:
+        hosted = Hosted(partition, self._new_machine(), self.now_ms, self._compression)
+        self._led[partition.index] = hosted
+        self._loads[hosted] = asyncio.create_task(self._load(hosted), name=f"load {partition}")
+
+    def _resign(self, index: int) -> None:
+        hosted = self._led.pop(index, None)
+        if hosted is not None:
+            hosted.resign()
+            load = self._loads.pop(hosted, None)
+            if load is not None:
+                load.cancel()
+
+    async def before_serving(self, hosted: Hosted[MachineT]) -> None:
+        """What a tenant has to do between reading a partition and serving it; KafkaError for another try."""
+
+    async def _load(self, hosted: Hosted[MachineT]) -> None:
+        """Read one partition, when it is its turn, and serve it; again until that succeeds."""
+        try:
+            async with self._reading:
+                await hosted.read()
+            await hosted.take_over()
+            await self.before_serving(hosted)
+            hosted.serve()
+        except Exception as error:
+            defect = None if isinstance(error, KafkaError) else error  # A disk has errors without our doing.
+            logger.error("could not load %s: %s; another try follows", hosted.partition, error, exc_info=defect)
+            await asyncio.sleep(LOAD_RETRY_S)
+            self._loads.pop(hosted, None)
+            self._resign(hosted.partition.index)  # What was read may be half of the truth.
+            self.follow()
+        else:
+            self._loads.pop(hosted, None)

@@ -1,0 +1,27 @@
+"""A group coordinator for brokers of tests, on whatever a test has of a node."""
+
+from random import Random
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.topics import TopicImage
+from penstock.node.coordinators.groups import GroupCoordinator
+from penstock.node.coordinators.host import Ground
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+
+
+def idle_groups(config: BrokerConfig, image: ClusterImage, table: PartitionTable) -> GroupCoordinator:
+    """One that leads nothing and creates nothing."""
+    ground = Ground(
+        node_id=1, image=image, partitions=table, hold_missing=no_log, create_topic=no_topic, now_ms=lambda: 0
+    )
+    return GroupCoordinator(config, ground, Random(1))
+
+
+def no_log(topic: TopicImage, index: int) -> Partition | None:
+    return None
+
+
+async def no_topic(name: str) -> None:
+    """Nobody is asked to create it."""
