@@ -36,7 +36,7 @@ def sync_group(table: GroupTable, token: Token, request: SyncGroupRequest, now_m
 
 
 def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
-    error = _check(group, request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    error = _check(group, request.member_id, request.group_instance_id, request.generation_id)
     if error is not ErrorCode.NONE or group is None:
         return error
     if request.protocol_type is not None and request.protocol_type != group.protocol_type:
@@ -75,7 +75,7 @@ def _store_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroup
 def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
     """Note that a member lives, and tell it whether it is called back."""
     group = find_classic(table.groups, request.group_id)
-    error = _check(group, request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    error = _check(group, request.member_id, request.group_instance_id, request.generation_id)
     if error is not ErrorCode.NONE or group is None:
         return error
     group.members[request.member_id].touch(table.timers, now_ms)
@@ -95,21 +95,24 @@ def leave_group(table: GroupTable, token: Token, request: LeaveGroupRequest, api
     batched = api_version >= 3
     leavers = request.members if batched else [MemberIdentity(member_id=request.member_id)]
     group = find_classic(table.groups, request.group_id)
-    error = _check_exists(group, request.group_id)
-    if error is not ErrorCode.NONE or group is None:
-        table.reply(token, LeaveGroupResponse(error_code=error))
+    if group is not None and group.is_dead:
+        table.reply(token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    results: list[MemberResponse] = []
     causes: list[str] = []
-    for leaver in leavers:
-        error = _take_out(table, group, leaver, causes)
-        results.append(
-            MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
+    results = [
+        MemberResponse(
+            member_id=leaver.member_id,
+            group_instance_id=leaver.group_instance_id,
+            error_code=ErrorCode.UNKNOWN_MEMBER_ID if group is None else _take_out(table, group, leaver, causes),
         )
+        for leaver in leavers
+    ]
     if batched:
         table.reply(token, LeaveGroupResponse(members=results))
     else:
         table.reply(token, LeaveGroupResponse(error_code=results[0].error_code))
+    if group is None:
+        return
     if causes:
         rebalance.begin_or_go_on(table, group, "; ".join(causes), now_ms)
     else:
@@ -137,19 +140,12 @@ def _sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     )
 
 
-def _check_exists(group: ClassicGroup | None, group_id: str) -> ErrorCode:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE if group.state is GroupState.DEAD else ErrorCode.NONE
-
-
-def _check(
-    group: ClassicGroup | None, group_id: str, member_id: str, instance_id: str | None, generation: int
-) -> ErrorCode:
+def _check(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     """What SyncGroup and Heartbeat ask first: is it a member, and of this generation?"""
-    error = _check_exists(group, group_id)
-    if error is not ErrorCode.NONE or group is None:
-        return error
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.is_dead:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(member_id, instance_id)
     if error is ErrorCode.NONE and generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION

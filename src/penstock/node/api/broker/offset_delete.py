@@ -23,12 +23,20 @@ async def offset_delete(broker: Broker, context: RequestContext, request: Offset
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
-    unknown = [refused for topic in request.topics if (refused := _refuse_unknown(broker, topic)).partitions]
+    unknown = [_refuse_unknown(broker, topic) for topic in request.topics]
     answer = shard.ask(shard.machine.delete_offsets, request)
     response: OffsetDeleteResponse = answer if isinstance(answer, OffsetDeleteResponse) else await answer
     if not response.error_code:
-        response.topics = [topic for topic in response.topics if topic.partitions] + unknown
+        response.topics = _by_topic([*response.topics, *unknown])
     return response
+
+
+def _by_topic(answers: list[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
+    """Each topic once, with all its partitions."""
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for answer in answers:
+        topics.setdefault(answer.name, OffsetDeleteResponseTopic(name=answer.name)).partitions += answer.partitions
+    return [topic for topic in topics.values() if topic.partitions]
 
 
 def _refuse_unknown(broker: Broker, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

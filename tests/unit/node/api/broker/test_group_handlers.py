@@ -258,6 +258,7 @@ async def test_delete_groups_and_offsets(node: GroupNode) -> None:
         for name, indexes in (("flights", [0, 9]), ("nowhere", [0]))
     ]
     deleted = await ask(offset_delete, node, 0, OffsetDeleteRequest(group_id="reports", topics=topics))
+    assert [topic.name for topic in deleted.topics] == ["flights", "nowhere"], "each topic is answered once"
     assert {(t.name, p.partition_index): p.error_code for t in deleted.topics for p in t.partitions} == {
         ("flights", 0): ErrorCode.NONE,
         ("flights", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -272,6 +273,20 @@ async def test_delete_groups_and_offsets(node: GroupNode) -> None:
         ("nobody", "GROUP_ID_NOT_FOUND"),
     ]
     assert await fetch(node, 8) == {}
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_leaving_a_group_that_is_not_there(node: GroupNode, version: int) -> None:
+    leavers = [MemberIdentity(member_id="m"), MemberIdentity(member_id="n", group_instance_id="i")]
+    request = LeaveGroupRequest(group_id="nobody", member_id="m", members=leavers if version >= 3 else [])
+    answer = await ask(leave_group, node, version, request)
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    if version >= 3:
+        assert answer.error_code == ErrorCode.NONE
+        told = [(member.member_id, member.group_instance_id, member.error_code) for member in answer.members]
+        assert told == [("m", None, unknown), ("n", "i", unknown)]
+    else:
+        assert answer.error_code == unknown
 
 
 def test_what_is_served() -> None:
