@@ -7,16 +7,22 @@ A snapshot is looked at every `snapshot_period_seconds` and taken if the log beh
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from examples.raft_kv.options import RaftOptions
 from examples.raft_kv.snapshot import decode_snapshot, encode_snapshot
 from examples.raft_kv.store import Store
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Reading
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import decode_batch, iterate_batches
 from penstock.raft.ports import SnapshotId
 
 logger = logging.getLogger(__name__)
+
+RECORDS_PER_STEP: Final = 1000
+"""So many records of a snapshot are taken in at a time: a millisecond or two."""
 
 
 class StoreReplica:
@@ -39,11 +45,17 @@ class StoreReplica:
         self.bytes_since_snapshot += len(batches)
         self.end_offset = last_offset + 1
 
-    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
-        """Begin anew with what this snapshot holds. Raises DecodeError."""
-        self.store = Store()
-        for record in decode_snapshot(content):
-            self.store.restore(record)
+    def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
+        """Make a store of this snapshot; the result puts it in the place of the old one. Raises DecodeError."""
+        store = Store()
+        for number, record in enumerate(decode_snapshot(content), 1):
+            store.restore(record)
+            if not number % RECORDS_PER_STEP:
+                yield
+        return partial(self._begin_anew, store, snapshot)
+
+    def _begin_anew(self, store: Store, snapshot: SnapshotId) -> None:
+        self.store = store
         self.end_offset = snapshot.end_offset
         self.bytes_since_snapshot = 0
 

@@ -123,6 +123,7 @@ class RaftLecture:
     # Effects.
 
     def carry_out(self, node: Node, effects: list[do.Effect]) -> Iterator[str]:
+        fetched = [effect.snapshot for effect in effects if isinstance(effect, do.Examine)]
         for effect in effects:
             if isinstance(effect, do.Send):
                 to = next(iter(self.nodes)) if effect.to == do.ANY_SERVER else effect.to
@@ -135,6 +136,8 @@ class RaftLecture:
             else:
                 self._obey(node, effect)
                 yield f"{node.id}: {told(effect)}"
+        for snapshot in fetched:
+            yield from self.carry_out(node, self._raft(node.id).examined(snapshot, self.now_ms))
         if node.leads:
             self.invariants.led(node.id, node.epoch, node.log)
 

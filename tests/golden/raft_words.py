@@ -83,6 +83,7 @@ WORDS: dict[type, Callable[[Any], str]] = {
     do.Persist: persist,
     do.Announce: announce,
     do.Commit: lambda effect: f"commits up to {effect.high_watermark}",
+    do.Examine: lambda effect: f"sees whether it can read the snapshot of {effect.snapshot.end_offset} records",
     do.LoadSnapshot: lambda effect: f"loads the snapshot of {effect.snapshot.end_offset} records",
     ask.Vote: vote,
     ask.VoteAnswer: vote_answer,

@@ -21,6 +21,7 @@ class Plan:
     longest_delay_ms: int
     loss: float
     duplication: float
+    longest_examination_ms: int
     slow_disks: tuple[bool, ...]
     crash_between_effects: float
     crash_after_persist: float
@@ -68,4 +69,5 @@ def draw_plan(random: Random) -> Plan:
         voter_changes=random.choice((0.0, 0.3, 1.0)) / election_timeout_ms,
         appends=random.choice((1.0, 3.0, 6.0)) / election_timeout_ms,
         resignations=random.choice((0.0, 0.0, 0.2)) / election_timeout_ms,
+        longest_examination_ms=random.choice((0, 10, 3 * election_timeout_ms)),
     )

@@ -137,6 +137,16 @@ class World:
     def commit(self, node: Node, effect: do.Commit) -> None:
         node.apply(effect.high_watermark)
 
+    def examine(self, node: Node, effect: do.Examine) -> None:
+        incarnation = node.incarnation
+
+        def examined() -> None:
+            raft = node.raft
+            if node.incarnation == incarnation and raft is not None:
+                self.event(node, "examined", lambda: raft.examined(effect.snapshot, self.now_ms))
+
+        self.after(self.random.randint(0, self.plan.longest_examination_ms), examined)
+
     def load_snapshot(self, node: Node, effect: do.LoadSnapshot) -> None:
         node.load(effect.snapshot)
 
@@ -265,6 +275,7 @@ CARRY_OUT: dict[type, Callable[[World, Node, Any], None]] = {
     do.Reply: lambda world, node, effect: world.reply(node, effect),
     do.Flush: lambda world, node, effect: world.flush(node, effect),
     do.Commit: lambda world, node, effect: world.commit(node, effect),
+    do.Examine: lambda world, node, effect: world.examine(node, effect),
     do.LoadSnapshot: lambda world, node, effect: world.load_snapshot(node, effect),
     do.Announce: lambda world, node, effect: world.announce(node, effect),
 }

@@ -13,10 +13,10 @@ from penstock.metadata.control_records import snapshot_footer_batch, snapshot_he
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.record_frames import decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
-from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.batch import HEADER_SIZE, check_crc, read_header
 from penstock.protocol.control import ControlType, control_batch, control_type
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, encode_batch, iterate_records
 
 RECORDS_PER_BATCH = 1024
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -68,10 +68,12 @@ def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
     position, last_type = 0, -1
     while position + HEADER_SIZE <= len(content):
         header = read_header(content, position)
-        records = decode_batch(content, position)
+        if position + header.size_in_bytes > len(content) or not check_crc(content, position, header):
+            raise DecodeError(f"the batch at byte {position} of a snapshot of the metadata log is damaged")
+        records = iterate_records(content, position, header)
         position += header.size_in_bytes
         if header.is_control:
-            last_type = control_type(records[-1])
+            last_type = control_type(list(records)[-1])
         else:
             yield from metadata_records(records)
     if position != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:

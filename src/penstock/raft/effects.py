@@ -1,7 +1,7 @@
 """What the consensus core asks of the node that runs it.
 
 Effects are carried out in the order in which they come, each before the next: a vote is on the disk before it is sent.
-Only `Flush` and `Send` take time of their own; what comes of them is reported later.
+Only `Flush`, `Examine` and `Send` take time of their own; what comes of them is reported later.
 """
 
 from penstock.protocol.value import Value
@@ -54,6 +54,15 @@ class Commit(Value):
     high_watermark: int
 
 
+class Examine(Value):
+    """This snapshot was fetched whole: see that it can be read, and report `examined` before it replaces anything.
+
+    A newer `Examine` takes the place of this one.
+    """
+
+    snapshot: SnapshotId
+
+
 class LoadSnapshot(Value):
     """The log starts behind this snapshot now: throw away what was applied and load it."""
 
@@ -67,4 +76,4 @@ class Announce(Value):
     epoch: int
 
 
-Effect = Persist | Send | Reply | Flush | Commit | LoadSnapshot | Announce
+Effect = Persist | Send | Reply | Flush | Commit | Examine | LoadSnapshot | Announce

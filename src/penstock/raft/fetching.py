@@ -1,8 +1,12 @@
-"""How a replica pulls what it lacks: records after its own, or a snapshot in pieces."""
+"""How a replica pulls what it lacks: records after its own, or a snapshot in pieces.
+
+A snapshot that is whole is examined by the node before it replaces anything, which may take long. Meanwhile the replica
+goes on asking for records, and takes none: so it and the leader hear of each other.
+"""
 
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.raft.control import batches_in
-from penstock.raft.effects import Send
+from penstock.raft.effects import Examine, Send
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.replica import Replica
 from penstock.raft.requests import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
@@ -18,6 +22,7 @@ class Fetching:
         "_replica",
         "deadline_ms",
         "download",
+        "examining",
         "in_flight",
         "leader_heard",
         "position",
@@ -32,6 +37,7 @@ class Fetching:
         self.in_flight: Fetch | FetchSnapshot | None = None
         self.download: SnapshotId | None = None
         self.position = 0
+        self.examining: SnapshotId | None = None
 
     @property
     def is_held_up(self) -> bool:
@@ -78,11 +84,14 @@ class Fetching:
         self.in_flight = None
         self._next_ms = now_ms + self._replica.settings.retry_backoff_ms
 
-    def take(self, answer: FetchAnswer | FetchSnapshotAnswer) -> None:
+    def take(self, answer: FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> None:
         """Do what the leader's answer asks for. Raises DecodeError for damaged records, of which nothing is taken."""
         replica = self._replica
+        if self.examining is not None:
+            self._next_ms = now_ms + replica.settings.fetch_max_wait_ms
+            return
         if isinstance(answer, FetchSnapshotAnswer):
-            self._take_piece(answer)
+            self._take_piece(answer, now_ms)
             return
         if answer.diverging is not None:
             replica.cut(self._common_end(answer.diverging))
@@ -95,7 +104,7 @@ class Fetching:
             self._append(answer.records)
         replica.commit(min(answer.high_watermark, replica.log.end_offset))
 
-    def _take_piece(self, answer: FetchSnapshotAnswer) -> None:
+    def _take_piece(self, answer: FetchSnapshotAnswer, now_ms: int) -> None:
         assert self.download is not None, "a piece was asked for"
         if answer.error is not ErrorCode.NONE or (answer.snapshot, answer.position) != (self.download, self.position):
             self.download = None  # the leader has a newer one by now, or did not understand: ask for records again
@@ -103,8 +112,17 @@ class Fetching:
         self._replica.snapshots.add(self.download, answer.piece)
         self.position += len(answer.piece)
         if self.position >= answer.size:
-            snapshot, self.download = self.download, None
-            self._replica.take_snapshot(snapshot)
+            self.examining, self.download = self.download, None
+            self._next_ms = now_ms + self._replica.settings.fetch_max_wait_ms
+            self._replica.out.append(Examine(self.examining))
+
+    def examined(self, now_ms: int) -> None:
+        """The snapshot can be read: it takes the place of the log."""
+        assert self.examining is not None, "a snapshot is examined"
+        snapshot, self.examining = self.examining, None
+        self.in_flight = None  # an answer that is on its way is one to the old log
+        self._next_ms = now_ms
+        self._replica.take_snapshot(snapshot)
 
     def _common_end(self, leader: EpochEnd) -> int:
         """How far this log may agree with the leader's, which has no later epoch that both know."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.fetching import Fetching
+from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import (
     Answer,
     AskVersionsAnswer,
@@ -69,10 +70,21 @@ class Pulling(Role):
             return
         self.fetching.answered(now_ms)
         try:
-            self.fetching.take(answer)
+            self.fetching.take(answer, now_ms)
         except DecodeError:
             self.fetching.failed(now_ms)  # damaged on its way: nothing of it was taken
         self._go_on(now_ms)
+
+    @property
+    def examining(self) -> SnapshotId | None:
+        """The snapshot that was fetched and is not known to be readable yet."""
+        return self.fetching.examining
+
+    def examined(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """Let the snapshot replace the log, if it is still the one that is wanted."""
+        if snapshot == self.examining:
+            self.fetching.examined(now_ms)
+            self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
         """With the role that the replica has now: the records may have taken its vote away, or given it one."""

@@ -165,7 +165,17 @@ class Raft:
         self.role.flushed(now_ms)
         return self._effects()
 
-    # Snapshots of the application.
+    # Snapshots.
+
+    @property
+    def examining(self) -> SnapshotId | None:
+        """The snapshot of the `Examine` that counts; None if another role or leader has made it void."""
+        return self.role.examining
+
+    def examined(self, snapshot: SnapshotId, now_ms: int) -> list[Effect]:
+        """The `Examine` is done: the snapshot can be read."""
+        self.role.examined(snapshot, now_ms)
+        return self._effects()
 
     def snapshot_id_at(self, end_offset: int) -> SnapshotId:
         """What a snapshot of the committed records before `end_offset` is called."""

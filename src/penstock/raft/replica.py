@@ -184,7 +184,7 @@ class Replica:
             self._flush_covers = min(self._flush_covers, end_offset)
 
     def take_snapshot(self, snapshot: SnapshotId) -> None:
-        """A snapshot has been fetched: it takes the place of the whole log."""
+        """A snapshot has been fetched and can be read: it takes the place of the whole log."""
         if snapshot.end_offset < self.high_watermark:
             raise InconsistentLogError(f"the leader offers a snapshot of {snapshot.end_offset} records only")
         self.snapshots.finish(snapshot)

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.effects import Reply, Send, Token
 from penstock.raft.fetching import Fetching
+from penstock.raft.ports import SnapshotId
 from penstock.raft.replica import Replica
 from penstock.raft.requests import (
     AddVoter,
@@ -101,6 +102,14 @@ class Role:
 
     def flushed(self, now_ms: int) -> None:
         """The log is on the disk up to `replica.flushed_offset`."""
+
+    @property
+    def examining(self) -> SnapshotId | None:
+        """The snapshot that was fetched and is not known to be readable yet."""
+        return None
+
+    def examined(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """The snapshot can be read."""
 
     def quorum_changed(self, now_ms: int) -> None:
         """The log names other voters, or more of it is committed."""

@@ -2,9 +2,20 @@ import pytest
 from tests.simulation.memory import Contents, MemoryLog
 from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
 
+from penstock.protocol.control import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.campaign import Prospective
-from penstock.raft.effects import ANY_SERVER, Announce, Effect, ElectionState, Flush
+from penstock.raft.control import snapshot_header_records
+from penstock.raft.effects import (
+    ANY_SERVER,
+    Announce,
+    Commit,
+    Effect,
+    ElectionState,
+    Examine,
+    Flush,
+    LoadSnapshot,
+)
 from penstock.raft.follower import Follower, Observer
 from penstock.raft.machine import Raft
 from penstock.raft.ports import EpochEnd, SnapshotId
@@ -163,6 +174,54 @@ def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
     assert isinstance(request, FetchSnapshot)
     gone = FetchSnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, 2, EPOCH, request.snapshot)
     assert fetched(raft.answered(2, request, gone, 20)).offset == 0
+
+
+def examining() -> tuple[Raft, SnapshotId]:
+    """A follower that has fetched a snapshot whole, at 20."""
+    raft, first = follower(1)
+    snapshot = SnapshotId(9, 3)
+    ((_, request),) = sent(raft.answered(2, first, good(snapshot=snapshot), 10))
+    piece = bytes(control_batch(snapshot_header_records(quorum(1, 2, 3, 4), 0, 0), base_offset=0, epoch=3))
+    answer = FetchSnapshotAnswer(ErrorCode.NONE, 2, EPOCH, snapshot, len(piece), 0, piece)
+    assert raft.answered(2, request, answer, 20) == [Examine(snapshot)]
+    return raft, snapshot
+
+
+def test_a_snapshot_replaces_nothing_before_it_is_known_to_be_readable() -> None:
+    raft, snapshot = examining()
+    assert (raft.replica.log.end_offset, raft.replica.snapshots.latest, raft.examining) == (1, None, snapshot)
+    effects = raft.examined(snapshot, 30)
+    assert effects[:2] == [LoadSnapshot(snapshot), Commit(9)]
+    assert fetched(effects).offset == 9
+    assert (raft.replica.log.start_offset, raft.replica.snapshots.latest, raft.examining) == (9, snapshot, None)
+
+
+def test_the_voters_of_a_snapshot_hold_when_it_is_in_place() -> None:
+    raft, snapshot = examining()
+    assert raft.quorum == quorum(1, 2, 3)
+    raft.examined(snapshot, 30)
+    assert raft.quorum == quorum(1, 2, 3, 4)
+
+
+def test_leader_and_follower_hear_of_each_other_while_a_snapshot_is_examined() -> None:
+    raft, snapshot = examining()
+    for now_ms in range(1000, 20_000, 1000):
+        beat = fetched(raft.tick(now_ms))
+        assert beat.offset == 1
+        assert raft.answered(2, beat, good(snapshot=SnapshotId(12, 4)), now_ms) == [], "one at a time"
+        assert raft.deadline_ms > now_ms
+    late = fetched(raft.tick(20_000))
+    after = fetched(raft.examined(snapshot, 20_001))
+    assert raft.answered(2, late, good(snapshot=SnapshotId(12, 4)), 20_002) == [], "an answer to the old log"
+    assert after.offset == 9
+
+
+def test_a_snapshot_of_a_leader_that_is_gone_is_not_put_in_place() -> None:
+    raft, snapshot = examining()
+    raft.received(BeginEpoch(EPOCH + 1, 3, voter(1).key), "token", 30)
+    assert raft.examining is None
+    assert raft.examined(snapshot, 40) == []
+    assert raft.replica.log.end_offset == 1
 
 
 def test_an_observer_without_voters_asks_a_bootstrap_server() -> None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.node.quorum.metrics import Latency
-from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots
+from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots, Reading
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.control import batches_in
 from penstock.raft.effects import Commit, LoadSnapshot
+from penstock.raft.ports import SnapshotId
 
 SLICE_BYTES: Final = 256 * 1024
 """So much is applied in one turn of the event loop; a single batch may be more."""
@@ -40,8 +41,18 @@ class Waiting:
     done: asyncio.Future[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A snapshot that was fetched is read, a step at a time."""
+
+    snapshot: SnapshotId
+    reading: Reading
+
+
 class Applier:
     """See the module. `leads` says whether this node leads an epoch now, whatever is still to be applied.
+
+    `on_examined` is told when the application could read a snapshot that it was to examine.
 
     `on_failure` is told when the application, the log or a snapshot fails; nothing follows then. `latency` is how long
     they waited who waited for something.
@@ -54,6 +65,7 @@ class Applier:
         application: Application,
         *,
         leads: Callable[[int], bool],
+        on_examined: Callable[[SnapshotId], None],
         on_failure: Callable[[Exception], None],
         latency: Latency,
     ) -> None:
@@ -63,8 +75,10 @@ class Applier:
         self._snapshots = snapshots
         self._application = application
         self._leads = leads
+        self._on_examined = on_examined
         self._on_failure = on_failure
-        self._todo: deque[Commit | LoadSnapshot | Leadership | Waiting] = deque()
+        self._todo: deque[Commit | Examination | LoadSnapshot | Leadership | Waiting] = deque()
+        self._read: tuple[SnapshotId, Callable[[], None]] | None = None
         self._waiting: deque[Waiting] = deque()
         self._told: Leadership | None = None
         self._elected: Leadership | None = None
@@ -77,6 +91,12 @@ class Applier:
     def commit(self, effect: Commit) -> None:
         """Records are committed."""
         self._todo.append(effect)
+
+    def examine(self, snapshot: SnapshotId, content: bytes) -> None:
+        """Read a snapshot, but let it replace nothing yet. It takes the place of another that is being examined."""
+        self._read = None
+        self._todo = deque(item for item in self._todo if not isinstance(item, Examination))
+        self._todo.append(Examination(snapshot, self._application.read_snapshot(content, snapshot)))
 
     def load(self, effect: LoadSnapshot) -> None:
         """A snapshot takes the place of all that was applied: what waits to be applied may be in no log any more."""
@@ -151,8 +171,12 @@ class Applier:
                 return 0
             self._todo.appendleft(item)  # what is left of it is looked at again
             return self._apply(item.high_watermark, room)
+        if isinstance(item, Examination):
+            self._examine(item)
+            return SLICE_BYTES
         if isinstance(item, LoadSnapshot):
-            return self._load(item)
+            self._load(item)
+            return SLICE_BYTES
         if isinstance(item, Leadership):
             self._take_leadership(item)
         else:
@@ -176,11 +200,24 @@ class Applier:
         self._reached(last_offset + 1)
         return end
 
-    def _load(self, effect: LoadSnapshot) -> int:
-        content = self._snapshots.load(effect.snapshot)
-        self._application.load_snapshot(content, effect.snapshot)
+    def _examine(self, item: Examination) -> None:
+        """One step; the others have their turn before the next."""
+        try:
+            next(item.reading)
+        except StopIteration as done:
+            self._read = item.snapshot, done.value
+            self._on_examined(item.snapshot)
+        else:
+            self._todo.append(item)
+
+    def _load(self, effect: LoadSnapshot) -> None:
+        """Put a snapshot in place: one that was examined, or at the start the newest one."""
+        read, self._read = self._read, None
+        if read is None or read[0] != effect.snapshot:
+            reading = self._application.read_snapshot(self._snapshots.load(effect.snapshot), effect.snapshot)
+            read = effect.snapshot, _result_of(reading)
+        read[1]()
         self._reached(effect.snapshot.end_offset)
-        return len(content)
 
     def _reached(self, end_offset: int) -> None:
         if self._ended is None:  # the application may have stopped the driver
@@ -223,6 +260,15 @@ class Applier:
         if self._told is None or (self._told.leader_id, self._told.epoch) != (who.leader_id, who.epoch):
             self._told = who
             self._application.leader_changed(who.leader_id, who.epoch)
+
+
+def _result_of(reading: Reading) -> Callable[[], None]:
+    while True:
+        try:
+            next(reading)
+        except StopIteration as done:
+            put: Callable[[], None] = done.value
+            return put
 
 
 def _fail(waiting: Waiting, why: KafkaError) -> None:

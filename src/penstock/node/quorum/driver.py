@@ -85,6 +85,7 @@ class QuorumDriver:
             snapshots,
             application,
             leads=self.is_leader,
+            on_examined=lambda snapshot: self._event(lambda now_ms: self.raft.examined(snapshot, now_ms)),
             on_failure=self._fail,
             latency=self._metrics.commits,
         )
@@ -96,6 +97,7 @@ class QuorumDriver:
         self._is_starting = False
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Future[None] | None = None
+        self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
 
     # Looking at it.
@@ -224,8 +226,9 @@ class QuorumDriver:
         if resign:
             await self._peers.settle(ask.EndEpoch, patience_ms)
         self._end(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
-        if self._flush is not None:
-            await asyncio.wait([self._flush])
+        for in_thread in (self._flush, self._fetched):
+            if in_thread is not None:
+                await asyncio.wait([in_thread])
         await self._peers.stop()
 
     def resign(self, successor_id: int | None = None) -> None:
@@ -364,6 +367,8 @@ class QuorumDriver:
                 asyncio.get_running_loop().call_soon(self._start_flush)
             case do.Commit():
                 self._applier.commit(effect)
+            case do.Examine():
+                self._examine(effect.snapshot)
             case do.LoadSnapshot():
                 self._applier.load(effect)
             case do.Announce():
@@ -394,6 +399,22 @@ class QuorumDriver:
             self._event(self.raft.flushed)
         elif self._ended is None:
             self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
+
+    def _examine(self, snapshot: SnapshotId) -> None:
+        """Read it from the disk in a thread; the application decodes it then, step by step."""
+
+        def read(fetched: asyncio.Future[bytes]) -> None:
+            error = fetched.exception()
+            if self._ended is not None or self.raft.examining != snapshot:
+                return
+            if error is not None:
+                self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a fetched snapshot cannot be read: {error}"))
+            else:
+                self._applier.examine(snapshot, fetched.result())
+                self._applier.work()
+
+        self._fetched = asyncio.get_running_loop().run_in_executor(None, self._snapshots.fetched, snapshot)
+        self._fetched.add_done_callback(read)
 
     # Time.
 

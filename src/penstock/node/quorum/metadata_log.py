@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from penstock.metadata.record_frames import UnsupportedMetadataError, encode_rec
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, metadata_records, snapshot_name
 from penstock.metadata.transaction import MetadataTransaction
+from penstock.node.quorum.ports import Reading
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft.control import batches_in, snapshot_header_records
@@ -29,6 +31,9 @@ from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum
 
 TOPIC = "__cluster_metadata"
+RECORDS_PER_STEP = 200
+"""So many records of a snapshot are applied at a time: some milliseconds' worth."""
+
 METADATA_TOPIC_ID = UUID(int=1)
 """The id that the metadata log has in every cluster."""
 
@@ -190,21 +195,26 @@ class MetadataLog:
             raise UnsupportedMetadataError(f"{TOPIC}-0: {error.what}", self.image.metadata_version) from error
         return records
 
-    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
-        """A snapshot stands for all that was before its end: the image becomes what it says."""
+    def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
+        """A snapshot stands for all that was before its end: the result makes the image what it says."""
         image = ClusterImage(self.image.cluster_id)
-        image.elected(self.image.controller_id, self.image.controller_epoch)
+        first_records: list[MetadataRecord] = []
+        take = image.apply if snapshot.end_offset else first_records.append
         try:
-            records = list(decode_snapshot(content))
-            if snapshot.end_offset == 0:
-                self.first_records, records = records, []
-            for record in records:
-                image.apply(record)
+            for number, record in enumerate(decode_snapshot(content), 1):
+                take(record)
+                if not number % RECORDS_PER_STEP:
+                    yield
         except UnsupportedMetadataError:
             raise
         except DecodeError as error:
             raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error
         image.applied_to(snapshot.end_offset - 1)
+        return partial(self._begin_anew, image, first_records)
+
+    def _begin_anew(self, image: ClusterImage, first_records: Sequence[MetadataRecord]) -> None:
+        image.elected(self.image.controller_id, self.image.controller_epoch)
+        self.first_records = first_records or self.first_records
         self._transaction = MetadataTransaction()
         self.image.become(image)
         self._bytes_since_snapshot = 0

@@ -3,7 +3,7 @@
 The first three are the consensus core's ports (`raft.ports`) with what else a node needs of them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol
 
 from penstock.raft import ports
@@ -13,6 +13,9 @@ from penstock.raft.requests import Answer, AskVersionsAnswer, PeerRequest
 from penstock.raft.voters import Endpoint, Quorum
 
 PeerAnswer = Answer | AskVersionsAnswer
+
+Reading = Generator[None, None, Callable[[], None]]
+"""A snapshot is being read, some milliseconds' worth at each step; its result is what puts it in place."""
 
 
 class QuorumLog(ports.Log, Protocol):
@@ -30,6 +33,9 @@ class QuorumSnapshots(ports.Snapshots, Protocol):
 
     def load(self, snapshot: SnapshotId) -> bytes:
         """All of a whole snapshot."""
+
+    def fetched(self, snapshot: SnapshotId) -> bytes:
+        """All of the one that was fetched, when it is on the disk. Runs in a thread beside everything else."""
 
 
 class QuorumStateFile(Protocol):
@@ -78,8 +84,8 @@ class Application(Protocol):
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
         """Whole record batches that are committed, in order, each once; control batches are among them."""
 
-    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
-        """Throw all away and begin anew with what this snapshot holds."""
+    def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
+        """Read a snapshot beside what is there; its result throws that away and begins anew with the snapshot."""
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """Who leads from now on: None while nobody is known to.

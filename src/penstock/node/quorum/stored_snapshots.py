@@ -7,8 +7,8 @@
 | `….checkpoint.tmp`          | one that is being written here                                                |
 
 The two newest are kept, so that a replica that fetches one is not disturbed by the next. What an interrupted fetch or
-write left is removed when the directory is opened. `write` may run in a thread; everything else belongs to the thread
-of the event loop, and so do removals: what it was told is there stays there while it reads.
+write left is removed when the directory is opened. `write` and `fetched` may run in a thread; everything else belongs
+to the thread of the event loop, and so do removals: what it was told is there stays there while it reads.
 """
 
 from collections.abc import Iterable, Iterator
@@ -95,6 +95,13 @@ class StoredSnapshots:
         with self._reporting():
             file.write_at(piece, size)
         self._partial = snapshot, file, size + len(piece)
+
+    def fetched(self, snapshot: SnapshotId) -> bytes:
+        """All of the one that was fetched, when it is on the disk. May run in a thread."""
+        file, size = self._fetched(snapshot)
+        with self._reporting():
+            file.sync()
+            return file.read_at(size, 0)
 
     def finish(self, snapshot: SnapshotId) -> None:
         """It is whole. Durable."""

@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from tests.simulation.memory import Contents, MemoryLog, MemorySnapshots
 
+from penstock.node.quorum.ports import Reading
 from penstock.protocol.control import control_batch
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.protocol.varint import Buffer
@@ -54,6 +56,9 @@ class WrittenSnapshots(MemorySnapshots):
 
     def load(self, snapshot: SnapshotId) -> bytes:
         return self.whole[snapshot]
+
+    def fetched(self, snapshot: SnapshotId) -> bytes:
+        return bytes(self.partial[snapshot])
 
 
 class MemoryState:
@@ -114,11 +119,16 @@ class Remembered:
         assert self.applied == last_offset + 1, "whole batches"
         self._notify()
 
-    def load_snapshot(self, content: bytes, snapshot: SnapshotId) -> None:
-        self.values = []
+    def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
+        values: list[bytes] = []
         for position, header in batches_in(content):
+            yield
             if not header.is_control:
-                self.values += [record.value or b"" for record in decode_batch(content, position)]
+                values += [record.value or b"" for record in decode_batch(content, position)]
+        return partial(self._begin_anew, values, snapshot)
+
+    def _begin_anew(self, values: list[bytes], snapshot: SnapshotId) -> None:
+        self.values = values
         self.applied = snapshot.end_offset
         self.loaded.append(snapshot)
         self._notify()

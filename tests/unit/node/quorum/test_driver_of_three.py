@@ -5,12 +5,14 @@ from random import Random
 
 import pytest
 from tests.unit.node.quorum.kit import SETTINGS, VOTERS, WALL_CLOCK_MS, Kit
-from tests.unit.node.quorum.memory import HeldLog, batch_of
+from tests.unit.node.quorum.memory import HeldLog, Remembered, batch_of
 
 from penstock.node.quorum import applier
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft import requests as ask
+from penstock.raft.ports import SnapshotId
+from penstock.raft.voters import Quorum
 from penstock.testing.simulator.loop import VirtualLoop
 
 
@@ -80,6 +82,40 @@ async def test_a_leader_whose_disk_fails_says_so_to_the_voters_before_it_ends(ho
     assert {(to, type(sent)) for to, sent in kit.taken()} == {(2, ask.EndEpoch), (3, ask.EndEpoch)}
     assert len(kit.failures) == 1
     assert kit.state.state.epoch == epoch
+    await kit.driver.stop()
+
+
+async def fetch_snapshot(kit: Kit, content: bytes) -> SnapshotId:
+    """The first of three voters follows the second, and is given a snapshot instead of records."""
+    snapshot = SnapshotId(9, 1)
+    await kit.driver.start()
+    await kit.driver.request(ask.BeginEpoch(1, 2, VOTERS[0].key))
+    ((to, fetch),) = [(to, sent) for to, sent in kit.taken() if isinstance(sent, ask.Fetch)]
+    kit.peers.answered(to, fetch, ask.FetchAnswer(ask.NO_ERROR, 2, 1, snapshot=snapshot))
+    ((to, more),) = kit.taken()
+    kit.peers.answered(to, more, ask.FetchSnapshotAnswer(ask.NO_ERROR, 2, 1, snapshot, len(content), 0, content))
+    return snapshot
+
+
+async def test_a_fetched_snapshot_is_loaded() -> None:
+    kit = Kit(voters=3)
+    leader = Remembered()
+    leader.values = [b"a", b"b"]
+    content = b"".join(leader.snapshot(Quorum.of(VOTERS, 0)))
+    snapshot = await fetch_snapshot(kit, content)
+    assert kit.log.start_offset == 0, "it is not known to be readable yet"
+    await kit.application.until(lambda: kit.application.loaded == [snapshot])
+    assert (kit.log.start_offset, kit.driver.applied_offset, kit.application.values) == (9, 9, [b"a", b"b"])
+    await kit.driver.stop()
+
+
+async def test_a_fetched_snapshot_that_cannot_be_read_ends_the_node_and_replaces_nothing() -> None:
+    kit = Kit(voters=3)
+    await fetch_snapshot(kit, b"?" * 100)
+    while not kit.failures:
+        await asyncio.sleep(0)
+    assert isinstance(kit.failures[0], DecodeError)
+    assert (kit.log.start_offset, kit.snapshots.latest, kit.application.loaded) == (0, None, [])
     await kit.driver.stop()
 
 

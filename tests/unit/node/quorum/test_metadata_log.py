@@ -20,7 +20,7 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
-from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
+from penstock.node.quorum.metadata_log import RECORDS_PER_STEP, MetadataLog, SnapshotLimits
 from penstock.protocol.control import ControlType, control_batch, control_record
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -109,6 +109,18 @@ def opened(limits: SnapshotLimits = SnapshotLimits()) -> tuple[MetadataLog, Repl
     return log, replicated, clock
 
 
+def load(log: MetadataLog, content: bytes, snapshot: SnapshotId) -> int:
+    """Read a snapshot and put it in place; how many pauses there were."""
+    reading, pauses = log.read_snapshot(content, snapshot), 0
+    while True:
+        try:
+            next(reading)
+        except StopIteration as done:
+            done.value()
+            return pauses
+        pauses += 1
+
+
 def test_committed_batches_make_the_image_and_control_batches_move_its_offset() -> None:
     log, _, _ = opened()
     heard = Heard(log)
@@ -135,7 +147,7 @@ def test_an_aborted_metadata_transaction_leaves_nothing_and_so_does_one_before_a
     log.committed(batch(0, BeginTransactionRecord(), topic("a")) + batch(2, AbortTransactionRecord()), 0, 2)
     assert (list(log.image.topics), log.image.offset, log.is_in_transaction) == ([], 2, False)
     log.committed(batch(3, BeginTransactionRecord(), topic("a")), 3, 4)
-    log.load_snapshot(snapshot(topic("b")), SnapshotId(40, 5))
+    load(log, snapshot(topic("b")), SnapshotId(40, 5))
     log.committed(batch(40, topic("c")), 40, 40)
     assert list(log.image.topics) == ["b", "c"]
 
@@ -158,18 +170,33 @@ def test_a_snapshot_replaces_what_the_image_held_and_listeners_are_told() -> Non
     heard = Heard(log)
     log.committed(batch(0, topic("a")), 0, 0)
     log.leader_changed(2, 5)
-    log.load_snapshot(snapshot(topic("b"), topic("c")), SnapshotId(40, 5))
+    load(log, snapshot(topic("b"), topic("c")), SnapshotId(40, 5))
     assert log.image is image, "others hold it as well"
     assert (list(image.topics), image.offset, heard.replaced) == (["b", "c"], 39, 1)
     assert [known.name for known in image.topics_by_id.values()] == ["b", "c"]
     assert (image.controller_id, image.controller_epoch) == (2, 5)
 
 
+def test_a_large_snapshot_is_read_step_by_step_and_changes_nothing_before_its_end() -> None:
+    log, _, _ = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    reading = log.read_snapshot(snapshot(*(topic(f"t{number}") for number in range(1000))), SnapshotId(2000, 5))
+    for _ in range(1000 // RECORDS_PER_STEP):
+        next(reading)
+        assert list(log.image.topics) == ["a"]
+    with pytest.raises(StopIteration) as done:
+        next(reading)
+    assert list(log.image.topics) == ["a"]
+    done.value.value()
+    assert len(log.image.topics) == 1000
+    assert log.image.offset == 1999
+
+
 def test_a_damaged_snapshot_leaves_the_image_as_it_was() -> None:
     log, _, _ = opened()
     log.committed(batch(0, topic("a")), 0, 0)
     with pytest.raises(DecodeError, match=r"00040-0000000005\.checkpoint"):
-        log.load_snapshot(snapshot(topic("b"))[:-1], SnapshotId(40, 5))
+        load(log, snapshot(topic("b"))[:-1], SnapshotId(40, 5))
     assert list(log.image.topics) == ["a"]
 
 
@@ -249,9 +276,9 @@ def test_what_the_formatting_said_is_a_wish_until_it_is_in_the_log() -> None:
     log = MetadataLog(ClusterImage("cluster"), lambda: 1)
     log.quorum = Replicated()
     level = FeatureLevelRecord(name="metadata.version", feature_level=20)
-    log.load_snapshot(snapshot(level), SnapshotId(0, 0))
+    load(log, snapshot(level), SnapshotId(0, 0))
     assert log.first_records == [level]
     assert log.image.features == {}
     assert log.image.offset == -1
-    log.load_snapshot(snapshot(level), SnapshotId(7, 3))
+    load(log, snapshot(level), SnapshotId(7, 3))
     assert log.image.features == {"metadata.version": 20}
