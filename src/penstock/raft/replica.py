@@ -177,24 +177,27 @@ class Replica:
             raise InconsistentLogError(
                 f"the leader's log parts from this one at {end_offset}, and {self.high_watermark} is committed"
             )
+        self._assert_flushed()
         self.log.truncate(end_offset)
         self.voters.cut(end_offset)
-        self.flushed_offset = min(self.flushed_offset, end_offset)
-        if self._flush_covers is not None:
-            self._flush_covers = min(self._flush_covers, end_offset)
+        self.flushed_offset = self.log.end_offset
 
     def take_snapshot(self, snapshot: SnapshotId) -> None:
         """A snapshot has been fetched and can be read: it takes the place of the whole log."""
         if snapshot.end_offset < self.high_watermark:
             raise InconsistentLogError(f"the leader offers a snapshot of {snapshot.end_offset} records only")
+        self._assert_flushed()
         self.snapshots.finish(snapshot)
         self.log.start_anew(snapshot)
         self._read_voters_of(snapshot)
         self.flushed_offset = snapshot.end_offset
-        if self._flush_covers is not None:
-            self._flush_covers = snapshot.end_offset
         self.out.append(LoadSnapshot(snapshot))
         self.commit(snapshot.end_offset)
+
+    def _assert_flushed(self) -> None:
+        """A flush that covers what is cut from the log would count for what comes in its place."""
+        assert self._flush_covers is None, "who fetches has all on its disk, and takes nothing but the answer"
+        assert self.flushed_offset == self.log.end_offset, "who fetches has all on its disk"
 
     def commit(self, offset: int) -> None:
         """Raise the high watermark to `offset`, if it is lower."""
