@@ -50,7 +50,7 @@ async def move_misplaced(
             await _move(group_id, source, target)
             moved.append(group_id)
     if moved:
-        logger.info("%s: %d groups moved to the partitions of their names: %s", source, len(moved), _named(moved))
+        logger.warning("%s: %d groups moved to the partitions of their names: %s", source, len(moved), _named(moved))
     if left:
         logger.warning(
             "%s: %d groups belong to partitions that other nodes lead, and are not found there; "
