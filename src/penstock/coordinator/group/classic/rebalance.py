@@ -116,6 +116,7 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     for member in group.members.values():
         group.unsynced[member.member_id] = None
         answer_join(table, group, member, join_answer(group, member), now_ms)
+        member.touch(table.timers, now_ms)  # Also a static one that has not rejoined.
     timeout_ms = now_ms + group.rebalance_timeout_ms
     group.sync_timer = table.start_timer(_pending_sync_expired, timeout_ms, table, group)
 
