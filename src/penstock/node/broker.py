@@ -34,7 +34,7 @@ def wall_clock_ms() -> int:
 
 
 def always() -> bool:
-    """It is so."""
+    """What `hears_controller` says of a broker that is its own controller."""
     return True
 
 
