@@ -2,8 +2,10 @@ import json
 from datetime import datetime
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.topics import T0_MS, batch_frame, filled_topic, new_topic, numbered, values_of, write
+from tests.unit.pipeline.test_java_pattern import NAMES, PATTERNS
 
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record
@@ -100,3 +102,24 @@ def test_sql_alone_is_enough(spark: SparkSession, servers: str, hundred_records:
     row = spark.sql("SELECT count(*) AS n, max(offset) AS last FROM hundred WHERE partition = 1").first()
     assert row is not None
     assert (row.n, row.last) == (40, 39)
+
+
+def test_a_table_is_made_and_says_that_spark_keeps_no_options_of_it(spark: SparkSession, servers: str) -> None:
+    topic = new_topic(servers)
+    spark.sql(
+        f"CREATE TABLE of_topic USING penstock OPTIONS (`kafka.bootstrap.servers` '{servers}', subscribe '{topic}')"
+    )
+    try:
+        assert spark.table("of_topic").columns[:3] == ["key", "value", "topic"]
+        with pytest.raises(PySparkException, match="Spark keeps none of a table"):
+            spark.table("of_topic").count()
+    finally:
+        spark.sql("DROP TABLE of_topic")
+
+
+def test_patterns_find_what_java_itself_finds(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    compile_in_java = spark._jvm.java.util.regex.Pattern.compile
+    for java in PATTERNS:
+        found = tuple(name for name in NAMES if compile_in_java(java).matcher(name).find())
+        assert (java, found) == (java, PATTERNS[java])

@@ -38,6 +38,16 @@ def one_row(spark: SparkSession) -> DataFrame:
             "has no option 'startingofsets'. Did you mean startingOffsets?",
         ),
         (
+            lambda spark, at: batch_frame(spark, at, "a", {"startingOffsets": "latest"}).count(),
+            "startingOffsets=latest (or -1) is for streams",
+        ),
+        (
+            lambda spark, at: (
+                spark.read.format("penstock").schema("value binary").options(**{"bootstrap.servers": at}).load().count()
+            ),
+            "are always key, value, topic, partition, offset, timestamp, timestampType; leave .schema(…) out.",
+        ),
+        (
             lambda spark, at: batch_frame(spark, CLOSED_PORT, "a").count(),
             "No broker answers at 127.0.0.1:1 (Connection refused). Check that the cluster is running",
         ),
@@ -77,6 +87,28 @@ def test_a_stream_says_what_is_wrong(spark: SparkSession, servers: str, tmp_path
     with pytest.raises(PySparkException) as raised:
         query.awaitTermination()
     assert "has no topic 'nowhere'." in first_line(raised)
+
+
+@pytest.mark.parametrize("option", [{"subscribePattern": "(a"}, {"minPartitions": "0"}, {"startingOfsets": "latest"}])
+def test_a_frame_with_a_wrong_option_is_not_made(spark: SparkSession, servers: str, option: dict[str, str]) -> None:
+    reader = spark.readStream.format("penstock").option("bootstrap.servers", servers)
+    if "subscribePattern" not in option:
+        reader = reader.option("subscribe", "a")
+    with pytest.raises(PySparkException) as raised:
+        reader.options(**option).load()
+    assert next(iter(option)).lower() in first_line(raised).lower()
+
+
+@pytest.mark.parametrize("trigger", [{}, {"availableNow": True}, {"once": True}])
+def test_an_option_that_is_wrong_for_streams_is_said_when_the_query_starts(
+    spark: SparkSession, servers: str, tmp_path: Path, trigger: dict[str, bool]
+) -> None:
+    writer = stream_frame(spark, servers, "a", {"endingOffsets": "latest"}).writeStream.format("noop")
+    if trigger:
+        writer = writer.trigger(**trigger)
+    with pytest.raises(PySparkException) as raised:
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    assert message_in(str(raised.value)) == "Option endingOffsets is for batch queries: a stream has no end."
 
 
 def test_lost_data_is_said_or_skipped(spark: SparkSession, servers: str) -> None:

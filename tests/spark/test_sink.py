@@ -1,3 +1,4 @@
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def test_rows_go_to_the_partitions_of_their_keys(spark: SparkSession, servers: s
     assert all(row.partition == partition_for_key(bytes(row.key), 3) for row in back)
 
 
-def test_columns_say_topic_partition_and_headers(spark: SparkSession, servers: str) -> None:
+def test_columns_say_topic_partition_headers_and_timestamp(spark: SparkSession, servers: str) -> None:
     first, second = new_topic(servers, 2), new_topic(servers, 2)
     rows = spark.range(0, 10, 1, 1).selectExpr(
         f"if(id < 6, '{first}', '{second}') AS topic",
@@ -30,6 +31,7 @@ def test_columns_say_topic_partition_and_headers(spark: SparkSession, servers: s
         "CAST(NULL AS BINARY) AS key",
         "CAST(id AS STRING) AS value",
         "array(named_struct('key', 'h', 'value', encode(CAST(id AS STRING), 'utf-8'))) AS headers",
+        "timestamp_seconds(1700000000 + id) AS timestamp",
     )
     rows.write.format("penstock").mode("append").option("bootstrap.servers", servers).save()
     assert values_of(batch_frame(spark, servers, first)) == ["0", "1", "2", "3", "4", "5"]
@@ -38,6 +40,7 @@ def test_columns_say_topic_partition_and_headers(spark: SparkSession, servers: s
     assert [[(item.key, bytes(item.value)) for item in row.headers] for row in back] == [
         [("h", b"%d" % n)] for n in range(6, 10)
     ]
+    assert [row.timestamp for row in back] == [datetime.fromtimestamp(1_700_000_000 + n) for n in range(6, 10)]
 
 
 def test_small_batches_keep_the_order_of_a_partition(spark: SparkSession, servers: str) -> None:

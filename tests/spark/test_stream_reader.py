@@ -222,6 +222,18 @@ def test_a_pattern_leaves_out_the_topics_of_the_cluster_itself(servers: str) -> 
         assert matched.next() == named(range(2))
 
 
+def test_a_pattern_waits_for_a_first_topic_and_finds_it_by_a_part_of_its_name(servers: str, admin: AdminClient) -> None:
+    later = new_topic(servers)
+    delete(admin, later)
+    query = Query(servers, subscribePattern=rf"{later[2:]}\p{{Alpha}}", startingOffsets="latest")
+    assert query.next() == []
+    assert not query.plan()
+    for done in admin.create_topics([NewTopic(f"{later}x", 1, 1, config=KEEP)]).values():
+        done.result()
+    write(servers, f"{later}x", 0, numbered(range(3)))
+    assert query.next() == named(range(3))
+
+
 def test_what_comes_before_the_first_batch_is_not_missed(servers: str) -> None:
     topic = filled_topic(servers, [3])
     query = Query(servers, subscribe=topic, startingOffsets="latest")

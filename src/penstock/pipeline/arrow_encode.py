@@ -32,14 +32,14 @@ class EncodeSettings:
 
 
 def batches_by_partition(
-    batch: pa.RecordBatch, partition_count: int, without_key: int, settings: EncodeSettings
+    batch: pa.RecordBatch, partition_count: int, without_key: int, settings: EncodeSettings, *, now_ms: int
 ) -> dict[int, list[EncodedRecords]]:
     """The rows of one topic, encoded for each partition in the order of the rows.
 
     A row goes to the partition that it names, else to that of its key (murmur2, as Java clients choose), else to
     `without_key`. PipelineError for a partition that the topic does not have.
     """
-    columns = write_columns(batch)
+    columns = write_columns(batch, now_ms)
     partitions = partition_numbers(batch)
     if len(partitions) and int(partitions.max()) >= partition_count:
         raise PipelineError(
@@ -63,9 +63,7 @@ def _rows_by_partition(partitions: Integers) -> dict[int, Integers]:
     }
 
 
-def seal(
-    encoded: EncodedRecords, settings: EncodeSettings, *, now_ms: int, identity: ProducerIdentity, sequence: int
-) -> bytearray:
+def seal(encoded: EncodedRecords, settings: EncodeSettings, *, identity: ProducerIdentity, sequence: int) -> bytearray:
     """A whole batch, ready to be sent: header, records (compressed if so set), checksum."""
     records = encoded.records
     if settings.compression != Compression.NONE:
@@ -80,8 +78,8 @@ def seal(
             0,
             settings.compression,
             encoded.count - 1,
-            now_ms,
-            now_ms,
+            encoded.base_timestamp_ms,
+            encoded.max_timestamp_ms,
             identity.producer_id,
             identity.epoch,
             sequence,

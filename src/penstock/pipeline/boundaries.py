@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.blocking import TopicPartition
+from penstock.client.blocking_offsets import EARLIEST
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.java_pattern import python_pattern
 from penstock.pipeline.option_values import choice, number, partition_list, per_partition
 from penstock.pipeline.options import Options
 
@@ -42,7 +44,7 @@ Boundary = Word | AtOffsets | AtTimestamps
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Exactly one of: topics by name, topics by a pattern, partitions."""
+    """Exactly one of: topics by name, topics by a pattern of Python's that is found in their names, partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -67,7 +69,7 @@ def subscription(options: Options) -> Subscription:
     if given[0] == "assign":
         return Subscription(partitions=tuple(partition_list("assign", text)))
     if given[0] == "subscribePattern":
-        return Subscription(pattern=text)
+        return Subscription(pattern=python_pattern(text))
     return Subscription(topics=tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip())))
 
 
@@ -78,8 +80,8 @@ def boundary(options: Options, which: str, default: Word) -> Boundary:
         return AtTimestamps(number(f"{which}Timestamp", timestamp), {})
     by_timestamp = options.text(f"{which}OffsetsByTimestamp")
     if by_timestamp is not None:
-        return AtTimestamps(None, per_partition(f"{which}OffsetsByTimestamp", by_timestamp))
+        return AtTimestamps(None, per_partition(f"{which}OffsetsByTimestamp", by_timestamp, 0))
     text = (options.text(f"{which}Offsets") or default.value).strip()
     if text.startswith("{"):
-        return AtOffsets(per_partition(f"{which}Offsets", text))
+        return AtOffsets(per_partition(f"{which}Offsets", text, EARLIEST))
     return Word(choice(f"{which}Offsets", text, ("earliest", "latest", "committed")))

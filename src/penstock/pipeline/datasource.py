@@ -32,10 +32,19 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """The columns of a read; the same names and types as the JVM connector's."""
+        """The columns of a read; the same names and types as the JVM connector's.
+
+        Spark asks when a frame is made. That is the time to tell of wrong options, but it is not known yet whether the
+        frame is a stream: what is wrong for both is told here, the rest when the query starts.
+        """
         from penstock.pipeline.columns import READ_COLUMNS, READ_COLUMNS_WITH_HEADERS
+        from penstock.pipeline.source_options import source_options
 
         with plain_errors():
+            try:
+                source_options(self._options, streaming=False)
+            except PipelineError:
+                source_options(self._options, streaming=True)
             return READ_COLUMNS_WITH_HEADERS if self._options.boolean("includeHeaders", False) else READ_COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -44,15 +53,29 @@ class PenstockDataSource(DataSource):
         from penstock.pipeline.source_options import source_options
 
         with plain_errors():
+            self._check_columns(schema)
             return PenstockBatchReader(source_options(self._options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A streaming read."""
+        """A streaming read. Spark hides what is raised here, so a reader is returned that raises it when it is used."""
         from penstock.pipeline.source_options import source_options
-        from penstock.pipeline.source_stream import PenstockStreamReader
+        from penstock.pipeline.source_stream import PenstockStreamReader, RefusedStreamReader
 
-        with plain_errors():
+        try:
+            self._check_columns(schema)
             return PenstockStreamReader(source_options(self._options, streaming=True))
+        except PipelineError as error:
+            return RefusedStreamReader(str(error))
+
+    def _check_columns(self, schema: StructType) -> None:
+        """PipelineError for columns of a user's own, which Spark hands over instead of ours."""
+        from penstock.pipeline.columns import READ_COLUMN_TYPES
+
+        types = {field.name: field.dataType.simpleString() for field in schema.fields}
+        expected = READ_COLUMN_TYPES if self._options.boolean("includeHeaders", False) else READ_COLUMN_TYPES[:-1]
+        if list(types.items()) != list(expected):
+            names = ", ".join(name for name, _ in expected)
+            raise PipelineError(f'The columns of format("penstock") are always {names}; leave .schema(…) out.')
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write; it can only append."""

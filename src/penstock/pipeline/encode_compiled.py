@@ -20,13 +20,14 @@ def encode_records(columns: WriteColumns, rows: Integers, max_bytes: int) -> Ite
     keys, values = _column(columns.key), _column(columns.value)
     lists = _offsets(columns.header_lists.buffers()[1], len(columns.value))
     names, contents = _column(columns.header_keys), _column(columns.header_values)
-    first = 0
+    times, first = columns.timestamps_ms, 0
     while first < len(rows):
-        end, size = kernels.plan_batch(rows, first, max_bytes, keys, values, lists, names, contents)
+        end, size = kernels.plan_batch(rows, times, first, max_bytes, keys, values, lists, names, contents)
         records = np.empty(int(size), np.uint8)
-        written = kernels.write_records(records, rows, first, end, keys, values, lists, names, contents)
+        written = kernels.write_records(records, rows, times, first, end, keys, values, lists, names, contents)
         assert written == size
-        yield EncodedRecords(records.data, int(end) - first)
+        of_part = times[rows[first:end]]
+        yield EncodedRecords(records.data, int(end) - first, int(of_part[0]), int(of_part.max()))
         first = int(end)
 
 

@@ -119,16 +119,24 @@ def headers_size(lists: Offsets, keys: Column, values: Column, row: Integer) -> 
 
 @compiled
 def body_size(
-    index: Integer, row: Integer, keys: Column, values: Column, lists: Offsets, names: Column, contents: Column
+    index: Integer,
+    after_ms: Integer,
+    row: Integer,
+    keys: Column,
+    values: Column,
+    lists: Offsets,
+    names: Column,
+    contents: Column,
 ) -> np.int64:
-    """The bytes of a record without its length; all records of a batch have the same timestamp."""
-    size = 2 + varint_size(index) + field_size(keys, row) + field_size(values, row)
+    """The bytes of a record without its length; `after_ms` is its time after that of the batch's first record."""
+    size = 1 + varint_size(after_ms) + varint_size(index) + field_size(keys, row) + field_size(values, row)
     return size + headers_size(lists, names, contents, row)
 
 
 @compiled
 def plan_batch(
     rows: Integers,
+    times: Integers,
     first: Integer,
     max_bytes: int,
     keys: Column,
@@ -141,7 +149,8 @@ def plan_batch(
     total = np.int64(0)
     at = first
     while at < rows.shape[0]:
-        size = body_size(at - first, rows[at], keys, values, lists, names, contents)
+        after_ms = times[rows[at]] - times[rows[first]]
+        size = body_size(at - first, after_ms, rows[at], keys, values, lists, names, contents)
         size += varint_size(size)
         if at > first and total + size > max_bytes:
             break
@@ -154,6 +163,7 @@ def plan_batch(
 def write_records(
     target: Bytes,
     rows: Integers,
+    times: Integers,
     first: Integer,
     end: Integer,
     keys: Column,
@@ -166,10 +176,12 @@ def write_records(
     position: Integer = np.int64(0)
     for at in range(first, end):
         row = rows[at]
-        position = write_varint(target, position, body_size(at - first, row, keys, values, lists, names, contents))
+        after_ms = times[row] - times[rows[first]]
+        size = body_size(at - first, after_ms, row, keys, values, lists, names, contents)
+        position = write_varint(target, position, size)
         target[position] = 0  # attributes
-        target[position + 1] = 0  # timestamp delta
-        position = write_varint(target, position + 2, at - first)
+        position = write_varint(target, position + 1, after_ms)
+        position = write_varint(target, position, at - first)
         position = write_field(target, position, keys, row)
         position = write_field(target, position, values, row)
         position = write_varint(target, position, np.int64(lists[row + 1] - lists[row]))

@@ -24,22 +24,23 @@ def encode_records(columns: WriteColumns, rows: Integers, max_bytes: int) -> Ite
     keys, values = columns.key.to_pylist(), columns.value.to_pylist()
     lists = columns.header_lists.to_pylist()
     headers = list(zip(columns.header_keys.to_pylist(), columns.header_values.to_pylist(), strict=True))
-    part, count = bytearray(), 0
-    for row in rows.tolist():
+    part, times = bytearray(), list[int]()
+    for row, time_ms in zip(rows.tolist(), columns.timestamps_ms[rows].tolist(), strict=True):
         of_row = headers[lists[row] : lists[row + 1]]
-        record = _record(count, keys[row], values[row], of_row)
-        if count and len(part) + len(record) > max_bytes:
-            yield EncodedRecords(memoryview(part), count)
-            part, count = bytearray(), 0
-            record = _record(count, keys[row], values[row], of_row)
+        record = _record(len(times), time_ms - (times or [time_ms])[0], keys[row], values[row], of_row)
+        if times and len(part) + len(record) > max_bytes:
+            yield EncodedRecords(memoryview(part), len(times), times[0], max(times))
+            part, times = bytearray(), []
+            record = _record(0, 0, keys[row], values[row], of_row)
         part += record
-        count += 1
-    if count:
-        yield EncodedRecords(memoryview(part), count)
+        times.append(time_ms)
+    if times:
+        yield EncodedRecords(memoryview(part), len(times), times[0], max(times))
 
 
-def _record(index: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> bytes:
-    body = bytearray(b"\x00\x00") + encode_varint(index) + _field(key) + _field(value) + encode_varint(len(headers))
+def _record(index: int, after_ms: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> bytes:
+    body = bytearray(b"\x00") + encode_varint(after_ms) + encode_varint(index) + _field(key) + _field(value)
+    body += encode_varint(len(headers))
     for name, content in headers:
         body += _field(name) + _field(content)
     return encode_varint(len(body)) + bytes(body)

@@ -10,6 +10,7 @@ from penstock.pipeline.spec import AVAILABLE_NOW, ONCE, PENSTOCK, PipelineSpec, 
 VIEW = "source"
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
+"""What is no part of the value that is made of all other columns; a column `timestamp` may be one of the user's own."""
 
 
 def source_frame(session: SparkSession, source: SourceSpec) -> DataFrame:

@@ -57,15 +57,18 @@ def _with_unit(name: str, text: str, units: Mapping[str, int], form: str) -> int
     return int(found.group(1)) * units[unit or ""]
 
 
-def per_partition(name: str, text: str) -> dict[TopicPartition, int]:
+def per_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, int]:
     """Offsets or timestamps per partition, as JSON in the JVM connector's layout."""
     try:
         parsed = json.loads(text)
-        return {
+        values = {
             (topic, int(partition)): _whole(value)
             for topic, partitions in parsed.items()
             for partition, value in partitions.items()
         }
+        if min(values.values(), default=at_least) < at_least:
+            raise ValueError(at_least)
+        return values
     except (ValueError, AttributeError, TypeError):
         raise PipelineError(f"Option {name}={text}: it must be JSON such as {OFFSETS_FORM}.") from None
 

@@ -1,7 +1,7 @@
 """The options of `format("penstock")`: named as the JVM connector names them, each with and without `kafka.` before it.
 
-An option that is not known is an error that lists the known ones. Names are compared without regard to case, as Spark
-hands them over in lower case.
+An option that is not known is an error that names the nearest known one. Names are compared without regard to case, as
+Spark hands them over in lower case.
 """
 
 import difflib
@@ -27,7 +27,9 @@ class OptionText:
 
 SOURCE_OPTIONS = {
     "subscribe": OptionText("", "Topics, with commas between them. One of the three ways to say what to read."),
-    "subscribePattern": OptionText("", "A regular expression that the whole name of a topic must match."),
+    "subscribePattern": OptionText(
+        "", "A regular expression in Java's syntax that is found somewhere in the name of a topic, as in Spark."
+    ),
     "assign": OptionText("", 'Partitions as JSON: `{"clicks": [0, 1]}`.'),
     "startingOffsets": OptionText(
         "batch: `earliest`, stream: `latest`",
@@ -82,35 +84,88 @@ CLIENT_OPTIONS = {
     "security.protocol": OptionText("`PLAINTEXT`", "Nothing else is there yet."),
 }
 WITHOUT_EFFECT = (
+    "allow.auto.create.topics",
     "auto.commit.interval.ms",
+    "auto.include.jmx.reporter",
     "buffer.memory",
-    "enable.auto.commit",
+    "check.crcs",
+    "client.dns.lookup",
+    "client.rack",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "connections.max.idle.ms",
+    "enable.metrics.push",
+    "exclude.internal.topics",
     "fetch.max.bytes",
     "fetch.max.wait.ms",
     "fetch.min.bytes",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
     "groupIdPrefix",
     "heartbeat.interval.ms",
     "linger.ms",
+    "max.block.ms",
     "max.in.flight.requests.per.connection",
     "max.poll.interval.ms",
     "max.poll.records",
     "max.request.size",
     "metadata.max.age.ms",
+    "metadata.max.idle.ms",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partition.assignment.strategy",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",
     "retries",
+    "retry.backoff.max.ms",
     "retry.backoff.ms",
+    "send.buffer.bytes",
     "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+    "transaction.timeout.ms",
 )
 """What has nothing to act on here (a reader of ours has no group of its own); taken so that moving is easy."""
+_BYTES = "keys and values are bytes; change them with functions of the DataFrame"
+_PARTITIONS = "a row goes where its column partition says, else where murmur2 of its key says, as in Java"
+REFUSED = {
+    "auto.offset.reset": "where a query starts, startingOffsets says",
+    "enable.auto.commit": "a query commits what it has done; commitOffsets=false switches that off",
+    "interceptor.classes": "there are no classes of Java here",
+    "key.deserializer": _BYTES,
+    "key.serializer": _BYTES,
+    "partitioner.class": _PARTITIONS,
+    "partitioner.ignore.keys": _PARTITIONS,
+    "transactional.id": "the sink writes no transactions",
+    "value.deserializer": _BYTES,
+    "value.serializer": _BYTES,
+}
+"""What changes a result in the Java clients and cannot here, and why."""
 SPARK_OPTIONS = (
     "asyncProgressTrackingCheckpointIntervalMs",
     "asyncProgressTrackingEnabled",
     "checkpointLocation",
+    "comment",
+    "external",
+    "is_managed_location",
+    "location",
     "outputMode",
+    "owner",
     "path",
+    "provider",
     "queryName",
 )
-"""What Spark itself puts among the options of a query."""
+"""What Spark itself puts among the options of a query or a table."""
+TABLE_OPTION = "option."
+"""Before an option that Spark repeats among the properties of a table."""
 SECURITY_PREFIXES = ("sasl.", "ssl.", "security.")
 KNOWN = {
     name.lower(): name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *CLIENT_OPTIONS, *WITHOUT_EFFECT, *SPARK_OPTIONS)
@@ -143,7 +198,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     """Check the names of all options; PipelineError for one that nobody knows or that is set twice."""
     values: dict[str, str] = {}
     for given_name, value in given.items():
-        lower = given_name.lower()
+        lower = given_name.lower().removeprefix(TABLE_OPTION)
         name = KNOWN.get(lower) or KNOWN.get(lower.removeprefix(PREFIX))
         if name is None:
             _refuse(given_name)
@@ -157,22 +212,28 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 def _refuse(name: str) -> NoReturn:
     lower = name.lower().removeprefix(PREFIX)
+    if lower in REFUSED:
+        raise PipelineError(f"Option {name} is not supported: {REFUSED[lower]}.")
     if lower.startswith(SECURITY_PREFIXES):
         raise PipelineError(f"Option {name} is not supported yet: connections are {PLAINTEXT} only.")
     nearest = difflib.get_close_matches(lower, KNOWN, 1)
-    hint = f" Did you mean {shown(KNOWN[nearest[0]])}?" if nearest else ""
-    known = ", ".join(shown(item) for item in (*SOURCE_OPTIONS, *SINK_OPTIONS, *CLIENT_OPTIONS))
-    raise PipelineError(f'format("penstock") has no option {name!r}.{hint} Its options are: {known}.')
+    hint = f"Did you mean {shown(KNOWN[nearest[0]])}?" if nearest else "docs/spark.md lists its options."
+    raise PipelineError(f'format("penstock") has no option {name!r}. {hint}')
 
 
 def shown(name: str) -> str:
     """An option as people write it: settings of the client with the prefix."""
-    return PREFIX + name if name in CLIENT_OPTIONS else name
+    return PREFIX + name if name in CLIENT_OPTIONS or (name in WITHOUT_EFFECT and "." in name) else name
 
 
 def cluster_settings(options: Options) -> ClusterSettings:
     """Whom to connect to."""
     servers = options.text("bootstrap.servers")
+    if not set(options.values).difference(SPARK_OPTIONS):
+        raise PipelineError(
+            "There are no options. Spark keeps none of a table that CREATE TABLE … USING penstock made: "
+            "use CREATE TEMPORARY VIEW … USING penstock OPTIONS (…)."
+        )
     if servers is None:
         raise PipelineError("Option kafka.bootstrap.servers is missing; give at least one host:port.")
     try:

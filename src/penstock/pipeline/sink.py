@@ -127,19 +127,19 @@ class RowWriter:
     def write(self, chunk: pa.RecordBatch) -> int:
         """Send a chunk; returns its number of rows."""
         encoded: dict[tuple[str, int], list[EncodedRecords]] = {}
+        now_ms = time.time_ns() // 1_000_000
         for topic, rows in self._by_topic(chunk):
             count = self._partition_count(topic)
             self._turn += 1
-            for partition, parts in batches_by_partition(rows, count, self._turn % count, self._settings).items():
+            by_partition = batches_by_partition(rows, count, self._turn % count, self._settings, now_ms=now_ms)
+            for partition, parts in by_partition.items():
                 encoded[topic, partition] = parts
-        now_ms = time.time_ns() // 1_000_000
         for turn in range(max(map(len, encoded.values()), default=0)):
             self._producer.send(
                 {
                     partition: seal(
                         parts[turn],
                         self._settings,
-                        now_ms=now_ms,
                         identity=self._identity,
                         sequence=self._identity.take_sequences(partition, parts[turn].count),
                     )

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from penstock.client.blocking import ClusterSettings
@@ -78,11 +79,12 @@ def _check_columns(schema: StructType, topic: str | None) -> None:
         "key": TEXT_OR_BYTES,
         "value": TEXT_OR_BYTES,
         "topic": (StringType,),
-        "partition": (IntegerType, LongType, ShortType),
+        "partition": (IntegerType, LongType, ShortType, NullType),
+        "timestamp": (TimestampType, NullType),
     }
     for name, allowed in expected.items():
         if name in types and not isinstance(types[name], allowed):
-            words = " or ".join(kind.typeName() for kind in allowed)
+            words = " or ".join(kind.typeName() for kind in allowed if kind is not NullType)
             raise PipelineError(f"Column {name} is {types[name].simpleString()}; to be written it must be {words}.")
     if "headers" in types and not _is_headers(types["headers"]):
         raise PipelineError(

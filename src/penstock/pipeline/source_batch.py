@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.client.blocking import BlockingCluster
 from penstock.pipeline.cluster_offsets import SourceCluster
-from penstock.pipeline.errors import plain_errors
-from penstock.pipeline.offset_ranges import OffsetRange, ranges_between, split_ranges
+from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.offset_ranges import OffsetRange, Offsets, ranges_between, split_ranges
 from penstock.pipeline.range_reader import read_range
 from penstock.pipeline.source_options import SourceOptions
 
@@ -37,6 +37,7 @@ class PenstockBatchReader(DataSourceReader):
                 partitions = seen.partitions()
                 start = seen.at_boundary(partitions, source.starting, is_start=True)
                 end = seen.at_boundary(partitions, source.ending, is_start=False)
+                _check_order(start, end)
                 ranges = seen.without_lost(ranges_between(start, end))
             finally:
                 cluster.close()
@@ -48,3 +49,12 @@ class PenstockBatchReader(DataSourceReader):
         if isinstance(partition, RangePartition):
             with plain_errors():
                 yield from read_range(self._source, partition.wanted)
+
+
+def _check_order(start: Offsets, end: Offsets) -> None:
+    for (topic, partition), offset in sorted(start.items()):
+        if offset > end.get((topic, partition), offset):
+            raise PipelineError(
+                f"Partition {partition} of topic {topic!r} would be read from offset {offset} to offset "
+                f"{end[topic, partition]}, which lies before it."
+            )

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.client.blocking import ClusterSettings
-from penstock.client.blocking_offsets import IsolationLevel
-from penstock.pipeline.boundaries import Boundary, Subscription, Word, boundary, subscription
+from penstock.client.blocking_offsets import EARLIEST, LATEST, IsolationLevel
+from penstock.pipeline.boundaries import AtOffsets, Boundary, Subscription, Word, boundary, subscription
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice, size_in_bytes, time_in_ms
 from penstock.pipeline.options import Options, cluster_settings
@@ -56,6 +56,9 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         "isolation.level", options.text("isolation.level") or "read_uncommitted", ("read_committed", "read_uncommitted")
     )
     max_offsets, max_bytes = _limits(options)
+    min_offsets = options.number("minOffsetsPerTrigger", 0)
+    if max_offsets and min_offsets > max_offsets:
+        raise PipelineError(f"minOffsetsPerTrigger={min_offsets} is more than maxOffsetsPerTrigger={max_offsets}.")
     return SourceOptions(
         settings=cluster_settings(options),
         subscription=subscription(options),
@@ -64,7 +67,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         latest_where_no_timestamp=strategy == "latest",
         fail_on_data_loss=options.boolean("failOnDataLoss", True),
         max_offsets_per_trigger=max_offsets,
-        min_offsets_per_trigger=options.number("minOffsetsPerTrigger", 0),
+        min_offsets_per_trigger=min_offsets,
         max_bytes_per_trigger=max_bytes,
         max_trigger_delay_ms=time_in_ms(
             "maxTriggerDelay", options.text("maxTriggerDelay") or str(MAX_TRIGGER_DELAY_MS)
@@ -87,11 +90,22 @@ def _boundaries(options: Options, streaming: bool) -> tuple[Boundary, Boundary]:
         given = [name for name in BATCH_ONLY if options.text(name) is not None]
         if given:
             raise PipelineError(f"Option {given[0]} is for batch queries: a stream has no end.")
-    elif starting == Word.LATEST:
-        raise PipelineError("startingOffsets=latest is for streams: a batch query that starts there reads nothing.")
-    if ending == Word.EARLIEST:
-        raise PipelineError("endingOffsets=earliest: nothing lies before the earliest offset.")
+    else:
+        _check_batch(starting, ending)
     return starting, ending
+
+
+def _check_batch(starting: Boundary, ending: Boundary) -> None:
+    if starting == Word.LATEST or _has(starting, LATEST):
+        raise PipelineError(
+            "startingOffsets=latest (or -1) is for streams: a batch query that starts there reads nothing."
+        )
+    if ending == Word.EARLIEST or _has(ending, EARLIEST):
+        raise PipelineError("endingOffsets=earliest (or -2): nothing lies before the earliest offset.")
+
+
+def _has(where: Boundary, offset: int) -> bool:
+    return isinstance(where, AtOffsets) and offset in where.offsets.values()
 
 
 def _limits(options: Options) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 from uuid import UUID
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking_offsets import commit_offsets
 from penstock.pipeline.cluster_offsets import SourceCluster
-from penstock.pipeline.errors import plain_errors
+from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.offset_ranges import Offsets, lag, ranges_between, split_ranges, take_fraction
 from penstock.pipeline.range_reader import read_range
 from penstock.pipeline.record_sizes import RecordSizes
@@ -221,6 +222,25 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 commit_offsets(self._cluster, source.group, offsets)
         except (KafkaError, OSError) as error:
             logger.warning("the offsets of group %s could not be committed: %s", source.group, error)
+
+
+class RefusedStreamReader(PenstockStreamReader):
+    """Stands for a reader whose options are wrong: Spark tells only of what is raised when the reader is used."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802 - Spark's name
+        """Spark's first question."""
+        with plain_errors():
+            raise PipelineError(self._why)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Never called, as no batch is planned."""
+        raise PipelineError(self._why)
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
 
 
 def _now_ms() -> int:
