@@ -11,6 +11,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.progress import BatchProgress
 from penstock.pipeline.run import run_pipeline
 from penstock.pipeline.spec import pipeline_spec
+from penstock.pipeline.spec_files import load_spec
 from penstock.protocol.records import Record
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -130,3 +131,43 @@ def test_a_second_sink_loses_nothing_of_the_first(spark: SparkSession, servers: 
     (root / "first").rename(root / "lost")
     with pytest.raises(PipelineError, match=r"Sink first .* would start from nothing"):
         run("first", "second")
+
+
+USER_CODE = """
+from pyspark.sql.functions import udf
+
+SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "TOPIC", "startingOffsets": "earliest"}
+SINK = {"format": "noop"}
+TRIGGER = "available-now"
+CHECKPOINT = "FOLDER"
+
+
+def parsed(value):
+    return int(value)
+
+
+@udf("int")
+def number(value):
+    return parsed(value)
+
+
+def pipeline(source):
+    return source.select(number(source.value.cast("string")))
+"""
+
+
+def test_an_error_in_a_pipeline_file_is_told_with_its_line(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    def run(text: str) -> str:
+        path = tmp_path / "job.py"
+        path.write_text(text.replace("SERVERS", servers).replace("TOPIC", topic).replace("FOLDER", str(tmp_path)))
+        with pytest.raises(PipelineError) as raised:
+            run_pipeline(load_spec(path), session=spark)
+        return str(raised.value).removeprefix(str(path))
+
+    topic = filled_topic(servers, [2])
+    assert run(USER_CODE) == ", line 11: ValueError: invalid literal for int() with base 10: 'v0'"
+    assert run(USER_CODE.replace("source.select", "source.choose")).startswith(", line 20: ")
+    assert (
+        run(USER_CODE.replace("return source", "return missing"))
+        == ", line 20: NameError: name 'missing' is not defined"
+    )

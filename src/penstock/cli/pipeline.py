@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,18 +35,22 @@ def run(
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint."""
     from penstock.pipeline.errors import PipelineError
-    from penstock.pipeline.spec_files import load_spec
+    from penstock.pipeline.spec import AVAILABLE_NOW
+    from penstock.pipeline.spec_files import load_spec, session_spec
 
     try:
-        spec = load_spec(file)
-        spec = replace(spec, spark=dict(spec.spark) | dict(_key_and_value(item) for item in conf))
-        if checkpoint is not None:
-            spec = replace(spec, checkpoint=checkpoint)
-        if available_now:
-            spec = replace(spec, trigger="available-now")
-        if bootstrap_server is not None:
-            spec = spec.with_bootstrap_servers(bootstrap_server)
-        _run(spec, master)
+        start = session_spec(file)
+        settings = dict(start.spark) | dict(_key_and_value(item) for item in conf)
+
+        def spec() -> "PipelineSpec":
+            loaded = load_spec(file)
+            if checkpoint is not None:
+                loaded = replace(loaded, checkpoint=checkpoint)
+            if available_now:
+                loaded = replace(loaded, trigger=AVAILABLE_NOW)
+            return loaded if bootstrap_server is None else loaded.with_bootstrap_servers(bootstrap_server)
+
+        _run(start.name, master, settings, spec)
     except PipelineError as error:
         raise click.ClickException(str(error)) from None
 
@@ -57,23 +62,26 @@ def _key_and_value(item: str) -> tuple[str, str]:
     return key, value
 
 
-def _run(spec: "PipelineSpec", master: str) -> None:
+def _run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], "PipelineSpec"]) -> None:
+    """Start Spark, then read the pipeline (Python code may need Spark), then run it."""
     from penstock.cli.pipeline_view import PipelineView
     from penstock.pipeline.errors import PipelineError
     from penstock.pipeline.session import cache_directory, spark_session
 
-    log_file = cache_directory() / "logs" / f"{spec.name}.log"
-    with PipelineView(spec, log_file) as view:
-        session = spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
-        from penstock.pipeline.run import run_pipeline
+    log_file = cache_directory() / "logs" / f"{name}.log"
+    with PipelineView(name, log_file) as view:
+        session = spark_session(name, master=master, config=settings, log_file=log_file)
+        from penstock.pipeline.run import keep_in_log, run_pipeline
 
         stop = threading.Event()
         signal.signal(signal.SIGINT, lambda *_: stop.set())
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        view.running()
         try:
-            result = run_pipeline(spec, view.batch_ended, session=session, stop=stop)
-        except PipelineError:
+            loaded = spec()
+            view.running()
+            result = run_pipeline(loaded, view.batch_ended, session=session, stop=stop)
+        except PipelineError as error:
+            keep_in_log(error, log_file)
             view.failed()
             raise
         finally:

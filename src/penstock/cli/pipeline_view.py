@@ -12,7 +12,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from penstock.pipeline.progress import BatchProgress
     from penstock.pipeline.run import PipelineResult
-    from penstock.pipeline.spec import PipelineSpec
 
 COLUMNS = ("sink", "rows", "rows/s", "lag", "batch", "batch time")
 
@@ -20,8 +19,8 @@ COLUMNS = ("sink", "rows", "rows/s", "lag", "batch", "batch time")
 class PipelineView:
     """A context: while it is entered, the terminal shows how the pipeline gets on."""
 
-    def __init__(self, spec: "PipelineSpec", log_file: Path) -> None:
-        self._spec = spec
+    def __init__(self, name: str, log_file: Path) -> None:
+        self._name = name
         self._log_file = log_file
         self._console = Console(highlight=False)
         self._state = "starting Spark …"
@@ -33,7 +32,7 @@ class PipelineView:
         if self._console.is_terminal:
             self._live.start()
         else:
-            self._console.print(f"{self._spec.name}: {self._state}")
+            self._console.print(f"{self._name}: {self._state}")
         return self
 
     def __exit__(
@@ -46,7 +45,7 @@ class PipelineView:
         """Spark is there, the queries start."""
         self._state = "running; Ctrl-C stops it, the next run goes on from here"
         if not self._console.is_terminal:
-            self._console.print(f"{self._spec.name}: {self._state}")
+            self._console.print(f"{self._name}: {self._state}")
 
     def batch_ended(self, batch: "BatchProgress") -> None:
         """Show a batch."""
@@ -58,8 +57,9 @@ class PipelineView:
             )
 
     def failed(self) -> None:
-        """Say where more is to be read."""
-        self._console.print(f"Spark's own words are in {self._log_file}")
+        """Say where more is to be read, if there is more."""
+        if self._log_file.is_file() and self._log_file.stat().st_size:
+            self._console.print(f"More is in {self._log_file}", soft_wrap=True)
 
     def ended(self, result: "PipelineResult") -> None:
         """The closing line of each sink."""
@@ -80,7 +80,7 @@ class PipelineView:
         )
 
     def _render(self) -> RenderableType:
-        title = Text(f"{self._spec.name}: {self._state}", style="bold")
+        title = Text(f"{self._name}: {self._state}", style="bold")
         if not self._latest:
             return title
         table = Table(*COLUMNS, box=None, pad_edge=False)

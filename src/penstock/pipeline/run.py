@@ -4,6 +4,7 @@ Each sink is a streaming query of its own, all in one session.
 """
 
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from penstock.pipeline.frames import sink_writer, transformed
 from penstock.pipeline.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.user_code import described
 
 LOOK_EVERY_S = 0.2
 OnProgress = Callable[[BatchProgress], None]
@@ -62,8 +64,13 @@ def run_pipeline(
         if not stop.is_set():
             run.raise_failure()
         return run.result(stop.is_set())
-    except PySparkException as error:
-        raise PipelineError(plain_message(error)) from error
+    except PipelineError:
+        raise
+    except Exception as error:
+        said = described(error, spec.file)
+        if said is None and not isinstance(error, PySparkException):
+            raise
+        raise PipelineError(said or plain_message(error)) from error
     finally:
         for query in queries:
             query.stop()
@@ -110,8 +117,15 @@ class _Run:
         return PipelineResult(self._batches, self._rows, was_stopped)
 
 
-def plain_message(error: PySparkException) -> str:
+def plain_message(error: Exception) -> str:
     """Our own sentence within Spark's text if there is one, else the first line of that."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return message_in(text) or (lines[0] if lines else type(error).__name__)
+
+
+def keep_in_log(error: BaseException, log_file: Path) -> None:
+    """Add what Spark said to the log: it is told to print no errors of queries, as those are raised."""
+    if error.__cause__ is not None:
+        with log_file.open("a", encoding="utf-8") as log:
+            log.writelines(traceback.format_exception(error.__cause__))

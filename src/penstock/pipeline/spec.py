@@ -66,7 +66,10 @@ class SinkSpec:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
-    """A whole pipeline. `transform` is SQL about the view `source`, or a function; None passes rows on as they are."""
+    """A whole pipeline. `transform` is SQL about the view `source`, or a function; None passes rows on as they are.
+
+    `file` is the Python file that the function is from.
+    """
 
     name: str
     source: SourceSpec
@@ -75,6 +78,7 @@ class PipelineSpec:
     trigger: str | None = None
     checkpoint: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
+    file: Path | None = None
 
     def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
         """The same pipeline on another cluster."""
@@ -114,10 +118,10 @@ def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform |
         )
     if "source" not in parts or "sink" not in parts:
         raise PipelineError(f"Pipeline {name}: it needs a source and a sink.")
-    source = _source(name, _texts(name, "source", parts["source"]))
+    source = _source(name, texts(name, "source", parts["source"]))
     declared = parts["sink"]
     sinks = tuple(
-        _sink(name, _texts(name, "sink", item), source)
+        _sink(name, texts(name, "sink", item), source)
         for item in (declared if isinstance(declared, list) else [declared])
     )
     names = [sink.name for sink in sinks]
@@ -131,11 +135,11 @@ def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform |
         transform=transform or (None if sql is None else str(sql)),
         trigger=None if trigger is None else str(trigger),
         checkpoint=str(parts.get("checkpoint", "")),
-        spark=_texts(name, "spark", parts.get("spark", {})),
+        spark=texts(name, "spark", parts.get("spark", {})),
     )
 
 
-def _texts(name: str, part: str, declared: object) -> dict[str, str]:
+def texts(name: str, part: str, declared: object) -> dict[str, str]:
     """Options as Spark takes them: all text; what is nested becomes JSON."""
     if not isinstance(declared, Mapping):
         raise PipelineError(f"Pipeline {name}: {part} must be a table of options, not {declared!r}.")

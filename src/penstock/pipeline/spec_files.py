@@ -1,19 +1,44 @@
-"""Reads a pipeline from a file: YAML, or Python with a function from DataFrame to DataFrame."""
+"""Reads a pipeline from a file: YAML, or Python with a function from DataFrame to DataFrame.
 
+A Python file may make functions for Spark at its top (`@udf`), which needs a session. So the session is started first,
+with the name and the settings that can be read without running the file.
+"""
+
+import ast
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec import PARTS, PipelineSpec, pipeline_spec
+from penstock.pipeline.spec import PARTS, PipelineSpec, pipeline_spec, texts
+from penstock.pipeline.user_code import described
 
 FUNCTION = "pipeline"
 
 
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """What Spark must know at its start."""
+
+    name: str
+    spark: Mapping[str, str]
+
+
+def session_spec(path: Path) -> SessionSpec:
+    """The name of a pipeline and its settings of Spark; a YAML file is checked as a whole."""
+    if path.suffix == ".py" and path.is_file():
+        return _session_spec_of_python(path)
+    spec = load_spec(path)
+    return SessionSpec(spec.name, spec.spark)
+
+
 def load_spec(path: Path) -> PipelineSpec:
-    """PipelineError for a file that is not there or no pipeline; errors of the Python code itself come as they are."""
+    """PipelineError for a file that is not there, is no pipeline, or whose Python code fails."""
     if not path.is_file():
         raise PipelineError(f"There is no file {path}.")
     if path.suffix == ".py":
@@ -45,7 +70,34 @@ def _from_python(path: Path) -> PipelineSpec:
         raise PipelineError(f"{path}: {FUNCTION} must be a function from DataFrame to DataFrame.")
     if transform is None and "sql" not in parts:
         raise PipelineError(f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…'.")
-    return pipeline_spec(path.stem, parts, transform)
+    spec = replace(pipeline_spec(path.stem, parts, transform), file=path)
+    if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
+        raise PipelineError(
+            f"{path}: write NAME and SPARK out as literals: Spark is started with them before the file is run."
+        )
+    return spec
+
+
+def _session_spec_of_python(path: Path) -> SessionSpec:
+    declared: dict[str, object] = {}
+    with _own_errors(path):
+        statements = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            with suppress(ValueError):  # what is no literal is found out when the file has run
+                declared[statement.targets[0].id] = ast.literal_eval(statement.value)
+    return SessionSpec(str(declared.get("NAME", path.stem)), texts(path.stem, "spark", declared.get("SPARK", {})))
+
+
+@contextmanager
+def _own_errors(path: Path) -> Iterator[None]:
+    """Say in which line of the file an error arose."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise PipelineError(described(error, path) or f"{path}: {type(error).__name__}: {error}") from error
 
 
 def _run(path: Path) -> ModuleType:
@@ -54,5 +106,10 @@ def _run(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    with _own_errors(path):
+        spec.loader.exec_module(module)
+    if find_spec("pyspark") is not None:
+        from pyspark.cloudpickle import register_pickle_by_value
+
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module

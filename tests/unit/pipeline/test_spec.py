@@ -4,7 +4,7 @@ import pytest
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spec import PipelineSpec, SinkSpec, SourceSpec
-from penstock.pipeline.spec_files import load_spec
+from penstock.pipeline.spec_files import SessionSpec, load_spec, session_spec
 
 YAML = """
 source:
@@ -98,11 +98,22 @@ def test_another_cluster_is_for_source_and_topics_only(tmp_path: Path) -> None:
         ("a.yaml", "a: [", "a.yaml"),
         ("a.py", "SOURCE = {}\nSINK = {}", "needs a function pipeline"),
         ("a.txt", "", r"a .yaml, .yml or .py file"),
+        ("a.py", "SOURCE = {}\nSINK = nothing", r"a.py, line 2: NameError: name 'nothing' is not defined"),
+        ("a.py", "SOURCE = {}\n\ndef pipeline(:", r"a.py, line 3: SyntaxError: invalid syntax"),
+        ("a.py", PYTHON + "SPARK = dict(a=1)", "write NAME and SPARK out as literals"),
+        ("a.py", PYTHON + "NAME = str(1)", "write NAME and SPARK out as literals"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         load_spec(written(tmp_path, name, text))
+
+
+def test_the_settings_of_a_session_are_known_before_python_code_runs(tmp_path: Path) -> None:
+    text = f"NAME = 'job'\nSPARK = {{'spark.x': 2}}\nprint(undefined){PYTHON}"
+    assert session_spec(written(tmp_path, "a.py", text)) == SessionSpec("job", {"spark.x": "2"})
+    assert session_spec(written(tmp_path, "b.py", PYTHON)) == SessionSpec("b", {})
+    assert session_spec(written(tmp_path, "c.yaml", YAML)) == SessionSpec("c", {"spark.sql.shuffle.partitions": "3"})
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
