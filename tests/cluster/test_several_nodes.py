@@ -300,12 +300,12 @@ async def test_a_node_that_lost_its_disk_follows_again_and_leads_what_only_it_ha
         await create(cluster, "flights")
         await cluster.until_everywhere(lambda image: "flights" in image.topics)
         lost = next(node_id for node_id in cluster.running if node_id != cluster.active.node_id)
-        (before,) = cluster.running[lost].parts.directories.directory_ids
+        (before,) = cluster.running[lost].parts.directories.roots.online_ids
         await cluster.stop(lost)
         shutil.rmtree(tmp_path / f"node-{lost}")
         format_as_one_cluster({node_id: tmp_path / f"node-{node_id}" for node_id in cluster.roles})
         await cluster.start(lost)
-        (after,) = cluster.running[lost].parts.directories.directory_ids
+        (after,) = cluster.running[lost].parts.directories.roots.online_ids
         assert after != before
         await cluster.until_everywhere(
             lambda image: {partition.leader for partition in image.topics["flights"].partitions.values()} == {1, 2, 3}

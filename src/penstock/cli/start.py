@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock import __version__
-from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
-from penstock.log.formatting import identities
+from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.node.properties import PropertiesError, load_config, parse_override
@@ -105,14 +104,10 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
     Kafka refuses to start then. A node that is its whole cluster has nobody to contradict, so it starts, as a new one.
     """
-    try:
-        found = identities(Disk(), config.all_dirs)
-    except (LogDirectoryError, OSError) as error:
-        raise click.ClickException(str(error)) from None
-    if not any(found.values()):
+    if not any_formatted(Disk(), config.all_dirs):
         click.echo(
-            f"warning: no log directory of {file} was formatted ({', '.join(found)}): this starts as a new node; "
-            "if it had data before, is its disk mounted?",
+            f"warning: no log directory of {file} was formatted ({', '.join(config.all_dirs)}): this starts as a new "
+            "node; if it had data before, is its disk mounted?",
             err=True,
         )
 

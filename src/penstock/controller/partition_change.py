@@ -24,7 +24,7 @@ from penstock.controller.assignments import only_directory
 from penstock.controller.decision import ControllerState
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import LOST_DIRECTORY, NO_LEADER, is_reserved
+from penstock.metadata.topics import NO_LEADER, is_online
 
 RECOVERED = 0
 RECOVERING = 1
@@ -68,11 +68,7 @@ class Electorate:
         """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
         if not self.is_active(broker_id):
             return False
-        directory = partition.directory_of(broker_id)
-        if is_reserved(directory):
-            return directory != LOST_DIRECTORY
-        directories = self.image.brokers[broker_id].directories
-        return not directories or directory in directories
+        return is_online(partition.directory_of(broker_id), self.image.brokers[broker_id].directories)
 
     def is_active(self, broker_id: int) -> bool:
         """Whether a broker may lead anything: it is neither fenced nor on its way out."""

@@ -3,6 +3,9 @@
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
 log is recovered before `open_all` returns. Nothing here waits for time: `remove_due` and `write_checkpoints` are
 called by whoever keeps the clock.
+
+The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
+KAFKA_STORAGE_ERROR.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +17,13 @@ from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import LogConfig
 from penstock.log.directory_errors import (
     DamagedDirectoryError,
-    ForeignDirectoryError,
     MisplacedMetadataError,
-    UnwritableDirectoryError,
+    UnusableDirectoryError,
 )
 from penstock.log.disk import Disk
-from penstock.log.log_directory import UNKNOWN_EPOCH, LogDirectory
-from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.log.health import Health
+from penstock.log.log_directory import LogDirectory
+from penstock.log.log_roots import LogRoots
 from penstock.log.names import (
     DELETED_DIRECTORY_SUFFIX,
     METADATA_TOPIC,
@@ -34,10 +37,10 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.uuids import random_uuid, uuid_to_text
+from penstock.protocol.uuids import random_uuid
 
 MAX_SINGLE_SYNCS = 100
-"""A close with more logs to sync than this syncs the machine's disks as a whole: one call instead of thousands."""
+"""A close with more logs to sync than this syncs the file system as a whole: one call instead of thousands."""
 
 PartitionLogs = dict[TopicPartition, PartitionLog]
 
@@ -56,9 +59,8 @@ class DirectoryDescription:
 class LogDirectories:
     """The log directories of one node; all of them are locked while this object is open.
 
-    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. The metadata log lies in
-    `metadata_path`, by default the first of `paths`; if that is none of them, it has nothing else. Raises
-    LogDirectoryError.
+    `roots` are the directories themselves; see there for `metadata_path`, in which the metadata log lies and, if it is
+    none of `paths`, nothing else, and for `cluster_id`. Raises LogDirectoryError.
     """
 
     def __init__(
@@ -75,91 +77,34 @@ class LogDirectories:
         self._disk = disk or Disk()
         self._random = random
         self._removals = Removals(self._disk)
-        self._directories: list[LogDirectory] = []
         self.open_files = OpenFiles(self._disk, max_open_segments)
         self.logs: PartitionLogs = {}
-        self.node_id = node_id
-        data_paths = [path.rstrip("/") or "/" for path in paths]
-        self.metadata_path = data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
-        self._data_paths = frozenset(data_paths)
-        self._ids: dict[str, UUID] = {}
-        try:
-            for path in dict.fromkeys([*data_paths, self.metadata_path]):
-                self._directories.append(LogDirectory(self._disk, path))
-            self.cluster_id = self._identify(cluster_id)
-        except BaseException:
-            self.abandon()
-            raise
+        self.roots = LogRoots(
+            self._disk, paths, node_id=node_id, random=random, metadata_path=metadata_path, cluster_id=cluster_id
+        )
 
     @property
-    def paths(self) -> list[str]:
-        """The directories' paths."""
-        return [directory.path for directory in self._directories]
-
-    @property
-    def was_clean(self) -> bool:
-        """Whether all directories were closed cleanly the last time."""
-        return all(directory.is_clean for directory in self._directories)
-
-    @property
-    def clean_broker_epoch(self) -> int:
-        """The epoch of the broker that closed all directories cleanly the last time; -1 if there was none."""
-        epochs = {directory.clean_broker_epoch for directory in self._directories}
-        return epochs.pop() if len(epochs) == 1 else UNKNOWN_EPOCH
-
-    def _identify(self, cluster_id: str | None) -> str:
-        """Compare or write `meta.properties`; returns the cluster's id."""
-        new: list[LogDirectory] = []
-        for directory in self._directories:
-            found = read_meta_properties(self._disk, directory.path)
-            if found is None:
-                new.append(directory)
-                continue
-            if cluster_id is None:
-                cluster_id = found.cluster_id
-            if found.cluster_id != cluster_id:
-                raise ForeignDirectoryError(directory.path, "cluster.id", found.cluster_id, cluster_id)
-            if found.node_id != self.node_id:
-                raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self.node_id)
-            if found.directory_id is None:  # from before KIP-858
-                new.append(directory)
-            else:
-                self._know(directory, found.directory_id)
-        if cluster_id is None:
-            cluster_id = uuid_to_text(random_uuid(self._random))
-        for directory in new:
-            directory_id = random_uuid(self._random)
-            properties = MetaProperties(cluster_id=cluster_id, node_id=self.node_id, directory_id=directory_id)
-            try:
-                write_meta_properties(self._disk, directory.path, properties)
-            except OSError as error:
-                raise UnwritableDirectoryError(directory.path, error) from error
-            self._know(directory, directory_id)
-        return cluster_id
-
-    def _know(self, directory: LogDirectory, directory_id: UUID) -> None:
-        if directory.path in self._data_paths:
-            self._ids[directory.path] = directory_id
-
-    @property
-    def directory_ids(self) -> list[UUID]:
-        """The ids of the directories for data (`directory.id`)."""
-        return list(self._ids.values())
+    def cluster_id(self) -> str:
+        """The cluster that the directories belong to."""
+        return self.roots.cluster_id
 
     def id_of(self, log: PartitionLog) -> UUID | None:
         """The id of the directory in which a partition's log lies; None where only the metadata log should lie."""
-        return self._ids.get(log.parent)
+        return self.roots.id_of(log.parent)
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""
-        for directory in self._directories:
+        for directory in self.roots.online:
             try:
                 self._open_directory(directory, config_of)
                 directory.forget_clean_shutdown()
             except OSError as error:
-                raise UnwritableDirectoryError(directory.path, error) from error
+                directory.give_up(UnusableDirectoryError(directory.path, error))
             except KafkaError as error:
-                raise DamagedDirectoryError(directory.path, str(error)) from error
+                if not isinstance(error.__cause__, OSError):
+                    raise DamagedDirectoryError(directory.path, str(error)) from error
+                directory.give_up(UnusableDirectoryError(directory.path, error.__cause__))
+        self.roots.check()
         return self.logs
 
     def _open_directory(self, directory: LogDirectory, config_of: Callable[[str], LogConfig]) -> None:
@@ -175,8 +120,8 @@ class LogDirectories:
             key = parse_partition_directory(name)
             if key is None:
                 continue
-            if key == (METADATA_TOPIC, 0) and directory.path != self.metadata_path:
-                raise MisplacedMetadataError(directory.path, self.metadata_path)
+            if key == (METADATA_TOPIC, 0) and directory.path != self.roots.metadata_path:
+                raise MisplacedMetadataError(directory.path, self.roots.metadata_path)
             if key in self.logs:
                 raise DamagedDirectoryError(directory.path, f"{name} is also in {self.logs[key].directory}")
             topic = topics.setdefault(key[0], key[0])
@@ -192,58 +137,99 @@ class LogDirectories:
                 recovery_point=recovery_points.get(key, -1),
                 log_start_offset=start_offsets.get(key, 0),
                 is_clean=directory.is_clean,
+                health=directory.health,
             )
             if not directory.is_clean:
                 log.load()
 
-    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: UUID,
+        config: LogConfig,
+        *,
+        assigned: UUID | None = None,
+        is_new: bool = True,
+    ) -> PartitionLog:
         """The log of a partition of this topic: the one there is, or a new one in the directory that has the fewest.
 
-        A log that is left of an earlier topic of the same name is deleted first. Raises
-        KafkaError(KAFKA_STORAGE_ERROR).
+        `assigned` is the id of the directory in which it is said to lie, if that is said. A replica that is not new,
+        and that may lie in a directory which is offline, is not made anew elsewhere. A log that is left of an earlier
+        topic of the same name is deleted first. Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         key = (topic, partition)
         log = self.logs.get(key)
-        if log is not None:
-            found = log.topic_id
+        if log is not None and not (is_new and log.health.failure is not None):
+            log.health.check()
+            found = self._topic_id(log)
             if found == topic_id:
                 return log
             if found is None:
-                self._write_topic_id(log.directory, topic_id)
+                self._write_topic_id(log.health, log.directory, topic_id)
                 return log
             self.delete(log, now_ms=0)
-        parent = self.metadata_path if key == (METADATA_TOPIC, 0) else self._emptiest()
-        path = f"{parent}/{partition_directory(topic, partition)}"
-        self._write_topic_id(path, topic_id)
-        log = PartitionLog(self.open_files, self._removals, path, topic, partition, config, is_clean=True)
-        self.logs[key] = log
+        while True:
+            parent = self._parent_for(key, assigned, is_new)
+            path = f"{parent.path}/{partition_directory(topic, partition)}"
+            try:
+                self._write_topic_id(parent.health, path, topic_id)
+                break
+            except KafkaError:
+                if parent.is_online:
+                    raise
+        log = self.logs[key] = PartitionLog(
+            self.open_files, self._removals, path, topic, partition, config, is_clean=True, health=parent.health
+        )
         return log
 
-    def _write_topic_id(self, path: str, topic_id: UUID) -> None:
+    def _topic_id(self, log: PartitionLog) -> UUID | None:
+        try:
+            return log.topic_id
+        except OSError as error:
+            raise log.health.report(error, f"reading {log.directory}") from error
+
+    def _write_topic_id(self, health: Health, path: str, topic_id: UUID) -> None:
         try:
             self._disk.make_directory(path)
             metadata = encode_partition_metadata(topic_id)
             self._disk.replace_file(f"{path}/{PARTITION_METADATA}", metadata, durable=False)
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create {path}: {error}") from error
+            raise health.report(error, f"making {path}") from error
 
-    def _emptiest(self) -> str:
-        counts = dict.fromkeys((path for path in self.paths if path in self._data_paths), 0)
-        if len(counts) > 1:
-            for log in self.logs.values():
-                if log.parent in counts:
-                    counts[log.parent] += 1
-        return min(counts, key=counts.__getitem__)
+    def _parent_for(self, key: TopicPartition, assigned: UUID | None, is_new: bool) -> LogDirectory:
+        """Where to make a log: where it is said to lie, or else in the directory that has the fewest."""
+        if key == (METADATA_TOPIC, 0):
+            metadata = self.roots[self.roots.metadata_path]
+            metadata.health.check()
+            return metadata
+        online = [directory for directory in self.roots.for_data if directory.is_online]
+        for directory in online:
+            if assigned is not None and directory.directory_id == assigned:
+                return directory
+        if not online or (self.roots.offline and not is_new):
+            paths = ", ".join(directory.path for directory in self.roots.offline)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} may lie in a log directory that is offline ({paths})"
+            )
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys((directory.path for directory in online), 0)
+        for log in self.logs.values():
+            if log.parent in counts:
+                counts[log.parent] += 1
+        return min(online, key=lambda directory: counts[directory.path])
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
         """Rename the partition's directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError."""
         self.logs.pop((log.topic, log.partition), None)
+        log.health.check()
         name = deleted_partition_directory(log.topic, log.partition, random_uuid(self._random))
         path = f"{log.parent}/{name}"
         try:
             self._disk.rename(log.directory, path)
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot delete {log.directory}: {error}") from error
+            raise log.health.report(error, f"deleting {log.directory}") from error
         log.mark_deleted(path)
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
 
@@ -252,12 +238,13 @@ class LogDirectories:
 
         Nothing here removes it: whoever runs the node decides.
         """
+        log.health.check()
         name = stray_partition_directory(log.topic, log.partition, random_uuid(self._random))
         path = f"{log.parent}/{name}"
         try:
             self._disk.rename(log.directory, path)
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot rename {log.directory}: {error}") from error
+            raise log.health.report(error, f"renaming {log.directory}") from error
         del self.logs[log.topic, log.partition]
         log.mark_deleted(path)
         return path
@@ -275,79 +262,92 @@ class LogDirectories:
         KafkaError(KAFKA_STORAGE_ERROR).
         """
         for directory, logs in self._logs_by_directory():
-            points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
-            starts = {
-                (log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None
-            }
-            try:
-                directory.write_recovery_points(points)
-                directory.write_log_start_offsets(starts)
-            except OSError as error:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}") from error
+            self._write_checkpoints(directory, logs)
+
+    def _write_checkpoints(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
+        points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
+        starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
+        self._write(directory, directory.write_recovery_points, points)
+        self._write(directory, directory.write_log_start_offsets, starts)
+
+    def _write(
+        self,
+        directory: LogDirectory,
+        write: Callable[[dict[TopicPartition, int]], None],
+        offsets: dict[TopicPartition, int],
+    ) -> None:
+        try:
+            write(offsets)
+        except OSError as error:
+            raise directory.health.report(error, f"writing checkpoints in {directory.path}") from error
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What `write_high_watermarks` wrote last."""
-        return {key: offset for directory in self._directories for key, offset in directory.high_watermarks().items()}
+        return {key: offset for directory in self.roots.online for key, offset in directory.high_watermarks().items()}
 
     def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         """Keep the high watermarks of partitions, each beside its log. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         for directory, logs in self._logs_by_directory():
             keys = [(log.topic, log.partition) for log in logs]
-            try:
-                directory.write_high_watermarks({key: offsets[key] for key in keys if key in offsets})
-            except OSError as error:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}") from error
+            self._write(directory, directory.write_high_watermarks, {k: offsets[k] for k in keys if k in offsets})
 
     def _logs_by_directory(self) -> list[tuple[LogDirectory, list[PartitionLog]]]:
-        found: dict[str, list[PartitionLog]] = {path: [] for path in self.paths}
+        """The directories that are online, and what lies in them."""
+        found: dict[str, list[PartitionLog]] = {path: [] for path in self.roots.paths}
         for log in self.logs.values():
             found[log.parent].append(log)
-        return [(directory, found[directory.path]) for directory in self._directories]
+        return [(directory, found[directory.path]) for directory in self.roots.online]
 
     def describe(self) -> list[DirectoryDescription]:
         """Sizes of all partitions and of the file systems they lie in; a directory only for metadata is left out."""
-        return [
-            self._describe(directory.path, logs)
-            for directory, logs in self._logs_by_directory()
-            if directory.path in self._data_paths
-        ]
+        logs = {directory.path: logs for directory, logs in self._logs_by_directory()}
+        return [self._describe(directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
 
-    def _describe(self, path: str, logs: list[PartitionLog]) -> DirectoryDescription:
+    def _describe(self, directory: LogDirectory, logs: list[PartitionLog]) -> DirectoryDescription:
+        path, failure = directory.path, directory.health.failure
         try:
-            total, usable = self._disk.space(path)
-            sizes = {(log.topic, log.partition): log.size_bytes for log in logs}
+            if failure is None:
+                total, usable = self._disk.space(path)
+                sizes = {(log.topic, log.partition): log.size_bytes for log in logs}
+                return DirectoryDescription(path=path, total_bytes=total, usable_bytes=usable, sizes=sizes)
         except OSError as error:
-            failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error}")
+            failure = directory.health.report(error, f"asking for the space in {path}")
         except KafkaError as error:
             failure = error
-        else:
-            return DirectoryDescription(path=path, total_bytes=total, usable_bytes=usable, sizes=sizes)
         return DirectoryDescription(path=path, total_bytes=-1, usable_bytes=-1, sizes={}, failure=failure)
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Close all logs, write the checkpoints, mark the directories as clean, release the locks.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR); the directories are then recovered at the next start.
+        Raises KafkaError(KAFKA_STORAGE_ERROR) when that fails in one of them, after the others are closed; that one is
+        recovered at the next start, as those are that were offline before.
         """
+        problem: KafkaError | None = None
         try:
-            many = sum(log.is_dirty for log in self.logs.values()) > MAX_SINGLE_SYNCS
-            for log in self.logs.values():
-                log.close(durable=not many)
-            if many:
-                self._disk.sync_everything()
-            self.write_checkpoints()
-            for directory in self._directories:
-                directory.close(broker_epoch=broker_epoch)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            for directory, logs in self._logs_by_directory():
+                try:
+                    self._close(directory, logs, broker_epoch)
+                except KafkaError as error:
+                    problem = error
+                except OSError as error:
+                    problem = directory.health.report(error, f"closing {directory.path}")
         finally:
             self.abandon()
+        if problem is not None:
+            raise problem
+
+    def _close(self, directory: LogDirectory, logs: list[PartitionLog], broker_epoch: int) -> None:
+        many = sum(log.is_dirty for log in logs) > MAX_SINGLE_SYNCS
+        for log in logs:
+            log.close(durable=not many)
+        if many:
+            directory.sync_all()
+        self._write_checkpoints(directory, logs)
+        directory.close(broker_epoch=broker_epoch)
 
     def abandon(self) -> None:
         """Let go of everything without saving anything, as a crash would."""
         for log in self.logs.values():
             log.abandon()
         self.logs = {}
-        for directory in self._directories:
-            directory.abandon()
-        self._directories = []
+        self.roots.abandon()

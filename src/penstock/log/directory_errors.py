@@ -2,6 +2,8 @@
 to do.
 """
 
+import errno
+
 
 class LogDirectoryError(Exception):
     """A log directory that cannot be used; `path` is the directory, the text names cause and cure."""
@@ -11,15 +13,33 @@ class LogDirectoryError(Exception):
         self.path = path
 
 
-class UnwritableDirectoryError(LogDirectoryError):
-    """The directory cannot be made or written."""
+_CURES = {
+    errno.ENOSPC: "free some space on its disk; nothing in it is damaged",
+    errno.EDQUOT: "raise the disk quota of the node's user or free some space; nothing in it is damaged",
+    errno.EACCES: "give the node's user write access or set log.dirs to another directory",
+    errno.EPERM: "give the node's user write access or set log.dirs to another directory",
+    errno.EROFS: "its file system is mounted read-only, often after an error: check it and mount it for writing",
+    errno.EIO: "its disk fails: replace it",
+    errno.EMFILE: "raise the limit of open files of the node's user (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files (fs.file-max)",
+    errno.ENOTDIR: "it, or what it lies in, is a file: set log.dirs to another directory",
+}
+_CURE = "mend what the message names or set log.dirs to another directory"
+
+
+class UnusableDirectoryError(LogDirectoryError):
+    """The operating system refuses something that has to be done in the directory."""
 
     def __init__(self, path: str, error: OSError) -> None:
-        super().__init__(
-            path,
-            f"cannot write to the log directory {path} ({error.strerror or error}): "
-            "give the node's user write access or set log.dirs to another directory",
-        )
+        cure = _CURES.get(error.errno or 0, _CURE)
+        super().__init__(path, f"cannot use the log directory {path} ({error.strerror or error}): {cure}")
+
+
+class OfflineDirectoryError(LogDirectoryError):
+    """A directory failed that the node cannot do without."""
+
+    def __init__(self, path: str, failure: str, why_needed: str) -> None:
+        super().__init__(path, f"{failure}; {why_needed}: mend or replace the disk, then start the node again")
 
 
 class LockedDirectoryError(LogDirectoryError):

@@ -8,6 +8,7 @@ the log and is rebuilt then. Entries are sorted by their first field.
 from struct import Struct
 
 from penstock.log.disk import Disk
+from penstock.log.health import may_pass
 
 SPILL_BYTES = 32 << 10
 """A tail of this many bytes goes to the file."""
@@ -46,8 +47,10 @@ class EntryFile:
         if len(self._tail) >= SPILL_BYTES:
             try:
                 self.save()
-            except OSError:
-                pass  # a full disk: the entries stay in memory, the next append or flush tries again
+            except OSError as error:
+                if not may_pass(error):
+                    raise
+                # Else the disk is full: the entries stay in memory, the next append or flush tries again.
 
     def entry(self, number: int) -> tuple[int, int]:
         """The entry of this number, from 0."""

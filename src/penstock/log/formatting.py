@@ -8,7 +8,7 @@ from penstock.log.directory_errors import (
     ForeignDirectoryError,
     LogDirectoryError,
     UnformattedMetadataError,
-    UnwritableDirectoryError,
+    UnusableDirectoryError,
 )
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -29,6 +29,17 @@ class AlreadyFormattedError(LogDirectoryError):
 def identities(disk: Disk, paths: Iterable[str]) -> dict[str, MetaProperties | None]:
     """What each directory says of itself; None for one that is not formatted. Raises BadMetaPropertiesError."""
     return {path: read_meta_properties(disk, path) for path in dict.fromkeys(paths)}
+
+
+def any_formatted(disk: Disk, paths: Iterable[str]) -> bool:
+    """Whether any directory says whose it is. One that cannot be read does not count."""
+    for path in paths:
+        try:
+            if read_meta_properties(disk, path) is not None:
+                return True
+        except (OSError, LogDirectoryError):
+            continue
+    return False
 
 
 def format_directories(
@@ -75,7 +86,7 @@ def write_first_snapshot(disk: Disk, path: str, name: str, content: bytes) -> No
         disk.replace_file(f"{directory}/{name}", content, durable=True)
         disk.sync_directory(path)
     except OSError as error:
-        raise UnwritableDirectoryError(path, error) from error
+        raise UnusableDirectoryError(path, error) from error
 
 
 def _check(path: str, identity: MetaProperties, cluster_id: str, node_id: int) -> None:
@@ -90,4 +101,4 @@ def _write(disk: Disk, path: str, identity: MetaProperties) -> None:
         disk.make_directory(path, parents=True)
         write_meta_properties(disk, path, identity)
     except OSError as error:
-        raise UnwritableDirectoryError(path, error) from error
+        raise UnusableDirectoryError(path, error) from error

@@ -1,37 +1,69 @@
-"""One log directory: its lock, its identity, its checkpoints, and whether it was closed cleanly."""
+"""One log directory: its lock, its identity, its checkpoints, whether it was closed cleanly, and whether it works."""
 
 import json
+from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
-from penstock.log.directory_errors import LockedDirectoryError, UnwritableDirectoryError
+from penstock.log.directory_errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.log.disk import Disk, OpenFile
+from penstock.log.health import Health
 from penstock.log.names import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, RECOVERY_POINTS
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 UNKNOWN_EPOCH = -1
 
 
 class LogDirectory:
-    """A directory that this process holds the lock of. Raises LogDirectoryError when that cannot be had.
+    """A directory that this process holds the lock of, or one that is offline. Raises LockedDirectoryError.
 
     `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if that is not known (KIP-966).
+    `directory_id` is its `directory.id`, None until it is known. `problem` says what is wrong with one that could not
+    be opened.
     """
 
-    __slots__ = ("_disk", "_lock", "_written", "clean_broker_epoch", "is_clean", "path")
+    __slots__ = (
+        "_disk",
+        "_lock",
+        "_written",
+        "clean_broker_epoch",
+        "directory_id",
+        "health",
+        "is_clean",
+        "path",
+        "problem",
+    )
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
+        self.health = Health(path)
+        self.problem: LogDirectoryError | None = None
+        self.directory_id: UUID | None = None
+        self.is_clean = False
+        self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
+        self._lock: OpenFile | None = None
         try:
             disk.make_directory(path, parents=True)
-            lock = disk.lock(f"{path}/{LOCK}")
+            self._lock = disk.lock(f"{path}/{LOCK}")
         except OSError as error:
-            raise UnwritableDirectoryError(path, error) from error
-        if lock is None:
+            self.give_up(UnusableDirectoryError(path, error))
+            return
+        if self._lock is None:
             raise LockedDirectoryError(path)
-        self._lock: OpenFile = lock
         self.is_clean = disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
         self.clean_broker_epoch = self._clean_broker_epoch() if self.is_clean else UNKNOWN_EPOCH
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it can be relied on."""
+        return self.health.failure is None
+
+    def give_up(self, problem: LogDirectoryError) -> None:
+        """It cannot be opened: it is offline from the start."""
+        self.problem = problem
+        if self.health.failure is None:
+            self.health.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
     def _clean_broker_epoch(self) -> int:
         try:
@@ -85,12 +117,18 @@ class LogDirectory:
             self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
             self._disk.sync_directory(self.path)
 
+    def sync_all(self) -> None:
+        """Return when all that was written to its file system outlives a power cut. Raises SyncFailedError."""
+        assert self._lock is not None
+        self._lock.sync_file_system()
+
     def close(self, *, broker_epoch: int) -> None:
         """All logs are closed and all checkpoints written: say so and release the lock. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
         self._disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN}", content, durable=True)
-        self._lock.close()
+        self.abandon()
 
     def abandon(self) -> None:
         """Release the lock and nothing else, as a crash would."""
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_metadata
 from penstock.log.config import LogConfig
+from penstock.log.health import Health
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import load_log
 from penstock.log.log_content import LogContent
@@ -49,8 +50,9 @@ class PartitionLog:
     """The log of one partition; `config` may be replaced at any time.
 
     All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another
-    one. All that read the directory raise KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and
-    UNKNOWN_TOPIC_OR_PARTITION once the log is deleted.
+    one. All that touch the directory raise KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and
+    UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. `health` is that of the log directory: once it is offline,
+    nothing is written, flushed or read any more.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class PartitionLog:
         "_start_offset",
         "config",
         "directory",
+        "health",
         "is_deleted",
         "partition",
         "topic",
@@ -81,6 +84,7 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_clean: bool = False,
+        health: Health | None = None,
     ) -> None:
         """`is_clean`: the directory was closed cleanly, `recovery_point` is its log end offset (or unknown, -1)."""
         self._open_files = open_files
@@ -89,6 +93,7 @@ class PartitionLog:
         self.topic = topic
         self.partition = partition
         self.config = config
+        self.health = health or Health(self.parent)
         self.is_deleted = False
         self._content: LogContent | None = None
         # What is known while the content is not read in:
@@ -194,11 +199,12 @@ class PartitionLog:
         return self._content
 
     def _storage_error(self, error: OSError) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} in {self.directory}: {error}")
+        return self.health.report(error, f"{self.topic}-{self.partition} in {self.directory}")
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         """OSError becomes KAFKA_STORAGE_ERROR, nonsense in the files CORRUPT_MESSAGE."""
+        self.health.check()
         try:
             yield
         except OSError as error:
@@ -237,6 +243,8 @@ class PartitionLog:
         INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
         OUT_OF_ORDER_SEQUENCE_NUMBER: nothing was written then; KAFKA_STORAGE_ERROR: nothing is sure.
         """
+        if self.health.failure is not None:
+            self.health.check()
         content = self._content or self.load()
         batches, headers, append_time_ms = check_batches(
             batches, self.config, now_ms=now_ms, origin=origin, topic=self.topic
@@ -244,7 +252,7 @@ class PartitionLog:
         if origin is AppendOrigin.CLIENT:
             header = headers[0][1]
             if header.producer_id != NO_PRODUCER_ID and (repeated := content.producers.check(header)) is not None:
-                self._flush_if_due(content)  # it may come again because the sync failed the first time
+                self._flush_if_due(content)  # it may come again because the disk was full when it was to be flushed
                 time_ms = repeated.timestamp_ms if self.config.uses_log_append_time else -1
                 return AppendResult(
                     repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, is_duplicate=True
@@ -267,6 +275,7 @@ class PartitionLog:
 
         Raises KafkaError: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets that do not follow), KAFKA_STORAGE_ERROR.
         """
+        self.health.check()
         content = self._content or self.load()
         try:
             for position, header in parse_follower_batches(batches, content.end_offset):

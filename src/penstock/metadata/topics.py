@@ -112,6 +112,13 @@ def is_reserved(directory: UUID) -> bool:
     return directory.int < RESERVED_DIRECTORIES
 
 
+def is_online(directory: UUID, online: tuple[UUID, ...]) -> bool:
+    """Whether a replica in that directory can be had from a broker whose directories are `online`, none if unknown."""
+    if is_reserved(directory):
+        return directory != LOST_DIRECTORY
+    return not online or directory in online
+
+
 def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:
     """The partition that `record` makes."""
     return PartitionImage(

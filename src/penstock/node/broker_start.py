@@ -91,6 +91,7 @@ class BrokerParts:
             LifecycleTimes(
                 heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
                 registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+                directory_failure_timeout_ms=config.log_dir_failure_timeout_ms,
             ),
             on_registered=self._registered,
             on_replaced=self._end,
@@ -110,6 +111,11 @@ class BrokerParts:
             create_topic=create_topic,
             now_ms=parts.surroundings.now_ms,
         )
+
+    def on_directory_failed(self, path: str) -> None:
+        """One of several log directories is offline from now on."""
+        self.replicas.on_directory_failed(path)
+        self.lifecycle.tell_of_directories()
 
     def _registered(self, epoch: int) -> None:
         self.broker.broker_epoch = epoch
@@ -173,8 +179,9 @@ def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_cle
         incarnation_id=random_uuid(parts.surroundings.random),
         endpoints=advertised_endpoints(config.advertised_listeners, [listener.endpoint for listener in listeners]),
         rack=config.broker_rack,
-        log_dirs=directories.directory_ids,
-        previous_epoch=directories.clean_broker_epoch if was_clean else -1,
+        log_dirs=lambda: directories.roots.online_ids,
+        offline_log_dirs=lambda: directories.roots.offline_ids,
+        previous_epoch=directories.roots.clean_broker_epoch if was_clean else -1,
     )
 
 

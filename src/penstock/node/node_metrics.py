@@ -18,13 +18,19 @@ Figure = tuple[str, str, str | float]
 QUORUM = "raft-metrics"
 QUEUE = "ControllerEventManager"
 CONTROLLER = "KafkaController"
+LOGS = "LogManager"
 
 
 def describe_metrics(
-    node_id: int, image: ClusterImage, quorum: QuorumDriver, controller: ControllerDriver | None
+    node_id: int,
+    image: ClusterImage,
+    quorum: QuorumDriver,
+    controller: ControllerDriver | None,
+    offline_log_directories: int,
 ) -> DescribeMetricsResponse:
     """All figures of the node. Its cost is that of the topics and partitions, so ask every few seconds at most."""
-    figures = [(QUORUM, name, value) for name, value in quorum.metrics().items()]
+    figures: list[Figure] = [(QUORUM, name, value) for name, value in quorum.metrics().items()]
+    figures.append((LOGS, "OfflineLogDirectoryCount", offline_log_directories))
     if controller is not None:
         figures += [*_queue(controller), *_cluster(image, is_active=controller.is_active)]
     return DescribeMetricsResponse(

@@ -91,7 +91,7 @@ class QuorumParts:
                 now_ms=self.steady_ms,
             )
         self.quorum = _driver(config, surroundings, directories, self._advertised, self.log)
-        self.quorum.on_failure = self._on_failure
+        self.quorum.on_failure = self.fail
         self.log.quorum = self.quorum
         if self.controller is not None:
             self.controller_node = ControllerNode(
@@ -120,7 +120,8 @@ class QuorumParts:
         """What the node says of itself in numbers."""
         from penstock.node.node_metrics import describe_metrics
 
-        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller)
+        offline = len(self.directories.roots.offline)
+        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller, offline)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
@@ -153,7 +154,8 @@ class QuorumParts:
         incarnation_id = random_uuid(self.surroundings.random)
         return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
 
-    def _on_failure(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """This node cannot go on."""
         if self.controller is not None:
             self.controller.resign()
         if not self.failed.done():
@@ -208,7 +210,7 @@ def _driver(
 ) -> QuorumDriver:
     log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, metadata_log_config(config))
     disk = directories.open_files.disk
-    snapshots = StoredSnapshots(disk, log.directory)
+    snapshots = StoredSnapshots(disk, log.directory, log.health)
     identity = read_meta_properties(disk, log.parent)
     directory_id = identity.directory_id if identity is not None else None
     local = Voter(
@@ -221,7 +223,7 @@ def _driver(
         settings=raft_settings(config),
         log=StoredLog(log, snapshots),
         snapshots=snapshots,
-        state=StateFile(disk, log.directory),
+        state=StateFile(disk, log.directory, log.health),
         peers=_peers(config, surroundings, directories.cluster_id, local),
         application=application,
         random=surroundings.random,

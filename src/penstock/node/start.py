@@ -21,7 +21,7 @@ from typing import Any
 
 from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import LogDirectoryError
-from penstock.log.meta_properties import read_meta_properties
+from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.broker_start import BrokerParts
@@ -99,7 +99,7 @@ class RunningNode:
     @property
     def log_dirs(self) -> list[str]:
         """Where the data is."""
-        return self._directories.paths
+        return self._directories.roots.paths
 
     def _on_end(self, ended: asyncio.Future[Exception]) -> None:
         if not self.failed.done():
@@ -189,11 +189,8 @@ def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundLis
 def _check_identity(config: BrokerConfig, surroundings: Surroundings) -> None:
     """A node that is alone may draw the id of its cluster; nodes of several have to be told the same one first."""
     is_alone = config.is_broker and config.is_controller and not config.bootstrap_servers and len(config.voters) < 2
-    try:
-        if is_alone or any(read_meta_properties(surroundings.disk, path) is not None for path in config.all_dirs):
-            return
-    except OSError as error:
-        raise StartError(f"the log directories cannot be read: {error}") from error
+    if is_alone or any_formatted(surroundings.disk, config.all_dirs):
+        return
     raise StartError(
         f"{config.metadata_dir} is not formatted, and this node is one of several: run `penstock storage format` with"
         " the same cluster id on all of them"
@@ -208,7 +205,7 @@ async def _start(
     on_parts: OnParts | None,
 ) -> RunningNode:
     settings = TopicSettingsTable(config)
-    was_clean = directories.was_clean
+    was_clean = directories.roots.was_clean
     directories.open_all(lambda topic: metadata_log_config(config) if topic == TOPIC else settings.settings({}).log)
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(
@@ -216,7 +213,21 @@ async def _start(
     )
     if on_parts is not None:
         on_parts(parts)
-    serving = None
+    serving: BrokerParts | None = None
+
+    def on_failure(path: str) -> None:
+        problem = directories.roots.why_unusable()
+        if problem is not None:
+            parts.fail(problem)
+        elif serving is not None:
+            serving.on_directory_failed(path)
+
+    loop = asyncio.get_running_loop()
+
+    def in_the_loop(path: str) -> None:
+        loop.call_soon_threadsafe(on_failure, path)
+
+    directories.roots.on_failure(in_the_loop)
     try:
         await parts.start()
         if config.is_broker:

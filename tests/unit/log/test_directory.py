@@ -12,7 +12,7 @@ from penstock.log.directory_errors import (
     ForeignDirectoryError,
     LockedDirectoryError,
     MisplacedMetadataError,
-    UnwritableDirectoryError,
+    UnusableDirectoryError,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -44,7 +44,7 @@ def test_a_clean_restart_knows_the_end_without_reading_the_logs(tmp_path: Path) 
 
     again = open_directories(tmp_path)
     log = again.logs["t", 3]
-    assert again.was_clean
+    assert again.roots.was_clean
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert log.log_end_offset == 5
     assert log.size_bytes == len(batch(5))
@@ -60,7 +60,7 @@ def test_a_crash_leads_to_a_recovery(tmp_path: Path) -> None:
     cluster_id = directories.cluster_id
     directories.abandon()
     again = open_directories(tmp_path)
-    assert not again.was_clean
+    assert not again.roots.was_clean
     assert again.logs["t", 0].is_loaded
     assert again.logs["t", 0].log_end_offset == 5
     assert again.cluster_id == cluster_id
@@ -160,7 +160,7 @@ def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
     with pytest.raises(ForeignDirectoryError, match=r"belongs to cluster.id one, this node has cluster.id two"):
         open_directories(tmp_path, cluster_id="two")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnwritableDirectoryError, match="cannot write to the log directory"):
+    with pytest.raises(UnusableDirectoryError, match="cannot use the log directory"):
         open_directories(tmp_path / "file")
     for content, problem in (
         ("version=7", "has version 7"),
@@ -183,7 +183,7 @@ def test_the_metadata_log_lies_in_its_own_directory_or_in_the_first(tmp_path: Pa
     assert [found.path for found in directories.describe()] == [str(data), str(more)]
     directories.close()
     again = open_directories(data, more, metadata=own)
-    assert again.was_clean
+    assert again.roots.was_clean
     assert again.logs["__cluster_metadata", 0].parent == str(own)
     again.close()
     alone = open_directories(tmp_path / "x", tmp_path / "y")

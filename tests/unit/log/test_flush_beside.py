@@ -1,5 +1,6 @@
 """A flush in a thread of its own, and what happens to the log meanwhile."""
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -52,12 +53,12 @@ def test_an_append_beside_a_flush_is_flushed_in_time(tmp_path: Path, monkeypatch
     assert not log.is_dirty
 
 
-def test_a_flush_that_fails_is_still_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_that_lacks_room_is_still_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(tmp_path, LogConfig(flush_ms=100))
     append(log, batch(1), now_ms=NOW)
 
     def fail() -> None:
-        raise OSError("no")
+        raise OSError(errno.ENOSPC, "no room")
 
     after_the_sync(monkeypatch, fail)
     with pytest.raises(KafkaError):

@@ -10,6 +10,7 @@ from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.partition_log import CHECK_INTERVAL_MS, PartitionLog
 from penstock.log.segment import MAX_RELATIVE_OFFSET
+from penstock.log.segments import Segments
 from penstock.protocol.batch import set_base_offset
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -109,8 +110,6 @@ class CountingFile(OpenFile):
         self.path = path
 
     def sync(self) -> None:
-        if self.disk.is_broken:
-            raise OSError(errno.EIO, "Input/output error")
         self.disk.synced.append(Path(self.path).name)
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -121,12 +120,11 @@ class CountingFile(OpenFile):
 
 
 class CountingDisk(Disk):
-    __slots__ = ("is_broken", "room", "synced")
+    __slots__ = ("room", "synced")
 
     def __init__(self) -> None:
         self.synced: list[str] = []
         self.room: int | None = None
-        self.is_broken = False
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         file = super().open(path, create=create)
@@ -146,15 +144,20 @@ def test_flush_after_so_many_messages(tmp_path: Path) -> None:
     assert disk.synced == [log_file, "leader-epoch-checkpoint", log_file]
 
 
-def test_a_batch_that_comes_again_because_its_sync_failed_is_synced(tmp_path: Path) -> None:
-    disk = CountingDisk()
-    log = open_log(tmp_path, LogConfig(flush_messages=1), disk=disk)
-    disk.is_broken = True
-    for _ in range(2):
-        with pytest.raises(KafkaError) as refusal:
-            append(log, batch(1, producer=(1, 0, 0)))
-        assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    disk.is_broken = False
+def test_a_batch_that_comes_again_because_its_flush_lacked_room_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(flush_messages=1))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segments, "flush", fail)
+        for _ in range(2):
+            with pytest.raises(KafkaError) as refusal:
+                append(log, batch(1, producer=(1, 0, 0)))
+            assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert append(log, batch(1, producer=(1, 0, 0))) == 0
     assert (log.log_end_offset, log.recovery_point) == (1, 1)
 
@@ -236,7 +239,7 @@ def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
     disk.room = 90
 
     def fail(self: OpenFile, size: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(CountingFile, "truncate", fail)
@@ -250,7 +253,7 @@ def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
 
 
 @pytest.mark.parametrize("working_removals", range(8))
-def test_a_truncation_that_fails_half_way_leaves_a_log_that_goes_on(
+def test_a_truncation_that_fails_half_way_leaves_what_the_next_start_goes_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working_removals: int
 ) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
@@ -270,6 +273,7 @@ def test_a_truncation_that_fails_half_way_leaves_a_log_that_goes_on(
         with pytest.raises(KafkaError) as refusal:
             log.truncate_to(3)
         assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     offsets = [first for first, _ in all_batches(log)]
     assert offsets == list(range(log.log_end_offset))
     assert 3 < log.log_end_offset <= 8

@@ -92,7 +92,7 @@ async def test_a_directory_of_another_node(tmp_path: Path) -> None:
 
 async def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(StartError, match="cannot write to the log directory"):
+    with pytest.raises(StartError, match="cannot use the log directory"):
         await start_node(config(tmp_path / "file" / "data"))
 
 

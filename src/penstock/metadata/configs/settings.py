@@ -47,6 +47,7 @@ class BrokerSettings:
     unclean_leader_election_interval_ms: int
 
     # log
+    log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     message_max_bytes: int

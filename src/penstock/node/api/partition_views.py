@@ -1,16 +1,18 @@
 """Partitions as a client of one listener sees them: who leads, and what it has to know if nobody does."""
 
 from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, Endpoint, PartitionImage
+from penstock.metadata.topics import is_online
 from penstock.protocol.errors import ErrorCode
 
 
 class ListenerView:
     """The brokers that a listener's clients can reach. Made for one request; its cost is that of the brokers."""
 
-    __slots__ = ("_active", "reachable")
+    __slots__ = ("_active", "_offline", "reachable")
 
     def __init__(self, image: ClusterImage, listener: str) -> None:
         self._active = {node: broker for node, broker in image.brokers.items() if not broker.fenced}
+        self._offline: dict[tuple[int, int], list[int]] = {}
         self.reachable: dict[int, tuple[BrokerImage, Endpoint]] = {
             node: (broker, endpoint)
             for node, broker in sorted(self._active.items())
@@ -26,8 +28,17 @@ class ListenerView:
         return NOBODY, ErrorCode.LEADER_NOT_AVAILABLE
 
     def offline(self, partition: PartitionImage) -> list[int]:
-        """The replicas whose brokers are not there."""
-        return [replica for replica in partition.replicas if replica not in self._active]
+        """The replicas whose brokers are not there, or whose log directories failed (KIP-858)."""
+        key = id(partition.replicas), id(partition.directories)  # the image shares them between partitions
+        known = self._offline.get(key)
+        if known is None:
+            known = self._offline[key] = [
+                replica
+                for replica in partition.replicas
+                if replica not in self._active
+                or not is_online(partition.directory_of(replica), self._active[replica].directories)
+            ]
+        return known
 
     def controller_id(self, active_id: int, own_id: int) -> int:
         """The broker to send to what only the controller can do, as each broker hands it on (KIP-590).

@@ -7,6 +7,9 @@
 | alive      | a heartbeat every `broker.heartbeat.interval.ms`                | `leave`                              |
 | `leave`    | asks to be relieved of what it leads, until it may go           | it may go, or nobody answers         |
 
+A log directory that fails is told in the next heartbeat, which comes at once, and in all later ones; a broker that
+cannot tell it within `log.dir.failure.timeout.ms` ends, as nobody else would ever lead what lies there.
+
 A broker whose registration is gone registers anew. One whose epoch is stale was replaced: another process registered
 under its id. Two cannot serve as one, so this one ends: `on_replaced`.
 """
@@ -14,6 +17,7 @@ under its id. Two cannot serve as one, so this one ends: `on_replaced`.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -54,13 +58,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """Who a broker is in this run of its process; `previous_epoch` is known after a clean stop only (KIP-966)."""
+    """Who a broker is in this run of its process; `previous_epoch` is known after a clean stop only (KIP-966).
+
+    `log_dirs` and `offline_log_dirs` give the ids of its log directories as they are now.
+    """
 
     node_id: int
     incarnation_id: UUID
     endpoints: Sequence[Endpoint]
     rack: str | None = None
-    log_dirs: Sequence[UUID] = ()
+    log_dirs: Callable[[], Sequence[UUID]] = tuple
+    offline_log_dirs: Callable[[], Sequence[UUID]] = tuple
     previous_epoch: int = UNKNOWN_EPOCH
 
 
@@ -70,6 +78,7 @@ class LifecycleTimes:
 
     heartbeat_interval_ms: int = 2_000
     registration_timeout_ms: int = 60_000
+    directory_failure_timeout_ms: int = 30_000
 
 
 class BrokerLifecycle:
@@ -94,6 +103,8 @@ class BrokerLifecycle:
         self._on_replaced = on_replaced
         self._knows_namesake = False
         self._beating: asyncio.Task[None] | None = None
+        self._directory_failed = asyncio.Event()
+        self._untold_since_s: float | None = None
         self._metadata_changed = asyncio.Event()
         log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
 
@@ -194,7 +205,7 @@ class BrokerLifecycle:
                 for name, levels in SUPPORTED_FEATURES.items()
             ],
             rack=identity.rack,
-            log_dirs=list(identity.log_dirs),
+            log_dirs=list(identity.log_dirs()),
             previous_broker_epoch=identity.previous_epoch if self.epoch == UNKNOWN_EPOCH else self.epoch,
         )
         try:
@@ -217,25 +228,39 @@ class BrokerLifecycle:
             broker_epoch=self.epoch,
             current_metadata_offset=self._image.offset,
             want_shut_down=want_shut_down,
+            offline_log_dirs=list(self._identity.offline_log_dirs()),
         )
         try:
             return await self._controller.submit(command, BrokerHeartbeatResponse)
         except KafkaError as error:
             return BrokerHeartbeatResponse(error_code=error.code)
 
+    def tell_of_directories(self) -> None:
+        """A log directory has failed."""
+        if self._untold_since_s is None:
+            self._untold_since_s = asyncio.get_running_loop().time()
+        self._directory_failed.set()
+
+    async def _pause(self) -> None:
+        """Until the next heartbeat is due."""
+        interval_ms = self._times.heartbeat_interval_ms
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._directory_failed.wait(), interval_ms / 1000)
+        self._directory_failed.clear()
+
     async def _beat(self) -> None:
         """Tells that the broker lives, for as long as it does and nobody has replaced it."""
-        interval_s = self._times.heartbeat_interval_ms / 1000
         is_replaced = False
         while not is_replaced:
-            await asyncio.sleep(interval_s)
+            await self._pause()
             try:
                 is_replaced = await self._beat_once()
             except Exception:
                 logger.exception("a heartbeat failed by our own fault; the next one follows")
 
     async def _beat_once(self) -> bool:
-        """One heartbeat, and what follows from its answer; whether another process has the id now."""
+        """One heartbeat, and what follows from its answer; whether this broker has to end."""
+        untold_since_s = self._untold_since_s
         code = ErrorCode((await self._heartbeat()).error_code)
         if code == ErrorCode.STALE_BROKER_EPOCH and not self._is_own_newer():
             self._on_replaced(self._replaced())
@@ -244,7 +269,23 @@ class BrokerLifecycle:
             await self._register_anew()
         elif code != ErrorCode.NONE:
             logger.warning("the controller answers the heartbeat with %s", code.name)
-        return False
+        elif self._untold_since_s == untold_since_s:
+            self._untold_since_s = None
+        return self._ends_untold()
+
+    def _ends_untold(self) -> bool:
+        """Whether the controller could not be told for too long that a log directory failed."""
+        limit_ms = self._times.directory_failure_timeout_ms
+        now_s = asyncio.get_running_loop().time()
+        if self._untold_since_s is None or now_s - self._untold_since_s < limit_ms / 1000:
+            return False
+        self._on_replaced(
+            KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"a log directory failed, and no controller could be told within {limit_ms} ms",
+            )
+        )
+        return True
 
     def _is_own_newer(self) -> bool:
         """Whether the newer registration is this broker's own: its answer was lost, and it was asked for twice."""

@@ -1,8 +1,8 @@
 """A broker tells the controller in which directory a replica lies, where the metadata says another one (KIP-858).
 
 So it is after a disk was replaced or emptied: the replica was made anew, in a directory with a new id, and leads
-nothing until the controller knows. A replica whose directory the metadata leaves open may lead as it is: nothing is
-said of it.
+nothing until the controller knows. It is also so where a node has several directories and the metadata leaves open
+which one: the controller has to know what it costs when one of them fails.
 """
 
 import asyncio

@@ -10,6 +10,9 @@
 The cost of a change depends on the partitions that it touches, never on how many there are. Where it touches very
 many, as thousands of new logs do, the event loop gets to do something else in between: `settled` waits until all is
 done. What is asked for meanwhile is made at once (`hold_missing`).
+
+A replica in a log directory that fails, or that may lie in one which is offline since the start, is not in `table`:
+whoever asks for it gets KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -75,6 +78,8 @@ class LocalReplicas:
         self.on_settled: Callable[[], None] = _nobody_waits
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
         """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
+        self._offline: dict[tuple[UUID, int], None] = {}
+        """Replicas that lie, or may lie, in directories that are offline."""
 
     def open_all(self) -> None:
         """At start: hold every replica that the image says is ours, with the logs that are found."""
@@ -82,9 +87,17 @@ class LocalReplicas:
         for topic in self._image.topics.values():
             for index, partition in topic.partitions.items():
                 if self._node_id in partition.replicas:
+                    if self._directories.roots.offline:
+                        self._offline[topic.topic_id, index] = None
                     self._hold(topic.name, index, topic.topic_id, partition)
+        if self._offline:
+            logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
         for log in list(self._directories.logs.values()):
-            if log.topic != METADATA_TOPIC and not self._is_ours(log.topic, log.partition):
+            if (
+                log.topic != METADATA_TOPIC
+                and log.health.failure is None
+                and not self._is_ours(log.topic, log.partition)
+            ):
                 self._set_aside(log)
 
     def _is_ours(self, topic: str, index: int) -> bool:
@@ -182,6 +195,18 @@ class LocalReplicas:
         """The log directories, and the sizes of what lies in them."""
         return self._directories.describe()
 
+    def on_directory_failed(self, path: str) -> None:
+        """A log directory is offline from now on: what lies in it is not held any more."""
+        failed = [partition for partition in self._table if partition.log.parent == path]
+        for partition in failed:
+            self._offline[partition.topic_id, partition.index] = None
+            self._table.remove(partition)
+            self._upkeep.forget(partition)
+            partition.log.abandon()
+            partition.resign()
+        logger.error("%d replicas are offline with %s", len(failed), path)
+        self.on_settled()
+
     def on_log_start_moved(self, partition: Partition) -> None:
         """DeleteRecords moved the beginning: see what can go. The next checkpoint writes it down, as in Kafka."""
         self._upkeep.watch(partition, due_ms=self._now_ms())
@@ -193,6 +218,7 @@ class LocalReplicas:
         image = topic.partitions[index]
         partition = self._table.get_by_id(topic_id, index)
         if self._node_id not in image.replicas:
+            self._offline.pop((topic_id, index), None)
             if partition is not None:
                 self._drop(partition)
         elif partition is None:
@@ -212,11 +238,20 @@ class LocalReplicas:
         try:
             self._make(topic, index, topic_id, image)
         except KafkaError as error:
-            logger.error("%s-%s: %s", topic, index, error.message)
+            if (topic_id, index) not in self._offline:
+                logger.error("%s-%s: %s", topic, index, error.message)
 
     def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
-        log = self._directories.create(topic, index, topic_id, settings.log)
+        log = self._directories.create(
+            topic,
+            index,
+            topic_id,
+            settings.log,
+            assigned=image.directory_of(self._node_id),
+            is_new=(topic_id, index) not in self._offline,
+        )
+        self._offline.pop((topic_id, index), None)
         log.config = settings.log
         high_watermark = self._high_watermarks.pop((topic, index), 0)
         partition = Partition(topic, index, topic_id, log, high_watermark=high_watermark)
@@ -232,7 +267,8 @@ class LocalReplicas:
 
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
         said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
-        if said == actual or actual is None or is_reserved(said):
+        is_only = len(self._directories.roots.for_data) == 1
+        if said == actual or actual is None or (is_reserved(said) and is_only):
             self.misplaced.pop((partition.topic_id, partition.index), None)
         else:
             self.misplaced[partition.topic_id, partition.index] = actual
@@ -241,6 +277,8 @@ class LocalReplicas:
     def _on_topic_removed(self, topic_id: UUID) -> None:
         for partition in self._table.of_topic_id(topic_id):
             self._drop(partition)
+        for key in [key for key in self._offline if key[0] == topic_id]:
+            del self._offline[key]
 
     def _drop(self, partition: Partition) -> None:
         self._table.remove(partition)

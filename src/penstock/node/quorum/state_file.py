@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from penstock.log.disk import Disk
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.log.health import Health
 from penstock.protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from penstock.raft.effects import ElectionState
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey
@@ -26,8 +26,9 @@ class QuorumStateError(ValueError):
 class StateFile:
     """The file in one directory."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, health: Health | None = None) -> None:
         self._disk = disk
+        self._health = health or Health(directory)
         self.path = f"{directory}/{FILE_NAME}"
 
     def read(self) -> ElectionState:
@@ -47,10 +48,11 @@ class StateFile:
         """Replaces the file, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         data = _version_1(state) if quorum.kraft_version >= DYNAMIC_VOTERS else _version_0(state, quorum)
         content = json.dumps(data, separators=(",", ":")).encode()
+        self._health.check()
         try:
             self._disk.replace_file(self.path, content, durable=True)
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path}: {error}") from error
+            raise self._health.report(error, f"writing {self.path}") from error
 
 
 def _state(data: dict[str, Any]) -> ElectionState:

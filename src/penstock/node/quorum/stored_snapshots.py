@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Final
 
 from penstock.log.disk import Disk, OpenFile
+from penstock.log.health import Health
 from penstock.metadata.snapshot import parse_snapshot_name, snapshot_name
-from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
 
 KEPT: Final = 2
@@ -32,8 +32,9 @@ class StoredSnapshots:
     Raises KafkaError(KAFKA_STORAGE_ERROR) where the disk fails.
     """
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, health: Health | None = None) -> None:
         self._disk = disk
+        self._health = health or Health(directory)
         self._directory = directory
         self._sizes: dict[SnapshotId, int] = {}
         self._sizes_change = Lock()
@@ -167,8 +168,8 @@ class StoredSnapshots:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
+        self._health.check()
         try:
             yield
         except OSError as error:
-            text = f"snapshots in {self._directory}: {error}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+            raise self._health.report(error, f"snapshots in {self._directory}") from error

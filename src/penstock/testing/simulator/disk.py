@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.log.disk import Disk, OpenFile
+from penstock.log.disk import Disk, OpenFile, SyncFailedError
 from penstock.testing.simulator.files import Directory, File
 from penstock.testing.simulator.loop import KilledError, Process, VirtualLoop
 
@@ -43,6 +43,10 @@ class HostDisk:
     crash_in: int | None = None
     on_crash: Callable[[], None] = lambda: None
     calls: int = 0
+
+    def sync(self) -> None:
+        """All of it outlives a power cut."""
+        _sync_below(self.root)
 
     def lose_power(self) -> None:
         """What was not synced is at the mercy of chance."""
@@ -135,8 +139,16 @@ class SimulatedFile(OpenFile):
             self._host.die(self._process)
         _take_time(self._host, self._process)
         if self._host.random.random() < self._host.conditions.sync_errors:
-            raise _error(errno.EIO)
+            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO))
         self._file.sync()
+
+    def sync_file_system(self) -> None:
+        """All of the disk outlives a power cut."""
+        if self._host.before_change(self._process):
+            self._host.die(self._process)
+        if self._host.random.random() < self._host.conditions.sync_errors:
+            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO))
+        self._host.sync()
 
     def size(self) -> int:
         """The length."""
@@ -314,11 +326,6 @@ class SimulatedDisk(Disk):
         self._change()
         _take_time(self._host, self._process)
         directory.sync()
-
-    def sync_everything(self) -> None:
-        """All outlives a power cut."""
-        self._change()
-        _sync_below(self._host.root)
 
 
 def _sync_below(directory: Directory) -> None:

@@ -89,7 +89,7 @@ class Machine:
         ):
             if first_snapshot is not None:
                 write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, first_snapshot)
-        disk.sync_everything()
+        self.disk.sync()
 
     async def start(self) -> None:
         """Start the node and wait until it serves, or was killed before that."""

@@ -53,8 +53,14 @@ class World:
         self.asked: list[Any] = []
         self.epochs: list[int] = []
         self.ended: list[KafkaError] = []
+        self.offline: list[UUID] = []
         self.broker = BrokerLifecycle(
-            BrokerIdentity(node_id=NODE, incarnation_id=OURS, endpoints=[Endpoint("PLAINTEXT", "127.0.0.1", 9092)]),
+            BrokerIdentity(
+                node_id=NODE,
+                incarnation_id=OURS,
+                endpoints=[Endpoint("PLAINTEXT", "127.0.0.1", 9092)],
+                offline_log_dirs=lambda: self.offline,
+            ),
             self,
             self.log,
             times or LifecycleTimes(heartbeat_interval_ms=1),
@@ -246,3 +252,24 @@ async def test_the_only_broker_has_nobody_to_hand_over_to() -> None:
     await world.joined()
     await world.broker.leave()
     assert not any(beat.want_shut_down for beat in world.commands(BrokerHeartbeatRequest))
+
+
+async def test_a_failed_directory_is_told_at_once_and_in_all_later_heartbeats() -> None:
+    world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=60_000))
+    await world.joined()
+    world.offline.append(UUID(int=200))
+    world.asked.clear()
+    world.broker.tell_of_directories()
+    await until(lambda: bool(world.asked))
+    assert world.asked[0].offline_log_dirs == [UUID(int=200)]
+    assert world.ended == []
+    await world.broker.leave(hand_over=False)
+
+
+async def test_a_broker_that_cannot_tell_of_a_failed_directory_ends() -> None:
+    world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=1, directory_failure_timeout_ms=0))
+    await world.joined()
+    world.answers += [BrokerHeartbeatResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)] * 1000
+    world.broker.tell_of_directories()
+    await until(lambda: bool(world.ended))
+    assert world.ended[0].code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -94,7 +94,7 @@ async def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytes
 
 def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: Path) -> None:
     with node_on(tmp_path) as node:
-        (own,) = node.directories.directory_ids
+        (own,) = node.directories.roots.online_ids
         noticed: list[dict[Replica, UUID]] = []
         node.replicas.on_misplaced = lambda: noticed.append(dict(node.replicas.misplaced))
         records = topic_records(partitions=3)

@@ -116,7 +116,7 @@ def test_log_directories_and_the_sizes_in_them(node: Node, version: int) -> None
     response = node.ask(DescribeLogDirsRequest(topics=None), version)
     assert isinstance(response, DescribeLogDirsResponse)
     (directory,) = response.results
-    assert directory.log_dir == node.directories.paths[0]
+    assert directory.log_dir == node.directories.roots.paths[0]
     sizes = {topic.name: [p.partition_size for p in topic.partitions] for topic in directory.topics}
     in_orders = len(batch(b"a", b"b", b"c", b"d")) + len(batch(b"e"))
     assert sizes == {"orders": [in_orders], "squeezed": [0], "__consumer_offsets": [0]}
@@ -144,7 +144,7 @@ def test_a_directory_that_cannot_be_read_is_an_error_of_its_own(
         response = node.ask(DescribeLogDirsRequest(topics=None), 5)
     assert isinstance(response, DescribeLogDirsResponse)
     (directory,) = response.results
-    assert directory.log_dir == node.directories.paths[0]
+    assert directory.log_dir == node.directories.roots.paths[0]
     assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
     assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
 

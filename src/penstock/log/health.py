@@ -1,0 +1,62 @@
+"""One rule for failing disks: whether a log directory can be relied on.
+
+| the operating system refuses                        | what follows                                                 |
+| --------------------------------------------------- | ------------------------------------------------------------ |
+| a sync, for whatever reason (`SyncFailedError`)     | the directory is offline until the process ends              |
+| a write for want of room (ENOSPC, EDQUOT, EFBIG)    | it fails, its file is cut back; the next one may succeed     |
+| to open one more file (EMFILE, ENFILE)              | what needed the file fails; the next one may succeed         |
+| any other write, read, rename, removal (EIO, EROFS) | the directory is offline until the process ends              |
+
+What failed is never tried again and then acknowledged: after a sync that failed, the next one succeeds although the
+pages may be gone.
+"""
+
+import errno
+import logging
+from collections.abc import Callable
+
+from penstock.log.disk import SyncFailedError
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PASSING = (*FULL, errno.EMFILE, errno.ENFILE)
+
+
+def may_pass(error: OSError) -> bool:
+    """Whether the directory can be relied on all the same."""
+    return error.errno in PASSING and not isinstance(error, SyncFailedError)
+
+
+class Health:
+    """The health of one log directory, shared by all that use it. Its methods may be called from any thread.
+
+    `failure` is None as long as the directory is online; `on_failure` is called once, when that ends.
+    """
+
+    __slots__ = ("failure", "on_failure", "path")
+
+    def __init__(self, path: str, on_failure: Callable[[], None] | None = None) -> None:
+        self.path = path
+        self.on_failure = on_failure
+        self.failure: KafkaError | None = None
+
+    def check(self) -> None:
+        """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
+        if self.failure is not None:
+            raise KafkaError(self.failure.code, self.failure.message)
+
+    def report(self, error: OSError, what: str) -> KafkaError:
+        """The error to raise for what the operating system refused while it did `what`."""
+        if not may_pass(error) and self.failure is None:
+            self.failure = KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.path} is offline: {what}: {error}"
+            )
+            logger.error(
+                "%s. It is neither written nor read until this node starts again: mend or replace the disk",
+                self.failure.message,
+            )
+            if self.on_failure is not None:
+                self.on_failure()
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what}: {error}")

@@ -1,0 +1,170 @@
+"""The log directories of a node: their identity, which of them are online, and whether the node can do with those.
+
+A directory that fails, at the start or later, is offline (see `health`); the others go on. The node cannot do without
+the one for its metadata log, and not without any for data.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from uuid import UUID
+
+from penstock.log.directory_errors import (
+    BadMetaPropertiesError,
+    ForeignDirectoryError,
+    LogDirectoryError,
+    OfflineDirectoryError,
+    UnusableDirectoryError,
+)
+from penstock.log.disk import Disk
+from penstock.log.log_directory import UNKNOWN_EPOCH, LogDirectory
+from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.protocol.uuids import random_uuid, uuid_to_text
+
+logger = logging.getLogger(__name__)
+
+
+class LogRoots:
+    """The directories that `log.dirs` and `metadata.log.dir` name; this process has the locks of those that are online.
+
+    `cluster_id` None takes the one that the directories hold or, when they are new, draws one. Raises
+    LogDirectoryError, unless the node can do without the directory that it is about.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        node_id: int,
+        random: Random,
+        metadata_path: str | None = None,
+        cluster_id: str | None = None,
+    ) -> None:
+        self._disk = disk
+        self._random = random
+        self._node_id = node_id
+        self._data_paths = [path.rstrip("/") or "/" for path in paths]
+        self.metadata_path = self._data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
+        self._by_path: dict[str, LogDirectory] = {}
+        try:
+            for path in dict.fromkeys([*self._data_paths, self.metadata_path]):
+                self._by_path[path] = LogDirectory(disk, path)
+            self.cluster_id = self._identify(cluster_id)
+            self.check()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def __getitem__(self, path: str) -> LogDirectory:
+        return self._by_path[path]
+
+    @property
+    def paths(self) -> list[str]:
+        """All paths."""
+        return list(self._by_path)
+
+    @property
+    def for_data(self) -> list[LogDirectory]:
+        """Those for data."""
+        return [self._by_path[path] for path in self._data_paths]
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """Those that are online."""
+        return [directory for directory in self._by_path.values() if directory.is_online]
+
+    @property
+    def offline(self) -> list[LogDirectory]:
+        """Those that failed."""
+        return [directory for directory in self._by_path.values() if not directory.is_online]
+
+    @property
+    def online_ids(self) -> list[UUID]:
+        """The `directory.id`s of those for data that are online."""
+        return [one.directory_id for one in self.for_data if one.is_online and one.directory_id is not None]
+
+    @property
+    def offline_ids(self) -> list[UUID]:
+        """The `directory.id`s of those for data that failed, where they are known."""
+        return [one.directory_id for one in self.for_data if not one.is_online and one.directory_id is not None]
+
+    def id_of(self, path: str) -> UUID | None:
+        """The id of a directory for data; None for one that has only the metadata log."""
+        return self._by_path[path].directory_id if path in self._data_paths else None
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether all that are online were closed cleanly the last time."""
+        return all(directory.is_clean for directory in self.online)
+
+    @property
+    def clean_broker_epoch(self) -> int:
+        """The epoch of the broker that closed all of them cleanly the last time; -1 if there was none."""
+        epochs = {directory.clean_broker_epoch for directory in self.online}
+        return epochs.pop() if len(epochs) == 1 else UNKNOWN_EPOCH
+
+    def on_failure(self, listener: Callable[[str], None]) -> None:
+        """Have `listener` called with the path of each directory that fails from now on, perhaps in another thread."""
+        for directory in self._by_path.values():
+            directory.health.on_failure = partial(listener, directory.path)
+
+    def why_unusable(self) -> LogDirectoryError | None:
+        """Why the node cannot go on with the directories that are online; None if it can."""
+        metadata = self._by_path[self.metadata_path]
+        if not metadata.is_online:
+            return _why(metadata, "this node cannot go on without its metadata log")
+        if not any(directory.is_online for directory in self.for_data):
+            return _why(self.for_data[0], "this node has no other directory for data")
+        return None
+
+    def check(self) -> None:
+        """At the start: tell of the directories that cannot be opened. Raises LogDirectoryError if they are needed."""
+        problem = self.why_unusable()
+        if problem is not None:
+            raise problem
+        for directory in self.offline:
+            logger.error("%s. This node starts without it", directory.problem or directory.health.failure)
+
+    def _identify(self, cluster_id: str | None) -> str:
+        """Compare or write `meta.properties`; returns the cluster's id."""
+        new: list[LogDirectory] = []
+        for directory in self.online:
+            found = self._read_identity(directory)
+            if found is not None:
+                cluster_id = cluster_id or found.cluster_id
+                if found.cluster_id != cluster_id:
+                    raise ForeignDirectoryError(directory.path, "cluster.id", found.cluster_id, cluster_id)
+                if found.node_id != self._node_id:
+                    raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self._node_id)
+                directory.directory_id = found.directory_id
+            if directory.is_online and directory.directory_id is None:  # new, or from before KIP-858
+                new.append(directory)
+        cluster_id = cluster_id or uuid_to_text(random_uuid(self._random))
+        for directory in new:
+            directory_id = directory.directory_id = random_uuid(self._random)
+            identity = MetaProperties(cluster_id=cluster_id, node_id=self._node_id, directory_id=directory_id)
+            try:
+                write_meta_properties(self._disk, directory.path, identity)
+            except OSError as error:
+                directory.give_up(UnusableDirectoryError(directory.path, error))
+        return cluster_id
+
+    def _read_identity(self, directory: LogDirectory) -> MetaProperties | None:
+        try:
+            return read_meta_properties(self._disk, directory.path)
+        except OSError as error:
+            directory.give_up(UnusableDirectoryError(directory.path, error))
+        except BadMetaPropertiesError as error:
+            directory.give_up(error)
+        return None
+
+    def abandon(self) -> None:
+        """Release the locks and nothing else, as a crash would."""
+        for directory in self._by_path.values():
+            directory.abandon()
+
+
+def _why(directory: LogDirectory, why_needed: str) -> LogDirectoryError:
+    return directory.problem or OfflineDirectoryError(directory.path, str(directory.health.failure), why_needed)

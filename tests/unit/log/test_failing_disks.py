@@ -1,0 +1,243 @@
+"""One rule for failing disks: what failed is never tried again and then acknowledged (`penstock.log.health`)."""
+
+import errno
+import shutil
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+from tests.unit.log.failing_disk import FailingDisk
+from tests.unit.log.logs import append, batch, open_log
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.directory_errors import LogDirectoryError, UnusableDirectoryError
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+CONFIG = LogConfig(file_delete_delay_ms=1000)
+FLUSHES_EACH = LogConfig(flush_messages=1)
+TOPIC_ID = UUID(int=77)
+
+
+def refused(log_call: object, *arguments: object, **named: object) -> KafkaError:
+    assert callable(log_call)
+    with pytest.raises(KafkaError) as caught:
+        log_call(*arguments, **named)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    return caught.value
+
+
+def open_two(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
+    directories = LogDirectories(
+        [str(tmp_path / "p1"), str(tmp_path / "p2")], node_id=1, random=Random(1), disk=disk or FailingDisk()
+    )
+    directories.open_all(lambda topic: CONFIG)
+    return directories
+
+
+# one log
+
+
+@pytest.mark.parametrize("producer", [None, (7, 0, 0)])
+def test_a_sync_that_failed_is_not_tried_again_and_then_acknowledged(
+    tmp_path: Path, producer: tuple[int, int, int] | None
+) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, FLUSHES_EACH, disk=disk)
+    disk.fail("sync", ".log")
+    refused(append, log, batch(1, producer=producer))
+    refused(append, log, batch(1, producer=producer))
+    refused(log.flush)
+    log.abandon()
+    refused(log.read, 0, 100)
+    assert log.health.failure is not None
+    assert log.recovery_point == 0
+
+
+def test_a_sync_without_room_is_a_sync_that_failed(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, FLUSHES_EACH, disk=disk)
+    disk.fail("sync", ".log", errno.ENOSPC)
+    refused(append, log, batch(1))
+    refused(append, log, batch(1))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_write_without_room_is_cut_back_and_the_next_one_may_succeed(tmp_path: Path, number: int) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, FLUSHES_EACH, disk=disk)
+    append(log, batch(1))
+    disk.fail("write", ".log", number)
+    refused(append, log, batch(1))
+    assert append(log, batch(1)) == 1
+    assert log.health.failure is None
+
+
+def test_a_log_that_cannot_be_cut_back_is_offline(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, batch(1))
+    disk.fail("write", ".log", errno.ENOSPC)
+    disk.fail("truncate", ".log", errno.EIO)
+    refused(append, log, batch(1))
+    refused(append, log, batch(1))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_limit_of_open_files_is_not_the_disk(tmp_path: Path, number: int) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    disk.fail("open", ".log", number)
+    refused(append, log, batch(1))
+    assert append(log, batch(1)) == 0
+
+
+def test_an_index_that_cannot_be_written_is_no_exception(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1), disk=disk)
+    disk.fail("write", ".index", always=True)
+    refused(lambda: [append(log, batch(1)) for _ in range(5000)])
+    refused(append, log, batch(1))
+
+
+def test_who_fails_is_told_once(tmp_path: Path) -> None:
+    disk, told = FailingDisk(), []
+    log = open_log(tmp_path, disk=disk)
+    log.health.on_failure = lambda: told.append(log.health.path)
+    disk.fail("write", ".log", always=True)
+    refused(append, log, batch(1))
+    refused(append, log, batch(1))
+    refused(log.flush)
+    assert told == [str(tmp_path)]
+
+
+# directories while the node runs
+
+
+def test_a_directory_that_fails_takes_its_logs_along_and_no_other(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    logs = [directories.create("t", index, TOPIC_ID, CONFIG) for index in range(4)]
+    failing = [log for log in logs if log.parent.endswith("p2")]
+    assert len(failing) == 2
+    told: list[str] = []
+    directories.roots.on_failure(told.append)
+    disk.fail("write", "p2/")
+    refused(append, failing[0], batch(1))
+    assert told == [str(tmp_path / "p2")]
+    refused(append, failing[1], batch(1))
+    for log in logs:
+        if log not in failing:
+            assert append(log, batch(1)) == 0
+    assert directories.roots.why_unusable() is None
+    assert len(directories.roots.offline_ids) == 1
+    described = {one.path[-2:]: one.failure for one in directories.describe()}
+    assert described["p1"] is None
+    assert described["p2"] is not None
+
+
+def test_new_partitions_go_to_directories_that_are_online(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    shutil.rmtree(tmp_path / "p2")
+    logs = [directories.create("t", index, TOPIC_ID, CONFIG) for index in range(4)]
+    assert {log.parent for log in logs} == {str(tmp_path / "p1")}
+    assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]
+    assert [append(log, batch(1)) for log in logs] == [0] * 4
+
+
+def test_a_replica_that_may_lie_in_an_offline_directory_is_not_made_anew(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    first, second = directories.roots.online_ids
+    disk.fail("make", "p2/t-0")
+    directories.create("t", 0, TOPIC_ID, CONFIG, assigned=second)
+    refused(directories.create, "t", 1, TOPIC_ID, CONFIG, assigned=second, is_new=False)
+    refused(directories.create, "t", 2, TOPIC_ID, CONFIG, is_new=False)
+    assert directories.create("t", 3, TOPIC_ID, CONFIG, assigned=first, is_new=False).parent == str(tmp_path / "p1")
+
+
+def test_without_its_metadata_log_a_node_cannot_go_on(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    disk.fail("write", "p1/")
+    refused(append, directories.create("t", 0, TOPIC_ID, CONFIG), batch(1))
+    assert "without its metadata log" in str(directories.roots.why_unusable())
+
+
+def test_a_close_marks_as_clean_what_did_not_fail(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    for index in range(2):
+        append(directories.create("t", index, TOPIC_ID, CONFIG), batch(1))
+    disk.fail("sync", "p2/")
+    refused(directories.close)
+    assert (tmp_path / "p1" / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / "p2" / ".kafka_cleanshutdown").exists()
+
+
+# at the start
+
+
+def two_with_logs(tmp_path: Path, *, clean: bool = True) -> None:
+    directories = open_two(tmp_path)
+    for index in range(2):
+        append(directories.create("t", index, TOPIC_ID, CONFIG), batch(3))
+    directories.close() if clean else directories.abandon()
+
+
+@pytest.mark.parametrize("call", ["make", "open", "read file"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_bad_directory_at_the_start_is_like_one_that_failed(tmp_path: Path, call: str, clean: bool) -> None:
+    two_with_logs(tmp_path, clean=clean)
+    disk = FailingDisk()
+    disk.fail(call, "p2", always=True)
+    directories = open_two(tmp_path, disk)
+    assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]
+    assert directories.logs["t", 0].read(0, 1000).length > 0
+    refused(directories.create, "t", 1, TOPIC_ID, CONFIG, assigned=UUID(int=5), is_new=False)
+    directories.close()
+    assert not (tmp_path / "p1" / "t-1").exists()
+    assert (tmp_path / "p1" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_bad_meta_properties_in_one_of_two_is_a_bad_directory(tmp_path: Path) -> None:
+    two_with_logs(tmp_path)
+    (tmp_path / "p2" / "meta.properties").write_text("nonsense")
+    assert len(open_two(tmp_path).roots.offline) == 1
+
+
+def test_the_last_directory_and_that_of_the_metadata_log_are_needed(tmp_path: Path) -> None:
+    two_with_logs(tmp_path)
+    disk = FailingDisk()
+    disk.fail("make", "p1")
+    with pytest.raises(UnusableDirectoryError, match="its disk fails"):
+        open_two(tmp_path, disk)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (errno.ENOSPC, r"free some space on its disk; nothing in it is damaged"),
+        (errno.EACCES, r"give the node's user write access"),
+        (errno.EROFS, r"mounted read-only"),
+        (errno.EIO, r"its disk fails: replace it"),
+        (errno.EMFILE, r"raise the limit of open files"),
+    ],
+)
+def test_each_cause_at_the_start_has_its_own_sentence(tmp_path: Path, number: int, text: str) -> None:
+    directories = LogDirectories([str(tmp_path)], node_id=1, random=Random(1))
+    directories.open_all(lambda topic: CONFIG)
+    append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(3))
+    directories.abandon()
+    disk = FailingDisk()
+    disk.fail(
+        "replace" if number != errno.EMFILE else "open", "leader-epoch" if number != errno.EMFILE else ".log", number
+    )
+    with open(tmp_path / "t-0" / "leader-epoch-checkpoint", "w") as file:
+        file.write("0\n1\n4 2\n")
+    again = LogDirectories([str(tmp_path)], node_id=1, random=Random(1), disk=disk)
+    with pytest.raises(LogDirectoryError, match=text):
+        again.open_all(lambda topic: CONFIG)
+    again.abandon()
