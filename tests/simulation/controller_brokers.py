@@ -22,6 +22,7 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from penstock.protocol.schema import Message
+from penstock.protocol.uuids import process_uuid
 
 UNKNOWN = -1
 
@@ -45,7 +46,7 @@ class SimulatedBroker:
     was_clean: bool = False
 
     def boot(self, random: Random, now_ms: int) -> None:
-        self.incarnation = UUID(int=random.getrandbits(128), version=4)
+        self.incarnation = process_uuid(now_ms, random)
         self.previous_epoch = self.epoch if self.was_clean else UNKNOWN
         self.epoch, self.applied, self.next_beat_ms = UNKNOWN, -1, now_ms
         self.is_stopping = self.was_clean = False

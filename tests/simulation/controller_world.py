@@ -289,7 +289,8 @@ class ControllerWorld:
             return False
         addresses = [(item.host, item.port) for item in command.listeners]
         same_place = addresses == [(item.host, item.port) for item in present.endpoints.values()]
-        if same_place and any(directory in present.directories for directory in command.log_dirs):
+        is_later = command.incarnation_id.int >> 80 >= present.incarnation_id.int >> 80
+        if same_place and is_later and any(directory in present.directories for directory in command.log_dirs):
             return False
         heard_ms = self.heard_ms.get(command.broker_id)
         is_other = command.broker_id != self.settings.node_id

@@ -25,12 +25,11 @@ DEFAULT = -1
 
 @dataclass(slots=True)
 class _Creation:
-    """One request on its way: what it yields so far, and the names it has claimed already."""
+    """One request on its way: how often it names each topic, and what it yields so far."""
 
     state: ControllerState
     asked: Counter[str]
     records: list[MetadataRecord] = field(default_factory=list)
-    claimed: dict[str, str] = field(default_factory=dict)
 
 
 def decide_create_topics(
@@ -38,7 +37,7 @@ def decide_create_topics(
 ) -> Decision[CreateTopicsResponse]:
     """Decides on each topic of `request`; with `validate_only` the reply is the same, but nothing is created."""
     creation = _Creation(state, Counter(topic.name for topic in request.topics))
-    results = [_result(creation, topic) for topic in request.topics]
+    results = [_result(creation, topic) for topic in {topic.name: topic for topic in request.topics}.values()]
     records = [] if request.validate_only else creation.records
     return Decision(records, CreateTopicsResponse(topics=results))
 
@@ -72,7 +71,6 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         message = f"one request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
     creation.records += records
-    creation.claimed[metric_name(topic.name)] = topic.name
     return _created(state, topic.name, topic_id, assignments, settings)
 
 
@@ -99,6 +97,9 @@ def _created(
 
 
 def _check_name(creation: _Creation, name: str) -> None:
+    """Raises KafkaError for a name that cannot be had. Names are held against topics that are there, as in Kafka: one
+    request may create two that differ only in '.' and '_'.
+    """
     image = creation.state.image
     if creation.asked[name] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{name}' more than once")
@@ -107,10 +108,7 @@ def _check_name(creation: _Creation, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already")
-    like = metric_name(name)
-    others = list(image.colliding_names.get(like, ()))
-    other = others[0] if others else creation.claimed.get(like)
-    if other is not None:
+    for other in image.colliding_names.get(metric_name(name), ()):
         message = f"Metrics could not tell '{name}' from the topic '{other}': they differ only in '.' and '_'"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 

@@ -1,10 +1,11 @@
 """DeleteTopics: by name or by id; each topic of a request is deleted or refused by itself."""
 
+from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.metadata.records import RemoveTopicRecord
 from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -16,23 +17,39 @@ Asked = tuple[str | None, UUID]
 def decide_delete_topics(
     state: ControllerState, request: DeleteTopicsRequest, now_ms: int
 ) -> Decision[DeleteTopicsResponse]:
-    """Decides on each topic that `request` names; versions before 6 name them all by name."""
-    records: list[MetadataRecord] = []
-    results = []
-    gone: dict[UUID, None] = {}
-    for name, topic_id in _asked(request):
+    """Decides on each topic that `request` names; versions before 6 name them all by name.
+
+    A topic that is named twice, in whatever way, is refused once and stays, as in Kafka.
+    """
+    times = Counter(_asked(request))
+    found: dict[UUID, TopicImage] = {}
+    twice: dict[UUID, Asked] = {}
+    refused = []
+    for (name, topic_id), count in times.items():
         try:
             topic = _find(state, name, topic_id)
-            if topic.topic_id in gone:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{topic.name}' more than once")
-            gone[topic.topic_id] = None
-            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+            if count > 1:
+                twice[topic.topic_id] = name, topic_id
+            elif topic.topic_id in found:
+                twice[topic.topic_id] = topic.name, topic.topic_id
+            found[topic.topic_id] = topic
         except KafkaError as error:
-            results.append(
-                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
-            )
-    return Decision(records, DeleteTopicsResponse(responses=results))
+            refused.append(_refused(name, topic_id, error))
+    for gone, asked in twice.items():
+        topic = found.pop(gone)
+        named_twice = KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{topic.name}' more than once")
+        refused.append(_refused(*asked, named_twice))
+    return Decision(
+        [RemoveTopicRecord(topic_id=topic_id) for topic_id in found],
+        DeleteTopicsResponse(
+            responses=[DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in found.values()]
+            + refused
+        ),
+    )
+
+
+def _refused(name: str | None, topic_id: UUID, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
 
 
 def _asked(request: DeleteTopicsRequest) -> Iterator[Asked]:

@@ -4,7 +4,8 @@ A broker registers with a new incarnation id at each start of its process. Its e
 registers it; it is fenced until a heartbeat says that it has seen this record. While another incarnation holds the id,
 that is until its session has run out, a second one is refused (DUPLICATE_BROKER_REGISTRATION) — unless the first one is
 on its way out, was an earlier life of the controller's own process, or cannot live any more, because the second one has
-its directory and its addresses.
+its directory and its addresses and began later. The ids of our processes tell when they began: a registration that was
+delayed on its way, and whose process is dead, is not taken for a successor's.
 
 Registering again under the same incarnation amends what the broker said, and leaves epoch and fence as they are.
 Whether the stop before was clean, a broker tells by its previous epoch (KIP-966).
@@ -33,6 +34,7 @@ from penstock.protocol.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.uuids import began_ms
 
 
 def decide_broker_registration(
@@ -133,13 +135,17 @@ def _is_held(state: ControllerState, broker: BrokerImage, now_ms: int) -> bool:
 
 
 def _took_its_place(broker: BrokerImage, request: BrokerRegistrationRequest) -> bool:
-    """Whether the other incarnation is the newcomer itself, or has lost to it a directory and the addresses it had.
+    """Whether the other incarnation is the newcomer itself, or began before it and has lost to it a directory and the
+    addresses it had.
 
     A process has its directories locked and its addresses bound for as long as it lives. Kafka waits for the session of
     the dead one to run out all the same; a copy of a directory on another machine has to wait here as well.
     """
     if broker.incarnation_id == request.incarnation_id:
         return True
+    known_since_ms, since_ms = began_ms(broker.incarnation_id), began_ms(request.incarnation_id)
+    if known_since_ms is None or since_ms is None or since_ms < known_since_ms:
+        return False
     endpoints = {item.name: (item.host, item.port) for item in request.listeners}
     known = {name: (endpoint.host, endpoint.port) for name, endpoint in broker.endpoints.items()}
     return endpoints == known and any(directory in broker.directories for directory in request.log_dirs)

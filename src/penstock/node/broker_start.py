@@ -34,7 +34,7 @@ from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.uuids import random_uuid
+from penstock.protocol.uuids import process_uuid
 
 
 class BrokerParts:
@@ -176,7 +176,7 @@ def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_cle
     config, directories = parts.config, parts.directories
     return BrokerIdentity(
         node_id=config.node_id,
-        incarnation_id=random_uuid(parts.surroundings.random),
+        incarnation_id=process_uuid(parts.surroundings.now_ms(), parts.surroundings.random),
         endpoints=advertised_endpoints(config.advertised_listeners, [listener.endpoint for listener in listeners]),
         rack=config.broker_rack,
         log_dirs=lambda: directories.roots.online_ids,

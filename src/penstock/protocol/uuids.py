@@ -7,6 +7,11 @@ from uuid import UUID
 
 ZERO_UUID: Final = UUID(int=0)
 _TEXT_LENGTH: Final = 22
+_TIMED_VERSION: Final = 7
+_TIME_SHIFT: Final = 80
+_TIME_BITS: Final = 48
+_RFC_BITS: Final = 7 << 76 | 2 << 62
+_RFC_MASK: Final = 0xF << 76 | 3 << 62
 _KEPT: Final = 4096
 
 
@@ -44,3 +49,14 @@ def random_uuid(source: RandomBits) -> UUID:
         uuid = UUID(int=source.getrandbits(128), version=4)
         if not uuid_to_text(uuid).startswith("-"):
             return uuid
+
+
+def process_uuid(began_ms: int, source: RandomBits) -> UUID:
+    """Draw a uuid for a process that begins now: one of version 7, which says when that was (RFC 9562)."""
+    drawn = source.getrandbits(128) % (1 << _TIME_SHIFT) & ~_RFC_MASK
+    return UUID(int=began_ms % (1 << _TIME_BITS) << _TIME_SHIFT | drawn | _RFC_BITS)
+
+
+def began_ms(process: UUID) -> int | None:
+    """When the process began that `process_uuid` drew this for, by its own clock; None for any other uuid."""
+    return process.int >> _TIME_SHIFT if process.version == _TIMED_VERSION else None

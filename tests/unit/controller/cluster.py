@@ -19,6 +19,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from penstock.protocol.schema import Message
+from penstock.protocol.uuids import process_uuid
 
 CLUSTER = "penstock"
 
@@ -46,7 +47,7 @@ def registration(
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=CLUSTER,
-        incarnation_id=UUID(int=incarnation),
+        incarnation_id=process_uuid(incarnation, random.Random(incarnation)),
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092 + broker_id)],
         log_dirs=list(log_dirs),
         previous_broker_epoch=previous_epoch,

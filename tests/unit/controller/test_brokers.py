@@ -90,7 +90,20 @@ def test_who_has_the_directory_and_the_address_of_a_dead_process_need_not_wait_f
     elsewhere.listeners[0].host = "10.0.0.9"
     assert carry_out(controller, elsewhere).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION, "a copy of the disk"
     assert carry_out(controller, registration(2, 99, [DISK_2])).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    unordered = registration(2, 99, [DISK_1])
+    unordered.incarnation_id = UUID(int=99, version=4)
+    assert carry_out(controller, unordered).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION, (
+        "as Kafka's brokers do"
+    )
     assert carry_out(controller, registration(2, 99, [DISK_1])).error_code == ErrorCode.NONE
+
+
+def test_a_delayed_registration_of_a_dead_process_is_not_believed_after_its_successors() -> None:
+    controller = active_controller(1)
+    carry_out(controller, registration(2, 99, [DISK_1]))
+    epoch = controller.image.brokers[2].epoch
+    assert carry_out(controller, registration(2, 98, [DISK_1])).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert controller.image.brokers[2].epoch == epoch
 
 
 def test_a_broker_that_came_back_after_a_crash_begins_a_new_leader_epoch() -> None:
@@ -220,9 +233,10 @@ def test_a_registration_must_name_directories_of_its_own() -> None:
 def test_the_same_incarnation_amends_its_registration() -> None:
     controller = active_controller(log_dirs=[DISK_1])
     before = controller.image.brokers[1]
-    same = registration(1, before.incarnation_id.int, [DISK_1])
+    same = registration(1, 1, [DISK_1])
+    same.incarnation_id = before.incarnation_id
     assert controller.decide(same, 0).records == []
-    reply = carry_out(controller, registration(1, before.incarnation_id.int, [DISK_1, DISK_2]))
+    reply = carry_out(controller, same.replace(log_dirs=[DISK_1, DISK_2]))
     after = controller.image.brokers[1]
     assert reply.broker_epoch == after.epoch == before.epoch
     assert after.directories == (DISK_1, DISK_2)

@@ -86,6 +86,35 @@ def test_a_topic_is_named_by_name_or_by_id() -> None:
     assert outcome.records == []
 
 
+def test_a_topic_that_is_named_twice_is_refused_once_and_stays() -> None:
+    controller = active_controller()
+    for name in ("flights", "delays", "fares"):
+        carry_out(controller, create(name))
+    flights, delays = (controller.image.topics[name].topic_id for name in ("flights", "delays"))
+    by_name = controller.decide(DeleteTopicsRequest(topic_names=["flights", "fares", "flights"]), 0)
+    assert [(result.name, result.error_code) for result in by_name.reply.responses] == [
+        ("fares", ErrorCode.NONE), ("flights", ErrorCode.INVALID_REQUEST),
+    ]  # fmt: skip
+    asked = [DeleteTopicState(topic_id=flights), DeleteTopicState(name="flights")]
+    asked += [DeleteTopicState(topic_id=delays), DeleteTopicState(topic_id=delays)]
+    both = controller.decide(DeleteTopicsRequest(topics=asked), 0)
+    assert [(result.name, result.error_code) for result in both.reply.responses] == [
+        ("flights", ErrorCode.INVALID_REQUEST), (None, ErrorCode.INVALID_REQUEST),
+    ]  # fmt: skip
+    assert both.records == []
+
+
+def test_names_that_metrics_cannot_tell_apart_are_held_against_what_is_there() -> None:
+    controller = active_controller()
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("ok.name", "ok_name")]
+    reply = carry_out(controller, CreateTopicsRequest(topics=topics))
+    assert [topic.error_code for topic in reply.topics] == [ErrorCode.NONE] * 2, "within a request Kafka does not look"
+    carry_out(controller, DeleteTopicsRequest(topic_names=["ok.name"]))
+    again = carry_out(controller, create("ok.name")).topics[0]
+    assert again.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "ok_name" in again.error_message
+
+
 @pytest.mark.parametrize(
     ("features", "code"),
     [

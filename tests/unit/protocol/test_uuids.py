@@ -3,7 +3,15 @@ import uuid
 
 import pytest
 
-from penstock.protocol.uuids import ZERO_UUID, random_uuid, uuid_from_text, uuid_of, uuid_to_text
+from penstock.protocol.uuids import (
+    ZERO_UUID,
+    began_ms,
+    process_uuid,
+    random_uuid,
+    uuid_from_text,
+    uuid_of,
+    uuid_to_text,
+)
 
 
 def test_text_is_kafkas_base64() -> None:
@@ -24,6 +32,16 @@ def test_a_random_uuid_comes_from_its_source_and_never_looks_like_an_option() ->
     assert first == [random_uuid(random.Random(seed)) for seed in range(300)]
     assert len(set(first)) == 300
     assert not any(uuid_to_text(drawn).startswith("-") for drawn in first)
+
+
+def test_a_process_says_in_its_uuid_when_it_began() -> None:
+    now_ms = 1_790_000_000_123
+    drawn = [process_uuid(now_ms, random.Random(seed)) for seed in range(300)]
+    assert len(set(drawn)) == 300
+    assert {(one.version, one.variant) for one in drawn} == {(7, uuid.RFC_4122)}
+    assert {began_ms(one) for one in drawn} == {now_ms}
+    assert not any(uuid_to_text(one).startswith("-") for one in drawn)
+    assert began_ms(random_uuid(random.Random(1))) is None
 
 
 def test_bytes_to_uuid() -> None:
