@@ -30,9 +30,9 @@ def test_a_value_for_this_broker_goes_before_that_for_all() -> None:
     node = Node()
     node.commit("1", "message.max.bytes", "5")
     node.commit("", "message.max.bytes", "6")
-    assert node.config.message_max_bytes == 5
+    assert node.config.value("message.max.bytes") == 5
     node.commit("1", "message.max.bytes", None)
-    assert node.config.message_max_bytes == 6
+    assert node.config.value("message.max.bytes") == 6
     assert node.changes == 3
 
 
@@ -40,7 +40,7 @@ def test_what_concerns_others_changes_nothing() -> None:
     node = Node()
     node.commit("2", "message.max.bytes", "5")
     node.commit("1", "consumer.session.timeout.ms", "5", ResourceType.GROUP)
-    assert node.config.message_max_bytes == 1048588
+    assert node.config.value("message.max.bytes") == 1048588
     assert node.changes == 0
 
 
@@ -48,12 +48,12 @@ def test_what_was_set_before_the_start_is_taken_over() -> None:
     node = Node()
     node.image.apply(ConfigRecord(resource_type=4, resource_name="", name="message.max.bytes", value="5"))
     node.dynamic.reload()
-    assert node.config.message_max_bytes == 5
+    assert node.config.value("message.max.bytes") == 5
 
 
 def test_a_value_that_is_not_understood_is_logged_and_left(caplog: pytest.LogCaptureFixture) -> None:
     node = Node()
     node.commit("", "message.max.bytes", "many")
-    assert node.config.message_max_bytes == 1048588
+    assert node.config.value("message.max.bytes") == 1048588
     assert node.changes == 0
     assert "message.max.bytes: 'many' is not allowed" in caplog.text

@@ -1,10 +1,11 @@
-"""Every broker key that Kafka 4 knows; what became of those that it knew before; and what has no effect here yet."""
+"""Every broker key that Kafka 4 knows, and what became of those that it knew before."""
 
 from penstock.metadata.configs.broker_groups import GROUP_COORDINATOR_CONFIGS
 from penstock.metadata.configs.broker_log import LOG_CONFIGS
 from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, nearest_key
+from penstock.metadata.configs.without_effect import why_value_has_no_effect
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
     **NETWORK_CONFIGS,
@@ -31,29 +32,9 @@ _REMOVED = (
 )
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 
-_NOT_YET_PREFIXES = {
-    "ssl.": "TLS is not there yet: only PLAINTEXT listeners are served",
-    "sasl.": "SASL is not there yet: only PLAINTEXT listeners are served",
-    "delegation.token.": "delegation tokens are not there yet",
-    "remote.log.storage.system.enable": "tiered storage is not there yet",
-    "authorizer.class.name": "access rules are not there yet: every client may do everything",
-    "super.users": "access rules are not there yet: every client may do everything",
-    "principal.builder.class": "every client is User:ANONYMOUS for now",
-    "client.quota.callback.class": "quotas are not there yet",
-    "create.topic.policy.class.name": "policy classes are not there: they would be Java",
-    "alter.config.policy.class.name": "policy classes are not there: they would be Java",
-    "metric.reporters": "reporters are not there: they would be Java",
-    "replica.selector.class": "a replica selector is not there: it would be Java",
-    "log.cleaner.": "compaction is not there yet, so compacted topics keep everything",
-    "max.connection.creation.rate": "the rate of new connections is not limited yet",
-    "controller.quorum.auto.join.enable": "an administrator makes a controller a voter",
-    "controller.quorum.append.linger.ms": "what is decided in one turn is written together, without a pause",
-    "metadata.max.idle.interval.ms": "an idle quorum writes nothing, and learns what is committed all the same",
-    "config.providers": "configuration providers are not there yet: values are taken as they stand",
-}
-
 _FREE_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "confluent.")
 """Keys that belong to a listener or to a class of the user's: accepted as they are."""
+_FREE_KEY = "keys of a single listener, and of classes of the user's, are not read yet"
 
 
 def is_free_key(name: str) -> bool:
@@ -68,10 +49,10 @@ def key_warning(name: str, value: str) -> str | None:
         return None
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
         return f"{name} is no longer known to Kafka 4 and has no effect"
-    for prefix, reason in _NOT_YET_PREFIXES.items():
-        if name.startswith(prefix):
-            return f"{name} has no effect: {reason}"
-    if name in BROKER_CONFIGS or is_free_key(name):
-        return None
+    if definition is not None:
+        reason = why_value_has_no_effect(name, value)
+        return None if reason is None else f"{name} has no effect: {reason}"
+    if is_free_key(name):
+        return f"{name} has no effect: {_FREE_KEY}"
     nearest = nearest_key(name, BROKER_CONFIGS)
     return f"unknown key {name}" + (f"; did you mean {nearest}?" if nearest else "; it has no effect")

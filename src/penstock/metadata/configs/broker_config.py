@@ -13,7 +13,13 @@ from typing import Any
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
-from penstock.metadata.configs.broker_rules import Addresses, check_rules, read_addresses, single_node_warnings
+from penstock.metadata.configs.broker_rules import (
+    Addresses,
+    check_rules,
+    read_addresses,
+    single_node_warnings,
+    with_both_ids,
+)
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listeners import Listener
@@ -65,7 +71,7 @@ class BrokerConfig(BrokerSettings):
 
     def __init__(self, static: Mapping[str, str]) -> None:
         """Build the configuration from the text of its keys, as a file has them."""
-        self.static: dict[str, str] = dict(static)
+        self.static = with_both_ids(static)
         self.dynamic: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         for name, text in self.static.items():
@@ -73,7 +79,7 @@ class BrokerConfig(BrokerSettings):
                 parse_value(BROKER_CONFIGS[name], text)
         self._load()
         self._take(read_addresses(self.static, self.value))
-        check_rules(self)
+        check_rules(self.listeners, self.value)
 
     @classmethod
     def embedded(cls, overrides: Mapping[str, str] | None = None) -> "BrokerConfig":
@@ -133,7 +139,8 @@ class BrokerConfig(BrokerSettings):
             warning = key_warning(name, text)
             if warning is not None:
                 yield warning
-        yield from single_node_warnings(self)
+        if self.is_broker and self.is_controller and not self.controller_listeners:  # nobody can join this node
+            yield from single_node_warnings(self.static, self.value)
 
     def _load(self) -> None:
         for attribute, name in BrokerSettings.attributes():

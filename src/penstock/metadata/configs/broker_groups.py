@@ -17,13 +17,13 @@ group.max.session.timeout.ms int 1800000 * fixed medium | Longest session timeou
 group.min.session.timeout.ms int 6000 * fixed medium | Shortest session timeout that a member may ask for.
 group.max.size int 2147483647 1.. fixed medium | Members of one group.
 group.coordinator.append.linger.ms int -1 -1.. fixed medium | How long a coordinator collects records; -1: it decides.
-group.coordinator.cached.buffer.max.bytes int 1048588 1.. cluster low | Accepted; has no effect.
+group.coordinator.cached.buffer.max.bytes int 1048588 1.. cluster low | Largest buffer that is kept for the next write.
 group.coordinator.rebalance.protocols list classic,consumer,streams consumer/classic/share/streams fixed medium
     | The protocols of groups that are served.
 group.coordinator.threads int 4 1.. fixed high | Accepted; one event loop does the work.
 group.coordinator.background.threads int 2 1.. fixed high | Accepted; one event loop does the work.
 group.consumer.assignors list uniform,range * fixed medium | The assignors that a broker offers to consumer groups.
-group.consumer.assignor.offload.enable boolean true * fixed medium | Accepted; has no effect.
+group.consumer.assignor.offload.enable boolean true * fixed medium | Whether assignments are worked out elsewhere.
 group.consumer.assignment.interval.ms int 1000 0.. fixed medium | Pause between two assignments of a group.
 group.consumer.min.assignment.interval.ms int 0 0.. fixed medium | Least pause that a group may ask for.
 group.consumer.max.assignment.interval.ms int 15000 0.. fixed medium | Longest pause that a group may ask for.

@@ -19,7 +19,7 @@ controller.listener.names list null * fixed high | The listeners that belong to 
 early.start.listeners string null * fixed low | Listeners that open before the node has caught up with the metadata.
 num.network.threads int 3 1.. cluster high | Threads that read requests. Accepted; one event loop does their work.
 num.io.threads int 8 1.. cluster high | Threads that handle requests. Accepted; one event loop does their work.
-background.threads int 10 1.. cluster high | Threads for work in the background. Accepted; has no effect.
+background.threads int 10 1.. cluster high | Threads for work in the background.
 queued.max.requests int 500 1.. fixed high | Requests that may wait before a listener stops reading.
 queued.max.request.bytes long -1 * fixed medium | Bytes of requests that may wait; -1: no limit.
 request.timeout.ms int 30000 * fixed high | How long a request to another node may take.
@@ -57,8 +57,8 @@ controller.socket.timeout.ms int 30000 * fixed medium | How long a request of th
 controller.performance.sample.period.ms long 60000 100.. fixed low | Period of the controller's own measurements.
 controller.performance.always.log.threshold.ms long 2000 0.. fixed low | Slower events of the controller are logged.
 controlled.shutdown.enable boolean true * fixed medium | Whether a broker hands over its partitions before it stops.
-controlled.shutdown.max.retries int 3 * fixed medium | Accepted; has no effect.
-controlled.shutdown.retry.backoff.ms long 5000 * fixed medium | Accepted; has no effect.
+controlled.shutdown.max.retries int 3 * fixed medium | How often a broker asks again to be let go.
+controlled.shutdown.retry.backoff.ms long 5000 * fixed medium | Pause before it asks again.
 broker.heartbeat.interval.ms int 2000 * fixed medium | How often a broker tells the controller that it lives.
 broker.session.timeout.ms int 9000 * fixed medium | Silence after which the controller fences a broker.
 initial.broker.registration.timeout.ms int 60000 * fixed medium | How long a broker tries to register at its start.
@@ -72,7 +72,7 @@ metadata.max.retention.ms long 604800000 * fixed high | Age beyond which old met
 metadata.max.idle.interval.ms int 500 0.. fixed low | How often an idle quorum writes an empty record; 0: never.
 auto.leader.rebalance.enable boolean true * fixed high | Whether leadership returns to the preferred replicas.
 leader.imbalance.check.interval.seconds long 300 1.. fixed high | How often leadership is compared with the ideal.
-leader.imbalance.per.broker.percentage int 10 * fixed high | Accepted; has no effect, as in Kafka without ZooKeeper.
+leader.imbalance.per.broker.percentage int 10 * fixed high | Share of leaders elsewhere that a broker may have.
 unclean.leader.election.interval.ms long 300000 1.. fixed low | How often unclean elections are looked for.
 replica.socket.timeout.ms int 30000 * fixed high | How long a fetch of a follower may take.
 replica.socket.receive.buffer.bytes int 65536 * fixed high | SO_RCVBUF of a follower's connection.
@@ -84,8 +84,8 @@ replica.fetch.backoff.ms int 1000 0.. fixed medium | Pause of a follower after a
 replica.lag.time.max.ms long 30000 * fixed high | A follower that lags for longer leaves the in-sync replicas.
 replica.high.watermark.checkpoint.interval.ms long 5000 * fixed high | How often high watermarks are written down.
 replica.selector.class string null * fixed medium | Chooses the replica that a consumer reads from.
-num.replica.fetchers int 1 * cluster high | Connections to each leader. Accepted; has no effect.
-num.replica.alter.log.dirs.threads int null * fixed high | Accepted; has no effect.
+num.replica.fetchers int 1 * cluster high | Connections to each leader.
+num.replica.alter.log.dirs.threads int null * fixed high | Threads that move replicas between directories.
 follower.replication.throttled.rate long 9223372036854775807 0.. cluster medium | Bytes a second a follower takes.
 leader.replication.throttled.rate long 9223372036854775807 0.. cluster medium | Bytes a second a leader gives.
 replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. cluster medium | Speed of moves.

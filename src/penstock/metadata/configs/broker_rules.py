@@ -4,11 +4,8 @@ For now listeners speak PLAINTEXT. Whatever asks for more is refused with an err
 node ask of its listeners and its quorum is in `role_rules`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
@@ -21,9 +18,6 @@ from penstock.metadata.configs.voters import (
     parse_servers,
     parse_voters,
 )
-
-if TYPE_CHECKING:
-    from penstock.metadata.configs.broker_config import BrokerConfig
 
 MAP_KEY = "listener.security.protocol.map"
 NOT_ROUTABLE = ("0.0.0.0", "::")
@@ -184,9 +178,9 @@ _AT_MOST = (
 )
 
 
-def check_rules(config: BrokerConfig) -> None:
+def check_rules(listeners: tuple[Listener, ...], value: Value) -> None:
     """Check what keys must fulfil together, and what cannot be done yet."""
-    for listener in config.listeners:
+    for listener in listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise ConfigError(
                 "listeners",
@@ -194,7 +188,7 @@ def check_rules(config: BrokerConfig) -> None:
                 f"PLAINTEXT for now: {listener.security_protocol} listeners are not there yet",
             )
     for smaller, larger in _AT_MOST:
-        low, high = config.value(smaller), config.value(larger)
+        low, high = value(smaller), value(larger)
         assert isinstance(low, int)
         assert isinstance(high, int)
         if low > high:
@@ -210,14 +204,18 @@ _SINGLE_NODE_KEYS = (
 )
 
 
-def single_node_warnings(config: BrokerConfig) -> Iterator[str]:
-    """Name the keys that ask for more replicas than a single node has, unless their default does.
-
-    A node is single for certain if it decides for itself and has no listener by which another could join it.
-    """
-    if not (config.is_broker and config.is_controller) or config.controller_listeners:
-        return
+def single_node_warnings(static: Mapping[str, str], value: Value) -> Iterator[str]:
+    """Name the keys that ask for more replicas than a single node has, unless their default does."""
     for name in _SINGLE_NODE_KEYS:
-        value = config.value(name)
-        if name in config.static and isinstance(value, int) and value > 1:
-            yield f"{name}={value} asks for more replicas than this cluster of one node has"
+        wanted = value(name)
+        if name in static and isinstance(wanted, int) and wanted > 1:
+            yield f"{name}={wanted} asks for more replicas than this cluster of one node has"
+
+
+def with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a file, where node.id stands for broker.id and the other way round, as in Kafka."""
+    settings = dict(static)
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in static:
+            settings.setdefault(other, static[name])
+    return settings

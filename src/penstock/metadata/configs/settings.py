@@ -50,12 +50,10 @@ class BrokerSettings:
     log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
-    message_max_bytes: int
     min_insync_replicas: int
     producer_id_expiration_ms: int
 
     # groups
-    group_consumer_heartbeat_interval_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -66,14 +64,12 @@ class BrokerSettings:
     offsets_retention_minutes: int
     offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
-    offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
 
     # transactions
     transaction_max_timeout_ms: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
-    transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
 
     @classmethod

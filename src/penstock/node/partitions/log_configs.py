@@ -11,6 +11,7 @@ from penstock.log.config import LogConfig
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import topic_values
+from penstock.metadata.configs.without_effect import why_value_has_no_effect
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ class TopicSettingsTable:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._known: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
+        self._told: dict[str, None] = {}
+        """The keys without effect that the log of this node has told of."""
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         """The settings of a topic for which `overrides` were set."""
@@ -44,6 +47,7 @@ class TopicSettingsTable:
             except ConfigError:
                 known = self._work_out(self._understood(overrides))
             self._known[key] = known
+            self._tell_of_no_effect(overrides)
         return known
 
     def forget(self) -> None:
@@ -61,6 +65,13 @@ class TopicSettingsTable:
             else:
                 understood[key] = value
         return understood
+
+    def _tell_of_no_effect(self, overrides: Mapping[str, str]) -> None:
+        for name, value in overrides.items():
+            reason = why_value_has_no_effect(name, value)
+            if reason is not None and name not in self._told:
+                self._told[name] = None
+                logger.warning("%s=%s of a topic has no effect: %s", name, value, reason)
 
     def _work_out(self, overrides: Mapping[str, str]) -> TopicSettings:
         values = topic_values(overrides, self._config.layers)

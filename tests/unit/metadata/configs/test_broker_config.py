@@ -101,10 +101,10 @@ def test_the_embedded_node_is_alone_and_on_this_machine() -> None:
     assert config.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
     assert config.advertised_listeners == config.broker_listeners == config.listeners
     assert (config.node_id, config.is_broker, config.is_controller) == (1, True, True)
-    assert config.offsets_topic_replication_factor == 1
+    assert config.value("offsets.topic.replication.factor") == 1
     assert config.group_initial_rebalance_delay_ms == 3000
     assert list(config.warnings()) == []
-    assert config.static == EMBEDDED_DEFAULTS
+    assert config.static == EMBEDDED_DEFAULTS | {"broker.id": "1"}, "the other name of node.id"
 
 
 def test_a_combined_node_of_kafka_3_is_accepted() -> None:
@@ -318,11 +318,11 @@ def test_more_replicas_than_nodes_are_a_warning_for_a_node_that_nobody_can_join(
 def test_values_change_while_the_node_runs_and_come_back() -> None:
     config = BrokerConfig(PLAIN | {"message.max.bytes": "1000"})
     config.apply_dynamic(broker={}, default={"message.max.bytes": "2000"})
-    assert config.message_max_bytes == 2000
+    assert config.value("message.max.bytes") == 2000
     config.apply_dynamic(broker={"message.max.bytes": "3000"}, default={"message.max.bytes": "2000"})
-    assert config.message_max_bytes == 3000
+    assert config.value("message.max.bytes") == 3000
     config.apply_dynamic(broker={}, default={})
-    assert config.message_max_bytes == 1000
+    assert config.value("message.max.bytes") == 1000
 
 
 def test_a_key_that_only_a_restart_changes_stays() -> None:
@@ -345,4 +345,4 @@ def test_a_bad_dynamic_value_changes_nothing() -> None:
     config = BrokerConfig(PLAIN)
     with pytest.raises(ConfigError):
         config.apply_dynamic(broker={"message.max.bytes": "many"}, default={"min.insync.replicas": "2"})
-    assert (config.message_max_bytes, config.min_insync_replicas) == (1048588, 1)
+    assert (config.value("message.max.bytes"), config.min_insync_replicas) == (1048588, 1)

@@ -120,7 +120,24 @@ def test_topic_defaults_agree_with_those_of_the_broker() -> None:
         (
             "ssl.keystore.location",
             "/k",
-            "ssl.keystore.location has no effect: TLS is not there yet: only PLAINTEXT listeners are served",
+            "ssl.keystore.location has no effect: only PLAINTEXT listeners are served yet, and nobody has to log in",
+        ),
+        (
+            "listener.name.internal.ssl.client.auth",
+            "none",
+            "listener.name.internal.ssl.client.auth has no effect: keys of a single listener, and of classes of the "
+            "user's, are not read yet",
+        ),
+        (
+            "log.cleanup.policy",
+            "delete,compact",
+            "log.cleanup.policy has no effect: compaction is not there yet, so the last record of a key is kept with "
+            "all others",
+        ),
+        (
+            "num.io.threads",
+            "9",
+            "num.io.threads has no effect: one event loop does the work, so there are no threads to count",
         ),
     ],
 )
@@ -133,7 +150,8 @@ def test_a_key_that_does_nothing_is_named(name: str, value: str, warning: str) -
     [
         ("num.partitions", "3"),
         ("sasl.enabled.mechanisms", "GSSAPI"),
-        ("listener.name.internal.ssl.client.auth", "none"),
+        ("offsets.topic.replication.factor", "1"),
+        ("log.cleanup.policy", "delete"),
     ],
 )
 def test_nothing_is_said_about_other_keys(name: str, value: str) -> None:

@@ -99,7 +99,7 @@ def _described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeC
         is_sensitive=definition.sensitive,
         synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
         config_type=definition.type,
-        documentation=definition.documentation if request.include_documentation else None,
+        documentation=definition.meaning if request.include_documentation else None,
     )
 
 

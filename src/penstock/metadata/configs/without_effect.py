@@ -1,0 +1,166 @@
+"""Keys that are accepted and change nothing, each with the reason: what every other key says, some code obeys.
+
+A test holds both: a key without a reason has a reader, and a key with one has none.
+"""
+
+from typing import Final
+
+_REASONS: Final[dict[str, tuple[str, ...]]] = {
+    "one event loop does the work, so there are no threads to count": (
+        "num.network.threads",
+        "num.io.threads",
+        "background.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.alter.log.dirs.threads",
+        "group.coordinator.threads",
+        "group.coordinator.background.threads",
+    ),
+    "one request of a connection waits at a time, and that bounds what waits": (
+        "queued.max.requests",
+        "queued.max.request.bytes",
+    ),
+    "what waits is let go when its event or its time comes, so nothing is left to purge": (
+        "fetch.purgatory.purge.interval.requests",
+        "producer.purgatory.purge.interval.requests",
+        "delete.records.purgatory.purge.interval.requests",
+        "share.fetch.purgatory.purge.interval.requests",
+    ),
+    "all listeners begin together, when the node is ready": ("early.start.listeners",),
+    "request.timeout.ms holds between nodes": (
+        "controller.socket.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+    ),
+    "only PLAINTEXT listeners are served yet, and nobody has to log in": (
+        "ssl.",
+        "sasl.",
+        "security.providers",
+        "connections.max.reauth.ms",
+        "connection.failed.authentication.delay.ms",
+    ),
+    "delegation tokens are not there yet": ("delegation.token.",),
+    "access rules are not there yet: every client may do everything": (
+        "authorizer.class.name",
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+    ),
+    "every client is User:ANONYMOUS for now": ("principal.builder.class",),
+    "quotas are not there yet": (
+        "client.quota.callback.class",
+        "quota.window.",
+        "controller.quota.window.",
+    ),
+    "replication is not throttled yet": (
+        "follower.replication.throttled.",
+        "leader.replication.throttled.",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "replication.quota.window.",
+        "alter.log.dirs.replication.quota.window.",
+    ),
+    "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
+    "classes of the user's would be Java": (
+        "create.topic.policy.class.name",
+        "alter.config.policy.class.name",
+        "metric.reporters",
+        "kafka.metrics.reporters",
+        "replica.selector.class",
+    ),
+    "configuration providers are not there yet: values are taken as they stand": ("config.providers",),
+    "metrics are asked for when somebody wants them, and are not sampled": (
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "kafka.metrics.polling.interval.secs",
+    ),
+    "clients push no metrics to this broker yet": ("telemetry.max.bytes", "interval.ms", "match", "metrics"),
+    "an administrator makes a controller a voter": ("controller.quorum.auto.join.enable",),
+    "what is decided in one turn is written together, without a pause": (
+        "controller.quorum.append.linger.ms",
+        "group.coordinator.append.linger.ms",
+    ),
+    "how long the controller takes is told by its metrics and not logged": ("controller.performance.",),
+    "a broker that stops asks until the controller lets it go": (
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+    ),
+    "an idle quorum writes nothing, and learns what is committed all the same": ("metadata.max.idle.interval.ms",),
+    "segments of the metadata log end by their size": ("metadata.log.segment.ms",),
+    "the metadata log goes as far as the newest snapshot needs it": ("metadata.max.retention.",),
+    "leadership returns to preferred replicas wherever it can, as in Kafka without ZooKeeper": (
+        "leader.imbalance.per.broker.percentage",
+    ),
+    "topics have one replica for now": (
+        "replica.socket.",
+        "replica.fetch.",
+        "replica.lag.time.max.ms",
+        "num.replica.fetchers",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+    ),
+    "directories are not cordoned yet": ("cordoned.log.dirs",),
+    "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),
+    "an append extends the file of a segment": ("preallocate", "log.preallocate"),
+    "compaction is not there yet, so compacted topics keep everything": (
+        "log.cleaner.",
+        "delete.retention.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "max.compaction.lag.ms",
+    ),
+    "tiered storage is not there yet": (
+        "remote.",
+        "local.retention.",
+        "log.local.retention.",
+    ),
+    "a coordinator takes its partition up in pieces of its own size": ("offsets.load.buffer.size",),
+    "the group protocol of KIP-848 is not there yet": (
+        "group.consumer.",
+        "group.coordinator.rebalance.protocols",
+        "group.coordinator.cached.buffer.max.bytes",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+    ),
+    "share groups are not there yet": ("group.share.", "share."),
+    "streams groups are not there yet": ("group.streams.", "streams."),
+    "transactions are not there yet": (
+        "transaction.state.log.load.buffer.size",
+        "transactional.id.expiration.ms",
+        "transaction.abort.",
+        "transaction.remove.",
+        "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable",
+    ),
+}
+"""Why a key has no effect; an entry that ends with a dot stands for all keys that begin so."""
+
+_REASON_OF: Final = {name: reason for reason, names in _REASONS.items() for name in names}
+_PREFIXES: Final = tuple(name for name in _REASON_OF if name.endswith("."))
+_MET_ANYWAY: Final = {
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""Values that say what is so without them."""
+COMPACTED: Final = ("cleanup.policy", "log.cleanup.policy")
+_COMPACT: Final = "compaction is not there yet, so the last record of a key is kept with all others"
+COMPACT_NOTE: Final = f"No effect of compact: {_COMPACT}."
+
+
+def why_no_effect(name: str) -> str | None:
+    """The reason for which a key changes nothing, whatever its value; None for a key that is obeyed."""
+    exact = _REASON_OF.get(name)
+    if exact is not None:
+        return exact
+    prefix = max((prefix for prefix in _PREFIXES if name.startswith(prefix)), key=len, default=None)
+    return None if prefix is None else _REASON_OF[prefix]
+
+
+def why_value_has_no_effect(name: str, value: str) -> str | None:
+    """The reason for which a key changes nothing with this value; None for what is obeyed."""
+    if name in COMPACTED and "compact" in (item.strip() for item in value.split(",")):
+        return _COMPACT
+    if _MET_ANYWAY.get(name) == value.strip():
+        return None
+    return why_no_effect(name)
