@@ -156,6 +156,30 @@ async def test_a_group_shares_partitions_and_takes_over_from_who_leaves(
     assert recorder.calls[-2:] == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
 
 
+async def test_a_cooperative_group_moves_only_what_has_to_move(bootstrap: str, topic: str) -> None:
+    await create(bootstrap, topic, 4)
+    settings = member(f"group-{topic}", partition_assignment_strategy=("cooperative-sticky",))
+    recorder = Recorder()
+    async with Consumer(bootstrap, settings) as stays:
+        await stays.subscribe([topic], listener=recorder)
+        while len(stays.assignment) != 4:
+            await stays.poll(100)
+        async with Consumer(bootstrap, settings) as leaves:
+            await leaves.subscribe([topic])
+            while not len(stays.assignment) == len(leaves.assignment) == 2:
+                assert set(stays.assignment).isdisjoint(leaves.assignment)
+                await asyncio.gather(stays.poll(100), leaves.poll(100))
+        while len(stays.assignment) != 4:
+            await stays.poll(100)
+    moves = [call for call in recorder.calls if call[1]]
+    assert moves == [
+        ("assigned", [0, 1, 2, 3]),
+        ("revoked", [2, 3]),
+        ("assigned", [2, 3]),
+        ("revoked", [0, 1, 2, 3]),
+    ]
+
+
 async def test_a_member_goes_on_where_the_group_stopped(bootstrap: str, topic: str) -> None:
     await create(bootstrap, topic, 2)
     await produce(bootstrap, topic, 50)

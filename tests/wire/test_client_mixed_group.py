@@ -48,7 +48,7 @@ async def until(members: "list[Librdkafka | Ours]", is_right: Callable[[list[lis
             return assigned
 
 
-@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 @pytest.mark.parametrize("ours_leads", [True, False])
 async def test_two_makes_share_a_group(bootstrap: str, topic: str, strategy: str, ours_leads: bool) -> None:
     async with Admin(bootstrap) as admin:

@@ -1,4 +1,4 @@
-"""Who reads what: Kafka's three eager assignors as pure functions of the members and the numbers of partitions.
+"""Who reads what: Kafka's assignors as pure functions of the members and the numbers of partitions.
 
 An assignor is asked by the leader of a group, once in each generation. Its answer must not depend on the order in
 which members were named: all of them sort first. Static members (KIP-345) sort by their instance id, and before the
@@ -7,11 +7,16 @@ dynamic ones.
 * `range`: topic by topic, each member takes a run of neighbouring partitions; the first members take one more.
 * `roundrobin`: all partitions of all topics are dealt like cards.
 * `sticky`: as even as can be, and of all the even ones that which moves the fewest partitions (`sticky.py`).
+* `cooperative-sticky` (KIP-429): the same, but a partition goes to its next owner one rebalance after the last one has
+  given it up, so that all others are read on.
+
+Anybody else's is named as `module:Class` and made without arguments.
 """
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol, cast
 
 from penstock.client.sticky import assign_sticky
 from penstock.client.values import TopicPartition
@@ -39,7 +44,11 @@ class GroupMember:
 
 
 class Assignor(Protocol):
-    """A name that both sides know, and the decision."""
+    """A name that both sides know, and the decision.
+
+    One that has an attribute `cooperative` that is true lets its members read on while their group rebalances; it must
+    never give a partition to a member while another one owns it.
+    """
 
     @property
     def name(self) -> str:
@@ -109,6 +118,49 @@ class StickyAssignor:
         return assign_sticky(subscriptions, claims, partition_counts)
 
 
-ASSIGNORS: dict[str, Assignor] = {
-    assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor())
+@dataclass(frozen=True, slots=True)
+class CooperativeStickyAssignor:
+    """The sticky assignment, without the partitions that their owners still have to give up (KIP-429)."""
+
+    name: str = field(default="cooperative-sticky", init=False)
+    cooperative: bool = field(default=True, init=False)
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        """See the class."""
+        assignment = StickyAssignor().assign(members, partition_counts)
+        given_up = {
+            partition for member in members for partition in set(member.owned) - set(assignment[member.member_id])
+        }
+        owned = {member.member_id: set(member.owned) for member in members}
+        return {
+            member_id: [p for p in partitions if p in owned[member_id] or p not in given_up]
+            for member_id, partitions in assignment.items()
+        }
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {
+    assignor.name: assignor
+    for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
 }
+KAFKAS_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+
+
+def assignor_named(name: str) -> Assignor:
+    """One of ours, by its name or that of Kafka's class; or anybody's as `module:Class`. ValueError."""
+    by_class = {type(assignor).__name__: assignor for assignor in ASSIGNORS.values()}
+    found = ASSIGNORS.get(name) or by_class.get(name.removeprefix(KAFKAS_PACKAGE))
+    if found is not None:
+        return found
+    module_name, colon, class_name = name.partition(":")
+    if not colon:
+        known = ", ".join(ASSIGNORS)
+        raise ValueError(f"partition.assignment.strategy={name}: known are {known}, and your own as module:Class")
+    try:
+        return cast("Assignor", getattr(importlib.import_module(module_name), class_name)())
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"partition.assignment.strategy={name}: {error}") from error
+
+
+def is_cooperative(assignor: Assignor) -> bool:
+    """Whether its members may read on while their group rebalances."""
+    return bool(getattr(assignor, "cooperative", False))

@@ -46,12 +46,14 @@ def encode_subscription(
 
 
 def decode_subscription(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
-    """The member that wrote this; DecodeError. What it owned is in its user data if it is an older sticky client."""
+    """The member that wrote this; DecodeError. Older clients say what they owned, or when, in their user data."""
     version = min(_version_of(data), SUBSCRIPTION_VERSION)
     message, _ = decode(ConsumerProtocolSubscription, version, data, _VERSION.size)
     owned = tuple(TopicPartition(row.topic, number) for row in message.owned_partitions for number in row.partitions)
     generation = message.generation_id
-    if not owned and message.user_data:
+    if owned and generation < 0 and message.user_data and len(message.user_data) == _COUNT.size:
+        (generation,) = _COUNT.unpack(message.user_data)
+    elif not owned and message.user_data:
         owned, generation = decode_sticky_user_data(message.user_data)
     return GroupMember(member_id, frozenset(message.topics), instance_id, owned, generation)
 
@@ -85,6 +87,11 @@ def encode_sticky_user_data(owned: Sequence[TopicPartition], generation: int) ->
         parts += [_VERSION.pack(len(name)), name, _COUNT.pack(len(numbers)), *map(_COUNT.pack, numbers)]
     parts.append(_COUNT.pack(generation))
     return b"".join(parts)
+
+
+def encode_generation(generation: int) -> bytes:
+    """What the cooperative sticky assignor says beside the subscription: when the member owned what it owns."""
+    return _COUNT.pack(generation)
 
 
 def decode_sticky_user_data(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from penstock.client.assignors import ASSIGNORS, Assignor, GroupMember
+from penstock.client.assignors import Assignor, GroupMember, assignor_named, is_cooperative
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import Membership, raise_for
 from penstock.client.consumer_protocol import (
@@ -21,6 +21,7 @@ from penstock.client.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_generation,
     encode_sticky_user_data,
     encode_subscription,
 )
@@ -46,7 +47,8 @@ class GroupMembership:
         self.group_id = group_id
         self._cluster = cluster
         self._settings = settings
-        self._assignors = [_assignor(name) for name in settings.partition_assignment_strategy]
+        self._assignors = [assignor_named(name) for name in settings.partition_assignment_strategy]
+        self.is_cooperative = bool(self._assignors) and all(is_cooperative(one) for one in self._assignors)
         self._member_id = ""
         self._generation = NO_GENERATION
         self._owned: list[TopicPartition] = []
@@ -70,10 +72,9 @@ class GroupMembership:
     def polled(self) -> None:
         """The application is alive. Raises what ended the membership for good."""
         self._heartbeats.polled_at = asyncio.get_running_loop().time()
-        ending, self._heartbeats.ending = self._heartbeats.ending, None
+        ending = self._heartbeats.take_ending()
         if ending is Ending.LOST:
-            self._forget_member()
-            self.lost = True
+            self._lose()
         elif isinstance(ending, Exception):
             self.error = ending
         if self.error is not None:
@@ -91,15 +92,16 @@ class GroupMembership:
         """Take part in the next generation; the partitions that this member is given."""
         await self._heartbeats.stop()
         failures = 0
+        self.lost = False
         while True:
-            self.must_join = self.lost = False
+            self.must_join = False
             try:
                 assigned = await self._join_once(topics)
                 break
             except (ConnectionFailedError, KafkaError) as error:
                 if isinstance(error, KafkaError):
                     if error.code in AS_SOMEBODY_ELSE:
-                        self._forget_member()
+                        self._lose()
                     if error.code in _JOIN_AGAIN:
                         continue
                     if not error.retriable:
@@ -117,6 +119,7 @@ class GroupMembership:
     async def leave(self, reason: str) -> None:
         """Go, so that the others rebalance now. A static member (KIP-345) only stops: it is expected back."""
         await self._heartbeats.close()
+        self._owned, self._owned_generation = [], NO_GENERATION
         await leave_group(self._cluster, self.group_id, self.membership, reason)
         self._forget_member()
         self.must_join = True
@@ -157,7 +160,6 @@ class GroupMembership:
         return decode_assignment(synced.assignment)
 
     def _join_request(self, topics: Collection[str]) -> JoinGroupRequest:
-        sticky = encode_sticky_user_data(self._owned, self._owned_generation)
         return JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self._settings.session_timeout_ms,
@@ -170,13 +172,23 @@ class GroupMembership:
                     name=assignor.name,
                     metadata=encode_subscription(
                         topics,
-                        user_data=sticky if assignor.name == "sticky" else None,
+                        [p for p in self._owned if p.topic in topics] if self.is_cooperative else (),
+                        self._owned_generation if self.is_cooperative else NO_GENERATION,
+                        user_data=self._user_data(assignor),
                         rack=self._settings.client_rack or None,
                     ),
                 )
                 for assignor in self._assignors
             ],
         )
+
+    def _user_data(self, assignor: Assignor) -> bytes | None:
+        """What Kafka's sticky assignors say beside the subscription, for leaders that look there."""
+        if assignor.name == "sticky":
+            return encode_sticky_user_data(self._owned, self._owned_generation)
+        if assignor.name == "cooperative-sticky":
+            return encode_generation(self._owned_generation)
+        return None
 
     async def _decide(self, joined: JoinGroupResponse) -> Mapping[str, Sequence[TopicPartition]]:
         """The leader's part: assign all partitions of what anybody subscribes to."""
@@ -189,6 +201,13 @@ class GroupMembership:
         assignor = next(assignor for assignor in self._assignors if assignor.name == joined.protocol_name)
         return assignor.assign(members, {topic: counts[topic] for topic in wanted if topic in counts})
 
+    def _lose(self) -> None:
+        """The group has gone on without this member: what it held may be somebody else's."""
+        self._forget_member()
+        self.lost = True
+        if self.is_cooperative:
+            self._owned, self._owned_generation = [], NO_GENERATION
+
     def _forget_member(self) -> None:
         self._member_id = ""
         self._generation = NO_GENERATION
@@ -199,9 +218,3 @@ class GroupMembership:
             await self._cluster.refresh([])
         except ConnectionFailedError:
             pass  # the next attempt says so
-
-
-def _assignor(name: str) -> Assignor:
-    if name not in ASSIGNORS:
-        raise ValueError(f"partition.assignment.strategy={name}: known are {', '.join(ASSIGNORS)}")
-    return ASSIGNORS[name]

@@ -8,7 +8,7 @@ It begins when the member has its place in a generation and ends with the first 
     the application has not polled for max.poll.interval.ms: it leaves      Ending.LOST
     an error that does not pass                                             the error
 
-`polled_at` and `ending` are all that the two threads share.
+`polled_at` and an ending are all that the two threads share.
 """
 
 import asyncio
@@ -35,6 +35,13 @@ class Ending(Enum):
     LOST = auto()
 
 
+class _Pulse:
+    """One generation's heartbeats; what an earlier generation's still come to is nobody's business."""
+
+    def __init__(self) -> None:
+        self.ending: Ending | ClientError | KafkaError | None = None
+
+
 class Heartbeats:
     """See the module. All methods are called from the application's loop; `on_end` is called there, too."""
 
@@ -45,8 +52,8 @@ class Heartbeats:
         self._background: Background | None = None
         self._cluster: ClusterClient | None = None
         self._beating: asyncio.Future[None] | None = None
+        self._pulse = _Pulse()
         self.polled_at = 0.0
-        self.ending: Ending | ClientError | KafkaError | None = None
 
     def start(self, membership: Membership, addresses: Sequence[Address]) -> None:
         """Begin for this generation; `addresses` are of brokers that can be asked for the coordinator."""
@@ -54,12 +61,17 @@ class Heartbeats:
         if self._background is None:
             self._background = self._settings.background(f"heartbeats of group {self._group_id}")
             self._cluster = ClusterClient(addresses, self._settings)
-        self.ending = None
-        self._beating = self._background.submit(self._beat(membership))
+        self._beating = self._background.submit(self._beat(membership, self._pulse))
         self._beating.add_done_callback(lambda _: self._on_end())
+
+    def take_ending(self) -> Ending | ClientError | KafkaError | None:
+        """How they ended, once; None while they go on."""
+        ending, self._pulse.ending = self._pulse.ending, None
+        return ending
 
     async def stop(self) -> None:
         """End without a result."""
+        self._pulse = _Pulse()
         beating, self._beating = self._beating, None
         if beating is not None:
             beating.cancel()
@@ -78,7 +90,7 @@ class Heartbeats:
 
     # What runs in the background
 
-    async def _beat(self, membership: Membership) -> None:
+    async def _beat(self, membership: Membership, pulse: _Pulse) -> None:
         loop = asyncio.get_running_loop()
         assert self._cluster is not None
         answered_at = loop.time()
@@ -100,7 +112,7 @@ class Heartbeats:
                 ending = _ending_of(error)
             if ending is None and (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
                 ending = Ending.LOST
-        self.ending = ending
+        pulse.ending = ending
 
     async def _beat_once(self, cluster: ClusterClient, membership: Membership) -> None:
         request = HeartbeatRequest(

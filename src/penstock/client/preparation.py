@@ -14,6 +14,7 @@ from penstock.client.fetcher import isolation_level, reset_timestamp
 from penstock.client.group_membership import GroupMembership
 from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.log_offsets import READ_COMMITTED, Failures, list_offsets_that_can_be_had
+from penstock.client.rebalances import Rebalances
 from penstock.client.settings import ConsumerSettings
 from penstock.client.subscription import Subscription
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -43,10 +44,11 @@ class Preparation:
         self._settings = settings
         self._on_news = on_news
         self._interceptors = interceptors
-        self._listener = RebalanceListener()
-        self._group = (
-            GroupMembership(cluster, settings.group_id, settings, on_news) if settings.group_id is not None else None
-        )
+        self._group: GroupMembership | None = None
+        self._rebalances: Rebalances | None = None
+        if settings.group_id is not None:
+            self._group = GroupMembership(cluster, settings.group_id, settings, on_news)
+            self._rebalances = Rebalances(self._group, subscription, self._commit_quietly, on_news)
         self._topics: frozenset[str] = frozenset()
         self._running: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
@@ -63,9 +65,10 @@ class Preparation:
     def subscribed(self, listener: RebalanceListener | None) -> None:
         """The subscription is another: join the group, or join it again."""
         assert self.group_id is not None
-        self._listener = listener or RebalanceListener()
-        if self._group is not None:
-            self._group.must_join = True
+        assert self._group is not None
+        assert self._rebalances is not None
+        self._rebalances.listener = listener or RebalanceListener()
+        self._group.must_join = True
 
     async def is_done_within(self, timeout_s: float) -> bool:
         """Go on preparing, for this long at most; whether records may be handed out. Raises what it failed with."""
@@ -85,20 +88,21 @@ class Preparation:
 
     async def close(self) -> None:
         """Commit for the last time, if that is automatic, and leave the group."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-            self._running = None
         await self._settle_commit()
         await self.leave("the consumer was closed")
 
     async def leave(self, reason: str) -> None:
         """Leave the group, if it is in one."""
-        if self._group is None or not self._subscription.by_group:
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        if self._group is None or self._rebalances is None or not self._subscription.by_group:
             await self._commit_quietly()
             return
+        await self._rebalances.stop()
         if self._group.is_member:
-            await self._give_up()
+            await self._rebalances.give_up(list(self._subscription.partitions))
         await self._group.leave(reason)
 
     # The work itself
@@ -111,14 +115,13 @@ class Preparation:
         return bool(self._subscription.to_reset()) and asyncio.get_running_loop().time() >= self._look_again_at
 
     def _must_join(self) -> bool:
-        return self._group is not None and self._group.must_join
+        return self._rebalances is not None and self._rebalances.is_due
 
     async def _prepare(self) -> None:
-        if self._subscription.by_group and self._group is not None:
-            if self._cluster.metadata_is_old or self._must_join():
+        if self._subscription.by_group and self._group is not None and self._rebalances is not None:
+            if self._cluster.metadata_is_old or self._group.must_join:
                 await self._look_at_topics(self._group)
-            while self._group.must_join:
-                await self._rejoin(self._group)
+            await self._rebalances.go_on(self._topics)
         await self.find_positions()
 
     async def _look_at_topics(self, group: GroupMembership) -> None:
@@ -138,24 +141,6 @@ class Preparation:
             self._topics = topics
             group.must_join = True
         group.metadata_changed()
-
-    async def _rejoin(self, group: GroupMembership) -> None:
-        if self._subscription.partitions:
-            if group.lost:
-                await self._listener.on_lost(list(self._subscription.partitions))
-            else:
-                await self._give_up()
-            self._subscription.set_partitions(())
-        assigned = await group.join(self._topics)
-        self._subscription.set_partitions(assigned)
-        for topic in sorted({partition.topic for partition in assigned}):
-            await self._cluster.topic(topic)
-        await self._listener.on_assigned(assigned)
-
-    async def _give_up(self) -> None:
-        """Commit first, so that the next owner repeats nothing; then tell the listener."""
-        await self._commit_quietly()
-        await self._listener.on_revoked(list(self._subscription.partitions))
 
     async def find_positions(self) -> None:
         """Find the positions that are not known: what the group committed, else what auto.offset.reset says.
@@ -211,7 +196,7 @@ class Preparation:
             await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))
         except KafkaError as error:
             if self._group is not None and error.code in _THE_GROUP_HAS_GONE_ON:
-                self._group.must_join = True
+                self._group.must_join |= self._rebalances is None or not self._rebalances.is_joining
             raise
         for interceptor in self._interceptors:
             await interceptor.on_commit(offsets)

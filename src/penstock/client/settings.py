@@ -85,7 +85,7 @@ class ConsumerSettings(ClientSettings):
     auto_commit_interval_ms: int = 5_000
     auto_offset_reset: str = "latest"
     isolation_level: str = "read_uncommitted"
-    partition_assignment_strategy: tuple[str, ...] = ("range", "roundrobin", "sticky")
+    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
     fetch_min_bytes: int = 1
     fetch_max_bytes: int = 52_428_800
     fetch_max_wait_ms: int = 500

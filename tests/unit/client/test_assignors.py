@@ -1,23 +1,28 @@
-"""Rows D67 to D69: who gets which partitions, by example and by law."""
+"""Who gets which partitions, by example and by law."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from penstock.client.assignors import (
-    ASSIGNORS,
     Assignment,
+    Assignor,
+    CooperativeStickyAssignor,
     GroupMember,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    assignor_named,
+    is_cooperative,
 )
 from penstock.client.values import TopicPartition
 
 RANGE, ROUND_ROBIN, STICKY = RangeAssignor(), RoundRobinAssignor(), StickyAssignor()
+COOPERATIVE = CooperativeStickyAssignor()
 
 
 def member(
@@ -134,17 +139,17 @@ def expected_partitions(members: Sequence[GroupMember], counts: Mapping[str, int
     return sorted(TopicPartition(topic, number) for topic in wanted for number in range(counts[topic]))
 
 
-@given(groups(), st.sampled_from(sorted(ASSIGNORS)))
+@given(groups(), st.sampled_from((RANGE, ROUND_ROBIN, STICKY)))
 def test_every_partition_goes_to_exactly_one_subscriber(
-    group: tuple[list[GroupMember], dict[str, int]], name: str
+    group: tuple[list[GroupMember], dict[str, int]], assignor: Assignor
 ) -> None:
     members, counts = group
-    assignment = ASSIGNORS[name].assign(members, counts)
+    assignment = assignor.assign(members, counts)
     assert sorted(p for mine in assignment.values() for p in mine) == expected_partitions(members, counts)
     assert assignment.keys() == {each.member_id for each in members}
     for each in members:
         assert {p.topic for p in assignment[each.member_id]} <= each.topics
-    assert ASSIGNORS[name].assign(members[::-1], counts) == assignment
+    assert assignor.assign(members[::-1], counts) == assignment
 
 
 class KnownTopics:
@@ -208,3 +213,58 @@ def test_sticky_is_stable(group: tuple[list[GroupMember], dict[str, int]]) -> No
     ]
     second = STICKY.assign(again, counts)
     assert {name: sorted(mine) for name, mine in second.items()} == {name: sorted(mine) for name, mine in first.items()}
+
+
+def after(members: Sequence[GroupMember], assignment: Assignment, generation: int) -> list[GroupMember]:
+    """The members when each has given up what it was not given, and taken the rest."""
+    return [
+        GroupMember(each.member_id, each.topics, None, tuple(assignment[each.member_id]), generation)
+        for each in members
+    ]
+
+
+@given(groups())
+def test_a_cooperative_member_is_given_nothing_that_another_has_still_to_give_up(
+    group: tuple[list[GroupMember], dict[str, int]],
+) -> None:
+    members, counts = group
+    for generation in (10, 11):
+        owners = {partition: each.member_id for each in members for partition in each.owned}
+        claims = [partition for each in members for partition in each.owned]
+        assignment = COOPERATIVE.assign(members, counts)
+        for name, partitions in assignment.items():
+            assert all(claims.count(p) > 1 or owners.get(p, name) == name for p in partitions)
+        members = after(members, assignment, generation)
+    assert sorted(p for mine in assignment.values() for p in mine) == expected_partitions(members, counts)
+    assert COOPERATIVE.assign(members, counts) == {each.member_id: list(each.owned) for each in members}
+
+
+def test_a_cooperative_member_that_joins_gets_its_share_in_the_second_rebalance() -> None:
+    members = [member("A", "t", owned="t-0 t-1 t-2 t-3", generation=1), member("B", "t")]
+    first = COOPERATIVE.assign(members, {"t": 4})
+    assert first == {"A": list(parse("t-0 t-1")), "B": []}
+    assert COOPERATIVE.assign(after(members, first, 2), {"t": 4})["B"] == list(parse("t-2 t-3"))
+
+
+class Mine:
+    """Everything to the first member."""
+
+    name = "mine"
+
+    def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
+        assignment: Assignment = {each.member_id: [] for each in members}
+        assignment[min(assignment)] = expected_partitions(members, partition_counts)
+        return assignment
+
+
+def test_an_assignor_is_named_as_here_as_in_kafka_or_as_ones_own() -> None:
+    assert assignor_named("range") == RANGE
+    assert assignor_named("org.apache.kafka.clients.consumer.CooperativeStickyAssignor") == COOPERATIVE
+    mine = assignor_named(f"{__name__}:Mine")
+    assert (type(mine).__name__, is_cooperative(mine), is_cooperative(COOPERATIVE)) == ("Mine", False, True)
+
+
+@pytest.mark.parametrize("name", ["fair", "no.such.module:Mine", f"{__name__}:Yours"])
+def test_an_assignor_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=f"partition.assignment.strategy={name}: "):
+        assignor_named(name)

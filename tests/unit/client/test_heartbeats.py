@@ -3,21 +3,23 @@
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.client.consumer import Consumer
-from penstock.client.consumer_protocol import encode_assignment
+from penstock.client.consumer_protocol import decode_subscription, encode_assignment
 from penstock.client.listeners import RebalanceListener
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import TopicPartition
-from penstock.protocol.api import ApiKey
+from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.schema import Message
 
 PATIENCE_S = 30  # how long a test waits for what must come at once, before it fails
@@ -34,13 +36,21 @@ class Coordinator(FakeCluster):
         self.third_beat = threading.Event()
         self.left = threading.Event()
         self.generation = 0
+        self.joins: list[JoinGroupRequest] = []
+        self.joins_answered = 1_000
 
     def __call__(self, header, request):  # type: ignore[no-untyped-def]
         match request:
             case JoinGroupRequest():
+                self.joins.append(request)
+                if len(self.joins) > self.joins_answered:
+                    return None
                 self.generation += 1
                 return JoinGroupResponse(
-                    generation_id=self.generation, protocol_name="range", leader="somebody else", member_id="m"
+                    generation_id=self.generation,
+                    protocol_name=request.protocols[0].name,
+                    leader="somebody else",
+                    member_id="m",
                 )
             case SyncGroupRequest():
                 return SyncGroupResponse(assignment=encode_assignment([PARTITION]))
@@ -49,8 +59,8 @@ class Coordinator(FakeCluster):
             case LeaveGroupRequest():
                 self.left.set()
                 return LeaveGroupResponse(members=[MemberResponse(member_id="m")])
-        if header.api_key == ApiKey.FETCH:
-            return None
+        if isinstance(request, FetchRequest):
+            return self.fetched(request) if len(self.joins) > 1 else None
         return super().__call__(header, request)
 
     def _beaten(self) -> Message:
@@ -58,6 +68,10 @@ class Coordinator(FakeCluster):
         if self.beats == 3:
             self.third_beat.set()
         return HeartbeatResponse(error_code=self.answers.pop(0) if self.answers else ErrorCode.NONE)
+
+    def fetched(self, request: FetchRequest) -> Message:
+        """Nothing: a test that reads says otherwise."""
+        return FetchResponse()
 
 
 class Listening(RebalanceListener):
@@ -84,11 +98,9 @@ class Listening(RebalanceListener):
 
 
 @asynccontextmanager
-async def member(coordinator: Coordinator, *, max_poll_interval_ms: int = 300_000) -> AsyncIterator[Consumer]:
+async def member(coordinator: Coordinator, **others: Any) -> AsyncIterator[Consumer]:
     """A consumer of the group, whose coordinator runs in another thread."""
-    settings = ConsumerSettings(
-        group_id="g", heartbeat_interval_ms=1, enable_auto_commit=False, max_poll_interval_ms=max_poll_interval_ms
-    )
+    settings = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, enable_auto_commit=False, **others)
     with served_in_a_thread(coordinator) as broker:
         async with Consumer([broker.address], settings) as consumer:
             yield consumer
@@ -141,3 +153,32 @@ async def test_who_does_not_poll_leaves_although_its_loop_is_held() -> None:
         while "lost" not in listener.calls:
             await consumer.poll(timeout_ms=10)
     assert listener.waited, "the member did not leave while the application's code ran"
+
+
+class CoordinatorWithRecords(Coordinator):
+    """From the second join on, which it does not answer, there is a record to fetch."""
+
+    def __init__(self) -> None:
+        super().__init__([ErrorCode.REBALANCE_IN_PROGRESS])
+        self.joins_answered = 1
+
+    def fetched(self, request: FetchRequest) -> Message:
+        records = bytes(encode_batch([Record(value=b"v")]))
+        rows = [PartitionData(partition_index=0, high_watermark=1, records=records)]
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+
+
+async def test_a_cooperative_member_reads_on_while_its_group_rebalances() -> None:
+    coordinator = CoordinatorWithRecords()
+    async with member(
+        coordinator, partition_assignment_strategy=("cooperative-sticky",), request_timeout_ms=1
+    ) as consumer:
+        listener = Listening(consumer)
+        await consumer.subscribe(["t"], listener=listener)
+        records: list[ConsumedRecord] = []
+        while not records:
+            records = await consumer.poll(timeout_ms=10)
+        assert [record.value for record in records] == [b"v"]
+        assert listener.calls == ["assigned"]
+    owned = decode_subscription("m", None, coordinator.joins[1].protocols[0].metadata)
+    assert (owned.owned, owned.generation) == ((PARTITION,), 1)

@@ -20,6 +20,8 @@ from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.trace import Trace
 
 FAILURES = (ClientError, KafkaError)
+STRATEGIES = (("range", "cooperative-sticky"), ("cooperative-sticky",))
+"""Of the first group and of the others: members of one group must agree."""
 
 
 class World:
@@ -136,6 +138,7 @@ class ConsumingClient(RebalanceListener):
                 group_id=self.group,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
+                partition_assignment_strategy=STRATEGIES[self.group != "g0"],
                 background=SameLoop,
                 session_timeout_ms=6_000,
                 heartbeat_interval_ms=1_000,
@@ -185,5 +188,6 @@ class ConsumingClient(RebalanceListener):
         assert self._consumer is not None
         membership = self._consumer._preparation._group
         generation = -1 if membership is None else membership.membership.generation
-        self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, partitions)) or 'nothing'}")
-        self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", partitions)
+        held = self._consumer.assignment
+        self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
+        self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", held)

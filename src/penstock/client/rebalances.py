@@ -1,0 +1,104 @@
+"""How a member of a group gives up partitions and takes others when its group rebalances.
+
+| | eager | cooperative (KIP-429) |
+| --- | --- | --- |
+| before it joins | gives up all | gives up what it no longer subscribes to |
+| while it joins | reads nothing | reads on |
+| when it has joined | takes what it is given | gives up what it is no longer given, takes what is new |
+| and then | is done | joins again if it gave up anything, so that others get it |
+
+Everything that the application notices (commits of its positions, the listener's calls) happens in `go_on`, for which
+`poll` waits: a position then says what the application is done with. Only joining itself may go on between two polls.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from penstock.client.group_membership import GroupMembership
+from penstock.client.listeners import RebalanceListener
+from penstock.client.subscription import Subscription
+from penstock.client.values import TopicPartition
+
+
+class Rebalances:
+    """See the module. `commit` commits the positions if that is automatic; `on_news` is told when joining is over."""
+
+    def __init__(
+        self,
+        group: GroupMembership,
+        subscription: Subscription,
+        commit: Callable[[], Awaitable[None]],
+        on_news: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._subscription = subscription
+        self._commit = commit
+        self._on_news = on_news
+        self._joining: asyncio.Task[list[TopicPartition]] | None = None
+        self.listener = RebalanceListener()
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether the member is on its way into a generation."""
+        return self._joining is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `go_on` has something to do."""
+        return self._group.must_join if self._joining is None else self._joining.done()
+
+    async def go_on(self, topics: Collection[str]) -> None:
+        """Join, and settle what came of it; the cooperative member returns while joining is under way."""
+        while self.is_due:
+            if self._joining is None:
+                await self._prepare(topics)
+                self._joining = asyncio.create_task(self._group.join(topics), name="join group")
+                self._joining.add_done_callback(lambda _: self._on_news())
+            if not self._group.is_cooperative:
+                await asyncio.wait([self._joining])
+            if self._joining.done():
+                joining, self._joining = self._joining, None
+                await self._settle(joining.result())
+
+    async def stop(self) -> None:
+        """Give up joining, if it is under way."""
+        joining, self._joining = self._joining, None
+        if joining is not None:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+
+    async def give_up(self, partitions: Sequence[TopicPartition]) -> None:
+        """Commit first, so that the next owner repeats nothing; then tell the listener."""
+        await self._commit()
+        await self.listener.on_revoked(partitions)
+        kept = self._subscription.partitions.keys() - set(partitions)
+        self._subscription.set_partitions(kept)
+
+    async def _prepare(self, topics: Collection[str]) -> None:
+        held = list(self._subscription.partitions)
+        if self._group.lost:
+            await self._lose(held)
+        elif self._group.is_cooperative:
+            unwanted = [partition for partition in held if partition.topic not in topics]
+            if unwanted:
+                await self.give_up(unwanted)
+        elif held:
+            await self.give_up(held)
+
+    async def _lose(self, held: Sequence[TopicPartition]) -> None:
+        """They may be somebody else's already: there is nothing to commit."""
+        if held:
+            await self.listener.on_lost(held)
+        self._subscription.set_partitions(())
+
+    async def _settle(self, assigned: Sequence[TopicPartition]) -> None:
+        if self._group.lost:  # on its way in: it came back as somebody else
+            await self._lose(list(self._subscription.partitions))
+            self._group.lost = False
+        held = list(self._subscription.partitions)
+        revoked = [partition for partition in held if partition not in assigned]
+        if revoked:
+            await self.give_up(revoked)
+            self._group.must_join = True
+        self._subscription.set_partitions(assigned)
+        await self.listener.on_assigned([partition for partition in assigned if partition not in held])
