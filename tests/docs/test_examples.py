@@ -1,4 +1,4 @@
-"""What README.md and docs/testing.md tell their readers to type is typed here."""
+"""What README.md, docs/testing.md and docs/client.md tell their readers to type is typed here."""
 
 import os
 import re
@@ -23,8 +23,8 @@ def run(command: list[str], directory: Path, environment: dict[str, str] | None 
     return done.stdout
 
 
-@pytest.mark.parametrize("code", blocks("docs/testing.md", "python run"))
-def test_testing_page_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", blocks("docs/testing.md", "python run") + blocks("docs/client.md", "python run"))
+def test_examples_run(code: str, tmp_path: Path) -> None:
     run([sys.executable, "-c", code], tmp_path)
 
 

@@ -141,6 +141,13 @@ def test_reading_ends_when_nothing_comes_any_more(bootstrap: str, topic: str) ->
     assert result.stderr == "processed 0 records\n"
 
 
+def test_the_settings_that_would_hold_are_shown() -> None:
+    options = ("--group", "g", "--consumer-property", "fetch.min.bytes=7", "--show-config", "--json")
+    rows = {row["setting"]: (row["value"], row["default"]) for row in json.loads(penstock("consume", *options).stdout)}
+    assert (rows["group.id"], rows["fetch.min.bytes"]) == (("g", None), ("7", "1"))
+    assert rows["client.id"] == ("console-consumer", "penstock")
+
+
 def test_offsets_by_time(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, "--partitions", "2")
     ask(bootstrap, "produce", "--topic", topic, "--property", "parse.key=true", given="k\ta\nk\tb\n")

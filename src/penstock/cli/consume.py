@@ -19,6 +19,7 @@ from penstock.cli.session import (
     read_properties,
     run,
     settings_from,
+    show_settings,
 )
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
@@ -92,6 +93,7 @@ class Wanted:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of these.",
 )
+@click.option("--show-config", is_flag=True, help="Only show the settings of the consumer that would hold.")
 @json_option
 def command(
     bootstrap_server: str,
@@ -105,12 +107,14 @@ def command(
     isolation_level: str | None,
     consumer_properties: tuple[str, ...],
     consumer_config: Path | None,
+    show_config: bool,
     as_json: bool,
     **what: "str | int | bool | None",
 ) -> None:
     """Print records as they come, one per line, until Ctrl-C (or --max-messages, or --timeout-ms)."""
     wanted = Wanted(**what)  # type: ignore[arg-type]
-    _check(wanted, group)
+    if not show_config:
+        _check(wanted, group)
     options = {
         "group.id": group,
         "isolation.level": isolation_level,
@@ -122,6 +126,9 @@ def command(
         parse_pairs(consumer_properties, "--consumer-property"),
         {key: value for key, value in options.items() if value is not None},
     )
+    if show_config:
+        show_settings(settings, ConsumerSettings(), as_json=as_json)
+        return
     shown = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
     try:
         record_format = RecordFormat.from_properties(

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from penstock.cli.output import print_rows
 from penstock.client.address import parse_bootstrap_servers
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError, ClusterUnreachableError
-from penstock.client.properties import with_properties
+from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
@@ -123,6 +124,13 @@ def settings_from(defaults: Settings, *properties: Mapping[str, str]) -> Setting
         return with_properties(defaults, merged)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def show_settings(settings: ClientSettings, defaults: ClientSettings, *, as_json: bool) -> None:
+    """What holds and what would hold if nothing were said, under Kafka's names."""
+    usual = as_properties(defaults)
+    rows = [(key, value or None, usual[key] or None) for key, value in sorted(as_properties(settings).items())]
+    print_rows(["SETTING", "VALUE", "DEFAULT"], rows, as_json=as_json, empty="no settings")
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

@@ -31,6 +31,27 @@ def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settin
     return type(settings)(**changed, **seams)
 
 
+def as_properties(settings: ClientSettings) -> dict[str, str]:
+    """All settings as text under Kafka's names: what `with_properties` reads. Empty stands for none."""
+    return {
+        item.name.replace("_", "."): _text(item.name, getattr(settings, item.name))
+        for item in fields(settings)
+        if item.name not in SEAMS
+    }
+
+
+def _text(name: str, value: object) -> str:
+    if name == "acks":
+        return "all" if value == ACKS_ALL else str(value)
+    if isinstance(value, Compression):
+        return value.name.lower()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
 def _parse(key: str, name: str, text: str, default: object) -> object:
     if name in CHOICES and text not in CHOICES[name]:
         raise ValueError(f"{key}={text}: allowed are {', '.join(CHOICES[name])}")

@@ -2,9 +2,15 @@
 
 import pytest
 
-from penstock.client.properties import with_properties
+from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.protocol.compression import Compression
+
+
+@pytest.mark.parametrize("kind", [ClientSettings, ProducerSettings, ConsumerSettings])
+def test_settings_as_text_are_read_as_they_were(kind: type[ClientSettings]) -> None:
+    text = {key: value for key, value in as_properties(kind()).items() if value}
+    assert as_properties(with_properties(kind(), text)) == as_properties(kind())
 
 
 def test_each_type_is_read() -> None:
