@@ -6,9 +6,13 @@
 * leader completeness: what is committed in an epoch is in the log of every leader of a later one
 * state machine safety: nobody applies another batch at an offset than anybody else
 * epochs and high watermarks never go back, epochs not even over a restart
+* voters: who has applied all up to an offset, by records or a snapshot, has the voters that the records before it name
 """
 
 from tests.simulation.memory import Batch, MemoryLog
+
+from penstock.raft.control import quorums_in
+from penstock.raft.voters import Quorum
 
 
 class InvariantError(AssertionError):
@@ -25,6 +29,7 @@ class Invariants:
         self.commit_epochs: dict[int, int] = {}
         self.state_at: dict[int, int] = {0: 0}
         self.epochs: dict[int, int] = {}
+        self.quorums: list[tuple[int, Quorum]] = []
 
     def appended(self, batch: Batch, previous_epoch: int) -> None:
         known = self.batches.setdefault((batch.base_offset, batch.epoch), (batch.data, previous_epoch))
@@ -68,12 +73,19 @@ class Invariants:
         self.commit_epochs[batch.base_offset] = node_epoch
         self.committed_end = batch.last_offset + 1
         self.state_at[self.committed_end] = state
+        last = self.quorums[-1][1] if self.quorums else Quorum()
+        self.quorums += [(offset, quorum) for offset, quorum in quorums_in(batch.data, last) if quorum.voters]
         for epoch, has in self.leader_logs.items():
             first = min(has, default=self.committed_end)
             if epoch > node_epoch and batch.base_offset >= first and has.get(batch.base_offset) != batch.epoch:
                 raise InvariantError(
                     f"leader completeness: epoch {epoch} began without the batch at {batch.base_offset}"
                 )
+
+    def voters_known(self, node: int, end_offset: int, known: Quorum) -> None:
+        expected = next((quorum for offset, quorum in reversed(self.quorums) if offset < end_offset), known)
+        if known != expected:
+            raise InvariantError(f"voters: {node} believes that {known.ids} vote at {end_offset}, not {expected.ids}")
 
     def loaded(self, node: int, end_offset: int, state: int) -> None:
         if self.state_at.get(end_offset) != state:

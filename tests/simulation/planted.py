@@ -9,6 +9,7 @@ from penstock.raft.campaign import Campaign, Candidate
 from penstock.raft.effects import Token
 from penstock.raft.fetching import Fetching
 from penstock.raft.leader import Leader
+from penstock.raft.ports import SnapshotId
 from penstock.raft.progress import ReplicaTable
 from penstock.raft.replica import Replica
 from penstock.raft.requests import Fetch
@@ -73,6 +74,18 @@ def removed_voters_never_stand(monkeypatch: pytest.MonkeyPatch) -> None:
 def lone_voter_leads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its vote for itself is on the disk: after a crash it leads the same epoch again."""
     monkeypatch.setattr(Candidate, "enter", Campaign.enter)
+
+
+def voters_of_snapshots_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot takes the place of the log, and the replica goes on with the voters that it knew."""
+    read_voters = Replica._read_voters_of
+
+    def keep_voters(replica: Replica, snapshot: SnapshotId) -> None:
+        known = replica.quorum
+        read_voters(replica, snapshot)
+        replica.voters.start_at(snapshot.end_offset, known)
+
+    monkeypatch.setattr(Replica, "_read_voters_of", keep_voters)
 
 
 def fetch_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ PLANTED: dict[Bug, tuple[int, dict[str, Any]]] = {
     planted.fetch_before_flush: (200, STORMY),
     planted.removed_voters_never_stand: (200, {"kraft_version": 1, "voter_changes": 0.005, "crashes": 0.005}),
     planted.lone_voter_leads_at_once: (200, {}),
+    planted.voters_of_snapshots_ignored: (200, {"kraft_version": 1, "snapshots": 0.005, "voter_changes": 0.005}),
 }
 """At most so many seeds until the bug is found, and what of their plan is given."""
 

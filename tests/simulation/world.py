@@ -136,6 +136,7 @@ class World:
 
     def commit(self, node: Node, effect: do.Commit) -> None:
         node.apply(effect.high_watermark)
+        self._check_voters(node)
 
     def examine(self, node: Node, effect: do.Examine) -> None:
         incarnation = node.incarnation
@@ -149,6 +150,11 @@ class World:
 
     def load_snapshot(self, node: Node, effect: do.LoadSnapshot) -> None:
         node.load(effect.snapshot)
+        self._check_voters(node)
+
+    def _check_voters(self, node: Node) -> None:
+        assert node.raft is not None
+        self.invariants.voters_known(node.id, node.applied, node.raft.quorum_at(node.applied))
 
     def announce(self, node: Node, effect: do.Announce) -> None:
         self.note(f"{self.now_ms} n{node.id} leader {effect.leader_id} of epoch {effect.epoch}")

@@ -44,7 +44,7 @@ class ProducerSnapshots:
         """Remove the snapshots that belong to no segment, but for the newest one, and those beyond the log's end."""
         valid = [offset for offset in self.offsets if offset <= end_offset]
         wanted = {*base_offsets, *valid[-1:]}
-        self._remove([offset for offset in self.offsets if offset not in wanted or offset > end_offset])
+        self._remove([offset for offset in self.offsets if offset not in wanted])
 
     def forget_below(self, start_offset: int) -> None:
         """The segments below this offset went and took their snapshots along."""

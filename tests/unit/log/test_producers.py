@@ -92,6 +92,44 @@ def test_producers_survive_a_restart(tmp_path: Path, is_clean: bool) -> None:
     assert send(again, 12).base_offset == 12
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_batch_of_several_records_is_recognised_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
+    log = open_log(tmp_path)
+    send(log, 0, 3)
+    send(log, 3, 4)
+    if is_clean:
+        log.close()
+    log.abandon()
+    again = open_log(tmp_path, is_clean=is_clean, recovery_point=7 if is_clean else 0)
+    repeated = send(again, 3, 4)
+    assert (repeated.base_offset, repeated.last_offset, repeated.is_duplicate) == (3, 6, True)
+    assert refusal_of(again, 3, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(again, 4, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(again, 7, 2).base_offset == 7
+
+
+@pytest.mark.parametrize("end_offset", [5, 11])
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_what_was_cut_off_is_unknown_to_the_producers_again(tmp_path: Path, is_reopened: bool, end_offset: int) -> None:
+    """Snapshots beyond the cut, of a roll or of a clean close, speak of batches that are gone."""
+    config = LogConfig(segment_bytes=400)
+    log = open_log(tmp_path, config)
+    for number in range(12):
+        send(log, number)
+    log.close()
+    log = open_log(tmp_path, config, is_clean=True, recovery_point=12)
+    log.truncate_to(end_offset)
+    kept = [int(path.stem) for path in (tmp_path / "t-0").glob("*.snapshot")]
+    assert kept
+    assert max(kept) <= end_offset, "no snapshot says more than the log"
+    if is_reopened:
+        log.abandon()
+        log = open_log(tmp_path, config)
+    assert refusal_of(log, end_offset + 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, end_offset - 1).is_duplicate
+    assert send(log, end_offset).base_offset == end_offset
+
+
 def test_damaged_snapshots_are_passed_over(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=400)
     log = open_log(tmp_path, config)

@@ -2,7 +2,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.raft.replicas import answered, elect, log_of, quorum, raft_of, sent, voter
+from tests.unit.raft.replicas import add_voters, answered, elect, log_of, quorum, raft_of, sent, voter
 
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -20,6 +20,7 @@ from penstock.raft.requests import (
     Fetch,
     FetchAnswer,
     RemoveVoter,
+    Request,
     UpdateVoter,
     UpdateVoterAnswer,
     VoterChangeAnswer,
@@ -291,6 +292,30 @@ def test_a_fetch_without_a_directory_is_not_that_of_a_voter_which_has_one() -> N
     assert raft.high_watermark == 0
     fetch(raft, 2, end, now_ms)
     assert raft.high_watermark == end
+
+
+def test_voters_do_not_change_before_the_leader_has_committed_something_in_its_epoch() -> None:
+    """Else two leaders, each with a change of its own over a majority that the other does not know, lose records."""
+    log = log_of(1)
+    add_voters(log, 1, 2, 3)
+    raft = raft_of(1, quorum(1), log)
+    raft.start(0)
+    raft.flushed(0)
+    ((_, fetched),) = sent(raft.received(BeginEpoch(1, 2, voter(1).key), "token", 0))
+    raft.answered(2, fetched, FetchAnswer(ErrorCode.NONE, 2, 1, high_watermark=2), 0)
+    assert raft.high_watermark == 2 > raft.replica.voters.latest_offset, "the voters are committed"
+    now_ms = elect(raft)
+    raft.flushed(now_ms)
+    moved = voter(2).replace(endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),))
+    removal = RemoveVoter(voter(3).key)
+    changes: list[Request] = [AddVoter(voter(4).key), removal, UpdateVoter(raft.epoch, moved)]
+    for change in changes:
+        answer = answered(raft.received(change, "administrator", now_ms))
+        assert answer.error is ErrorCode.REQUEST_TIMED_OUT
+    assert raft.quorum == quorum(1, 2, 3)
+    commit_start(raft, now_ms)
+    raft.received(removal, "administrator", now_ms)
+    assert raft.quorum == quorum(1, 2)
 
 
 def test_a_leader_that_was_voted_out_names_itself_no_longer() -> None:
