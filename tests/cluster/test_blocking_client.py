@@ -11,7 +11,7 @@ from penstock.client.blocking_offsets import EARLIEST, LATEST, commit_offsets, c
 from penstock.client.blocking_produce import BlockingProducer, new_identity
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.options import read_options
-from penstock.pipeline.range_reader import read_range
+from penstock.pipeline.range_reader import read_ranges
 from penstock.pipeline.source_options import source_options
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -105,7 +105,7 @@ def test_a_read_goes_on_where_the_connection_broke(cluster: BlockingCluster, pro
     source = source_options(read_options(options), streaming=False)
     offsets: list[int] = []
     lost_before = proxy.answers_lost
-    for batch in read_range(source, OffsetRange("broken", 0, 5, 195)):
+    for batch in read_ranges(source, [OffsetRange("broken", 0, 5, 195)]):
         offsets += batch.column("offset").to_pylist()
         proxy.lose_answers(1)
     assert offsets == list(range(5, 195))

@@ -8,6 +8,10 @@ from penstock.client.blocking import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
+SMALL_OFFSETS = 10_000
+"""Fewer offsets than this are read faster than Spark starts a task."""
+TASKS_UNSHARED = 32
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
@@ -51,6 +55,29 @@ def split_ranges(
         return ranges
     total = sum(whole.size for whole in ranges)
     return [part for whole in ranges for part in _cut(whole, round(whole.size / total * min_partitions))]
+
+
+def pack_ranges(
+    ranges: list[OffsetRange], min_partitions: int | None, max_per_task: int | None
+) -> list[tuple[OffsetRange, ...]]:
+    """Tasks: a large range is one of its own, small ones share some, as a task costs Spark more than a small range.
+
+    Up to `TASKS_UNSHARED` tasks nothing is shared, so that a few partitions are worked on side by side whatever is done
+    with their records.
+    """
+    large = [(whole,) for whole in ranges if whole.size >= SMALL_OFFSETS]
+    small = sorted((whole for whole in ranges if whole.size < SMALL_OFFSETS), key=lambda whole: -whole.size)
+    tasks = max(
+        max(TASKS_UNSHARED, min_partitions or 0) - len(large),
+        -(-sum(whole.size for whole in small) // SMALL_OFFSETS),
+        -(-len(small) // (max_per_task or len(small) or 1)),
+    )
+    shared = [tuple(sorted(small[first::tasks], key=_place)) for first in range(min(tasks, len(small)))]
+    return sorted(large + shared, key=lambda task: _place(task[0]))
+
+
+def _place(whole: OffsetRange) -> tuple[str, int, int]:
+    return whole.topic, whole.partition, whole.start
 
 
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:

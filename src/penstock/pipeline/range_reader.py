@@ -5,7 +5,7 @@ A failure that may pass (a leader that moved, a broken connection) leads back to
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -32,21 +32,26 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 FETCH_WAIT_MS = 500
 
 
-def read_range(source: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The range as Arrow record batches of about 4 MB."""
+def read_ranges(source: SourceOptions, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    """The ranges, one after the other, as Arrow record batches of about 4 MB."""
     with borrowed_cluster(source.settings) as cluster:
-        for fetched, batches in RangeFetcher(cluster, source, wanted):
-            aborted = [AbortedTransaction(*transaction) for transaction in fetched.aborted]
-            yield from decode(
-                fetched.records,
-                batches,
-                wanted.topic,
-                wanted.partition,
-                wanted.start,
-                wanted.end,
-                aborted=AbortedFilter(aborted),
-                include_headers=source.include_headers,
-            )
+        for wanted in ranges:
+            yield from _read_range(cluster, source, wanted)
+
+
+def _read_range(cluster: BlockingCluster, source: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    for fetched, batches in RangeFetcher(cluster, source, wanted):
+        aborted = [AbortedTransaction(*transaction) for transaction in fetched.aborted]
+        yield from decode(
+            fetched.records,
+            batches,
+            wanted.topic,
+            wanted.partition,
+            wanted.start,
+            wanted.end,
+            aborted=AbortedFilter(aborted),
+            include_headers=source.include_headers,
+        )
 
 
 class RangeFetcher:

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from penstock.client.blocking import BlockingCluster
 from penstock.pipeline.cluster_offsets import SourceCluster
 from penstock.pipeline.errors import PipelineError, plain_errors
-from penstock.pipeline.offset_ranges import OffsetRange, Offsets, ranges_between, split_ranges
-from penstock.pipeline.range_reader import read_range
+from penstock.pipeline.offset_ranges import OffsetRange, Offsets, pack_ranges, ranges_between, split_ranges
+from penstock.pipeline.range_reader import read_ranges
 from penstock.pipeline.source_options import SourceOptions
 
 
@@ -18,7 +18,7 @@ from penstock.pipeline.source_options import SourceOptions
 class RangePartition(InputPartition):
     """One task's work."""
 
-    wanted: OffsetRange
+    ranges: tuple[OffsetRange, ...]
 
 
 class PenstockBatchReader(DataSourceReader):
@@ -41,14 +41,20 @@ class PenstockBatchReader(DataSourceReader):
                 ranges = seen.without_lost(ranges_between(start, end))
             finally:
                 cluster.close()
-            parts = split_ranges(ranges, source.min_partitions, source.max_records_per_partition)
-        return [RangePartition(part) for part in parts]
+            return tasks_of(source, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow record batches; Spark hands over a partition of its own where there is nothing to read."""
         if isinstance(partition, RangePartition):
             with plain_errors():
-                yield from read_range(self._source, partition.wanted)
+                yield from read_ranges(self._source, partition.ranges)
+
+
+def tasks_of(source: SourceOptions, ranges: list[OffsetRange]) -> list[RangePartition]:
+    """Large ranges are cut, small ones are put together, but for a user who says how large a task may be."""
+    parts = split_ranges(ranges, source.min_partitions, source.max_records_per_partition)
+    most = 1 if source.max_records_per_partition else source.max_partitions_per_task
+    return [RangePartition(task) for task in pack_ranges(parts, source.min_partitions, most)]
 
 
 def _check_order(start: Offsets, end: Offsets) -> None:

@@ -33,6 +33,7 @@ class SourceOptions:
     max_trigger_delay_ms: int
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_partitions_per_task: int | None
     include_headers: bool
     isolation: IsolationLevel
     group: str | None
@@ -74,6 +75,7 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
         ),
         min_partitions=options.number("minPartitions", 0, 1) or None,
         max_records_per_partition=options.number("maxRecordsPerPartition", 0, 1) or None,
+        max_partitions_per_task=options.number("maxPartitionsPerTask", 0, 1) or None,
         include_headers=options.boolean("includeHeaders", False),
         isolation=IsolationLevel[isolation.upper()],
         group=group,

@@ -27,10 +27,10 @@ from penstock.client.blocking import BlockingCluster, TopicPartition
 from penstock.client.blocking_offsets import commit_offsets
 from penstock.pipeline.cluster_offsets import SourceCluster
 from penstock.pipeline.errors import PipelineError, plain_errors
-from penstock.pipeline.offset_ranges import Offsets, lag, ranges_between, split_ranges, take_fraction
-from penstock.pipeline.range_reader import read_range
+from penstock.pipeline.offset_ranges import Offsets, lag, ranges_between, take_fraction
+from penstock.pipeline.range_reader import read_ranges
 from penstock.pipeline.record_sizes import RecordSizes
-from penstock.pipeline.source_batch import RangePartition
+from penstock.pipeline.source_batch import RangePartition, tasks_of
 from penstock.pipeline.source_options import SourceOptions
 from penstock.pipeline.stream_position import (
     PositionJson,
@@ -126,14 +126,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets)
             kept = seen.without_lost(seen.still_there(ranges, until.topic_ids)) if ranges else []
-            parts = split_ranges(kept, self._source.min_partitions, self._source.max_records_per_partition)
-        return [RangePartition(part) for part in parts]
+            return tasks_of(self._source, kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor: Arrow record batches."""
         if isinstance(partition, RangePartition):
             with plain_errors():
-                yield from read_range(self._source, partition.wanted)
+                yield from read_ranges(self._source, partition.ranges)
 
     def commit(self, end: PositionJson) -> None:
         """Called one batch late, and never for the last; `latestOffset` mostly has committed this already."""
