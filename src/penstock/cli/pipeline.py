@@ -5,12 +5,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from penstock.pipeline.spec import PipelineSpec
+from penstock.cli.pipeline_view import PipelineView
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.session import cache_directory, spark_session
+from penstock.pipeline.spec import AVAILABLE_NOW, PipelineSpec
+from penstock.pipeline.spec_files import load_spec, session_spec
 
 
 @click.group()
@@ -34,15 +36,11 @@ def run(
     conf: tuple[str, ...],
 ) -> None:
     """Run the pipeline in FILE until it is done or Ctrl-C; the next run goes on from the checkpoint."""
-    from penstock.pipeline.errors import PipelineError
-    from penstock.pipeline.spec import AVAILABLE_NOW
-    from penstock.pipeline.spec_files import load_spec, session_spec
-
     try:
         start = session_spec(file)
         settings = dict(start.spark) | dict(_key_and_value(item) for item in conf)
 
-        def spec() -> "PipelineSpec":
+        def spec() -> PipelineSpec:
             loaded = load_spec(file)
             if checkpoint is not None:
                 loaded = replace(loaded, checkpoint=checkpoint)
@@ -62,12 +60,8 @@ def _key_and_value(item: str) -> tuple[str, str]:
     return key, value
 
 
-def _run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], "PipelineSpec"]) -> None:
+def _run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], PipelineSpec]) -> None:
     """Start Spark, then read the pipeline (Python code may need Spark), then run it."""
-    from penstock.cli.pipeline_view import PipelineView
-    from penstock.pipeline.errors import PipelineError
-    from penstock.pipeline.session import cache_directory, spark_session
-
     log_file = cache_directory() / "logs" / f"{name}.log"
     with PipelineView(name, log_file) as view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)

@@ -16,7 +16,8 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.properties import PropertiesError, load_config, parse_override
+from penstock.node.properties import PropertiesError, load_config
+from penstock.node.serving.memory import keep_for_good
 
 if TYPE_CHECKING:
     from penstock.node.quorum_start import QuorumParts
@@ -59,7 +60,11 @@ def command(
     again, together with the others or alone.
     """
     if nodes is not None:
-        _start_nodes(file, overrides, log_level, nodes, directory, port)
+        if file is not None:
+            raise click.UsageError("give either FILE, for one node, or --nodes")
+        from penstock.cli.start_nodes import start_nodes
+
+        start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level)
         return
     if directory is not None or port is not None:
         raise click.UsageError("--directory and --port go with --nodes; for one node set log.dirs and listeners")
@@ -73,30 +78,6 @@ def command(
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_run(loaded.config, until_eof=until_eof))
-
-
-def _start_nodes(
-    file: Path | None,
-    overrides: tuple[str, ...],
-    log_level: str,
-    nodes: int,
-    directory: Path | None,
-    port: int | None,
-) -> None:
-    from penstock.cli.local_nodes import local_cluster
-    from penstock.cli.start_nodes import run_nodes
-    from penstock.testing.layout import OWN_KEYS
-
-    if file is not None:
-        raise click.UsageError("give either FILE, for one node, or --nodes")
-    try:
-        given = dict(map(parse_override, overrides))
-    except PropertiesError as error:
-        raise click.ClickException(str(error)) from None
-    for key in OWN_KEYS:
-        if key in given:
-            raise click.UsageError(f"--set {key}: it differs from node to node; edit node-N.properties instead")
-    run_nodes(local_cluster(directory or Path(NODES_DIRECTORY), nodes, port), overrides, log_level)
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -114,7 +95,6 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
 async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
-    from penstock.node.serving.memory import keep_for_good
     from penstock.node.start import StartError, start_node
 
     stop = asyncio.Event()

@@ -11,13 +11,14 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import click
 
 from penstock import __version__
-from penstock.cli.local_nodes import LocalCluster, LocalNode
-from penstock.node.properties import ENVIRONMENT_PREFIX
+from penstock.cli.local_nodes import LocalCluster, LocalNode, local_cluster
+from penstock.node.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -159,8 +160,16 @@ class Nodes:
         _say("\n".join(lines))
 
 
-def run_nodes(cluster: LocalCluster, overrides: Sequence[str], log_level: str) -> None:
-    """Run the cluster until it is told to stop."""
+def start_nodes(count: int, directory: Path, first_port: int | None, overrides: Sequence[str], log_level: str) -> None:
+    """Run a cluster of so many nodes until it is told to stop. `overrides` are those of `--set`, for all of them."""
+    try:
+        given = dict(map(parse_override, overrides))
+    except PropertiesError as error:
+        raise click.ClickException(str(error)) from None
+    for key in OWN_KEYS:
+        if key in given:
+            raise click.UsageError(f"--set {key}: it differs from node to node; edit node-N.properties instead")
+    cluster = local_cluster(directory, count, first_port)
     arguments = ["--log-level", log_level]
     for override in overrides:
         arguments += ["--set", override]

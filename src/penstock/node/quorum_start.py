@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
@@ -27,8 +26,10 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.image import Endpoint as AdvertisedEndpoint
 from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.channel import ControllerChannel, Remote
+from penstock.node.controlling.controller_registration import ControllerRegistration
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.local import answered_here
+from penstock.node.node_metrics import describe_metrics
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -46,9 +47,6 @@ from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
-
-if TYPE_CHECKING:
-    from penstock.node.controlling.controller_registration import ControllerRegistration
 
 FETCH_MAX_WAIT_MS = 500
 """So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
@@ -118,8 +116,6 @@ class QuorumParts:
 
     def metrics(self) -> DescribeMetricsResponse:
         """What the node says of itself in numbers."""
-        from penstock.node.node_metrics import describe_metrics
-
         offline = len(self.directories.roots.offline)
         return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller, offline)
 
@@ -149,8 +145,6 @@ class QuorumParts:
 
     def _registering(self) -> ControllerRegistration:
         """Only a controller that others can reach has something to register."""
-        from penstock.node.controlling.controller_registration import ControllerRegistration
-
         incarnation_id = random_uuid(self.surroundings.random)
         return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.pipeline.columns import READ_COLUMN_TYPES, READ_COLUMNS, READ_COLUMNS_WITH_HEADERS
 from penstock.pipeline.errors import PipelineError, plain_errors
 
 
@@ -37,7 +38,6 @@ class PenstockDataSource(DataSource):
         Spark asks when a frame is made. That is the time to tell of wrong options, but it is not known yet whether the
         frame is a stream: what is wrong for both is told here, the rest when the query starts.
         """
-        from penstock.pipeline.columns import READ_COLUMNS, READ_COLUMNS_WITH_HEADERS
         from penstock.pipeline.source_options import source_options
 
         with plain_errors():
@@ -69,8 +69,6 @@ class PenstockDataSource(DataSource):
 
     def _check_columns(self, schema: StructType) -> None:
         """PipelineError for columns of a user's own, which Spark hands over instead of ours."""
-        from penstock.pipeline.columns import READ_COLUMN_TYPES
-
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
         expected = READ_COLUMN_TYPES if self._options.boolean("includeHeaders", False) else READ_COLUMN_TYPES[:-1]
         if list(types.items()) != list(expected):

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from penstock.testing.cluster_node import ClusterNode
+from penstock.testing.layout import Layout
+from penstock.testing.quorum_view import active_controller, known_brokers, wait_until
 
 TEST_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -64,8 +66,6 @@ class Cluster:
         self._config = dict(config or {})
         layout = None
         if nodes != 1 or brokers is not None or controllers is not None:
-            from penstock.testing.layout import Layout
-
             layout = Layout.of(nodes, brokers, controllers, self._config)
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
         self._directory = Path(directory if directory is not None else self._made_directory())
@@ -111,15 +111,12 @@ class Cluster:
     @property
     def active_controller(self) -> int | None:
         """The id of the node that leads the metadata quorum now, asked through the wire; None while nobody does."""
-        from penstock.testing.quorum_view import active_controller
-
         asked = [node for node in self.nodes if node.is_running and not node.is_paused]
         addresses = (node.controller_address or node.address for node in asked if self._is_asked(node))
         return active_controller(address for address in addresses if address is not None)
 
     def wait_for_controller(self, other_than: int | None = None) -> int:
         """Wait until a node leads the metadata quorum, another one than `other_than`; its id. Raises TimeoutError."""
-        from penstock.testing.quorum_view import wait_until
 
         def look() -> int | None:
             active = self.active_controller
@@ -216,8 +213,6 @@ class Cluster:
     def _wait_until_acquainted(self) -> None:
         if len(self.nodes) == 1:
             return
-        from penstock.testing.quorum_view import known_brokers, wait_until
-
         running = {node.id for node in self.nodes if node.address is not None}
         for node in self.nodes:
             if (address := node.address) is not None:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.testing.process_node import ProcessNode
+
 if TYPE_CHECKING:
     from penstock.testing.ports import ReservedPort
-    from penstock.testing.process_node import ProcessNode
     from penstock.testing.thread_node import ThreadNode
 
 ANY_PORT = ":0"
@@ -63,8 +64,6 @@ class ClusterNode:
     @property
     def pid(self) -> int | None:
         """Its process; None where it is a thread of this one or does not run."""
-        from penstock.testing.process_node import ProcessNode
-
         return self._node.pid if isinstance(self._node, ProcessNode) else None
 
     def start(self) -> None:
@@ -121,23 +120,17 @@ class ClusterNode:
             port.release()
 
     def _wake(self, node: ThreadNode | ProcessNode) -> None:
-        from penstock.testing.process_node import ProcessNode
-
         if self._is_paused and isinstance(node, ProcessNode):
             os.kill(node.pid, signal.SIGCONT)
         self._is_paused = False
 
     def _running_process(self, done: str) -> ProcessNode:
-        from penstock.testing.process_node import ProcessNode
-
         if not isinstance(self._node, ProcessNode):
             raise RuntimeError(f"only a process can be {done}: use Cluster(process=True), and start it first")
         return self._node
 
     def _started(self, settings: Mapping[str, str]) -> ThreadNode | ProcessNode:
         if self._process:
-            from penstock.testing.process_node import ProcessNode
-
             return ProcessNode(settings)
         from penstock.testing.thread_node import ThreadNode
 

@@ -37,7 +37,6 @@ NOT_NEEDED = (
     "penstock.controller.reassignments",
     "penstock.controller.update_features",
     "penstock.node.api.controller",
-    "penstock.node.controlling.controller_registration",
     "penstock.node.controlling.envelope",
     "penstock.node.peer_links",
     "penstock.node.quorum.messages",

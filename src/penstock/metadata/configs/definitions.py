@@ -4,6 +4,7 @@ Contract: a definition never changes; `parse_value` is the only way from text to
 `ConfigError` that names the key, the value and what is allowed.
 """
 
+import difflib
 import math
 from collections.abc import Mapping
 from enum import Enum, IntEnum
@@ -209,7 +210,5 @@ def _integer(text: str, bits: int) -> int:
 
 def nearest_key(name: str, known: Definitions) -> str | None:
     """Find the known key that looks most like `name`, if any looks like it at all."""
-    import difflib  # only a misspelt key needs it: the start of a node does not pay for it
-
     matches = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return matches[0] if matches else None

