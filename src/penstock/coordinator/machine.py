@@ -17,8 +17,28 @@ Continuation = Callable[[ErrorCode, int], None]
 """What to do when a write has ended: committed (NONE) or failed. The second argument is `now_ms`."""
 
 
+Answer = Callable[[ErrorCode], object]
+"""What a client is told of a write that has ended (NONE: is committed)."""
+
+
 def nothing(error: ErrorCode, now_ms: int) -> None:
     """The continuation of a write whose end changes nothing."""
+
+
+def nothing_to_say(error: ErrorCode) -> None:
+    """The answer of a write for which nobody waits."""
+
+
+class _Write:
+    """A write that is under way, and what comes of it. `token` is None once it is answered."""
+
+    __slots__ = ("answer", "then", "token", "when_late")
+
+    def __init__(self, then: Continuation, when_late: Continuation, token: Token | None, answer: Answer) -> None:
+        self.then = then
+        self.when_late = when_late
+        self.token = token
+        self.answer = answer
 
 
 class Agenda:
@@ -32,7 +52,7 @@ class Agenda:
         self.timers = Timers()
         self._write_timeout_ms = write_timeout_ms
         self._effects: list[Effect] = []
-        self._writes: dict[int, tuple[Continuation, Continuation]] = {}
+        self._writes: dict[int, _Write] = {}
         self._late: deque[tuple[int, int]] = deque()
         """When writes will be late, and their ids, in order; those that have ended are dropped when they come up."""
         self._next_write_id = 0
@@ -56,39 +76,30 @@ class Agenda:
     # -- writes -------------------------------------------------------------------------------------------------------
 
     def append(
-        self, records: list[KeyValue], then: Continuation, now_ms: int, when_late: Continuation = nothing
-    ) -> None:
-        """Ask for a write; `then` runs once, when it has ended, and before that perhaps `when_late`."""
-        write_id = self._next_write_id
-        self._next_write_id += 1
-        self._writes[write_id] = then, when_late
-        self._late.append((now_ms + self._write_timeout_ms, write_id))
-        self._effects.append(Append(write_id, records))
-
-    def append_and_reply(
         self,
-        token: Token | None,
-        answer: Callable[[ErrorCode], object],
         records: list[KeyValue],
         then: Continuation,
         now_ms: int,
+        *,
+        when_late: Continuation = nothing,
+        token: Token | None = None,
+        answer: Answer = nothing_to_say,
     ) -> None:
-        """Ask for a write; `answer(error)` goes to `token` after `then`, or when the write is late."""
-        waiting = [token]
+        """Ask for a write. `then` runs once, when it has ended, and before that perhaps `when_late`.
 
-        def reply(error: ErrorCode, now_ms: int) -> None:
-            if waiting:
-                self.reply(waiting.pop(), answer(error))
-
-        def end(error: ErrorCode, now_ms: int) -> None:
-            then(error, now_ms)
-            reply(error, now_ms)
-
-        self.append(records, end, now_ms, reply)
+        `token` is answered with `answer(error)`: when the write has ended, or is late.
+        """
+        write_id = self._next_write_id
+        self._next_write_id += 1
+        self._writes[write_id] = _Write(then, when_late, token, answer)
+        self._late.append((now_ms + self._write_timeout_ms, write_id))
+        self._effects.append(Append(write_id, records))
 
     def written(self, write_id: int, error: ErrorCode, now_ms: int) -> None:
         """A write is committed (NONE) or has failed."""
-        self._writes.pop(write_id)[0](error, now_ms)
+        write = self._writes.pop(write_id)
+        write.then(error, now_ms)
+        self.reply(write.token, write.answer(error))
 
     def fail_writes(self, error: ErrorCode, now_ms: int) -> None:
         """The writes that are under way will not be reported on: they count as failed."""
@@ -109,8 +120,10 @@ class Agenda:
         """Deal with the timers and the late writes whose time has come."""
         self.timers.fire_due(now_ms)
         while (late_ms := self._next_late_ms()) is not None and late_ms <= now_ms:
-            _, write_id = self._late.popleft()
-            self._writes[write_id][1](ErrorCode.REQUEST_TIMED_OUT, now_ms)
+            write = self._writes[self._late.popleft()[1]]
+            write.when_late(ErrorCode.REQUEST_TIMED_OUT, now_ms)
+            token, write.token = write.token, None
+            self.reply(token, write.answer(ErrorCode.REQUEST_TIMED_OUT))
 
     def _next_late_ms(self) -> int | None:
         while self._late and self._late[0][1] not in self._writes:

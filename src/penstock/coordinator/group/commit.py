@@ -91,7 +91,7 @@ def _write(
                 result.error_code = offset_write_error(error)
         return answer
 
-    table.append_and_reply(token, response, [encode_offset_record(record) for record in records], then, now_ms)
+    table.append([encode_offset_record(record) for record in records], then, now_ms, token=token, answer=response)
 
 
 def _committed(

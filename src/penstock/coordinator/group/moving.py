@@ -32,7 +32,7 @@ def adopt(table: GroupTable, token: Token, records: list[KeyValue], now_ms: int)
             for _, record in wanted:
                 _apply(table, record, now_ms)
 
-    table.append_and_reply(token, group_write_error, [one for one, _ in wanted], then, now_ms)
+    table.append([one for one, _ in wanted], then, now_ms, token=token, answer=group_write_error)
 
 
 def _is_news(table: GroupTable, record: OffsetRecord | GroupRecord) -> bool:

@@ -58,7 +58,7 @@ def delete_offsets(table: GroupTable, token: Token, request: OffsetDeleteRequest
 
     if records:
         encoded = [encode_offset_record(record) for record in records]
-        table.append_and_reply(token, response, encoded, _taking_away(table, records), now_ms)
+        table.append(encoded, _taking_away(table, records), now_ms, token=token, answer=response)
     else:
         table.reply(token, answer)
 
@@ -170,4 +170,4 @@ def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | No
             table.groups[group_id] = successor
 
     records = [*(encode_offset_record(record) for record in offsets[beforehand:]), *group.tombstones()]
-    table.append_and_reply(token, group_write_error, records, then, now_ms)
+    table.append(records, then, now_ms, token=token, answer=group_write_error)

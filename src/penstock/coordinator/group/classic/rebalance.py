@@ -140,9 +140,8 @@ def _stop_timers(group: ClassicGroup) -> None:
 
 
 def _dismiss_syncs(table: GroupTable, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-    """Take all assignments back and answer the parked SyncGroups with `error`."""
+    """Answer the parked SyncGroups with `error`."""
     for member in group.members.values():
-        member.assignment = b""
         if member.sync_token is not None:
             answer_sync(table, member, sync_error(error), now_ms)
 
@@ -244,7 +243,7 @@ def append_group(
 ) -> None:
     """Ask for a write of the group as it is now, with these assignments if they are given."""
     record = GroupRecord(group.group_id, group.to_value(assignments))
-    table.append([encode_group_record(record)], then, now_ms, when_late)
+    table.append([encode_group_record(record)], then, now_ms, when_late=when_late)
 
 
 # -- history ----------------------------------------------------------------------------------------------------------
