@@ -195,7 +195,8 @@ class GroupLecture:
         metadata = b"\x00\x00" + encode_subscription(topics)
         request = JoinGroupRequest(
             group_id=group,
-            session_timeout_ms=10_000,
+            member_id=words.text("member") or "",
+            session_timeout_ms=words.number("session", 10_000),
             rebalance_timeout_ms=60_000,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],

@@ -21,7 +21,7 @@ from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.leading import elect_leader
 from penstock.coordinator.group.classic.member import Member
-from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, all_topics
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import (
     CommittedOffset,
@@ -61,6 +61,8 @@ class ClassicGroup(Group):
     """A group of the classic protocol. Members keep the order in which they joined."""
 
     __slots__ = (
+        "_knows_topics",
+        "_topics",
         "generation",
         "history",
         "initial_delay",
@@ -110,6 +112,9 @@ class ClassicGroup(Group):
         self.sync_timer: Timer | None = None
         self.rebalance: Rebalance | None = None
         self.history: deque[Rebalance] = deque(maxlen=history_length)
+        self._topics: frozenset[str] | None = None
+        """What the members read; None if they do not say it in words that we know."""
+        self._knows_topics = False
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         """Change the state; anything else than the table allows is a defect of ours."""
@@ -231,6 +236,7 @@ class ClassicGroup(Group):
         self.generation += 1
         self.unsynced = {}
         self.protocol_name = self.select_protocol()
+        self._knows_topics = False
         self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
 
     # -- what every kind of group answers -----------------------------------------------------------------------------
@@ -252,8 +258,10 @@ class ClassicGroup(Group):
             return False
         if self.protocol_name is None:
             return True
-        subscriptions = (subscribed_topics(member.metadata(self.protocol_name)) for member in self.members.values())
-        return any(topics is None or topic in topics for topics in subscriptions)
+        if not self._knows_topics:
+            self._topics = all_topics(member.metadata(self.protocol_name) for member in self.members.values())
+            self._knows_topics = True
+        return self._topics is None or topic in self._topics
 
     def check_commit(self, request: OffsetCommitRequest, agenda: Agenda, now_ms: int) -> ErrorCode:
         """See the table in `commit.py`."""
@@ -364,6 +372,7 @@ class ClassicGroup(Group):
         )
 
     def _count_support(self, protocols: list[tuple[str, bytes]], change: int) -> None:
+        self._knows_topics = False
         for name in dict.fromkeys(name for name, _ in protocols):
             count = self.support.get(name, 0) + change
             if count:

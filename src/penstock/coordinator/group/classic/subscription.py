@@ -4,6 +4,7 @@ It does so only to protect offsets that are in use. Assignments it never reads.
 """
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.protocol.codec import decode
@@ -15,6 +16,17 @@ NEWEST_VERSION: Final = 3
 """Later versions only add fields at the end, so what is newer reads as this one."""
 
 _VERSION: Final = struct.Struct(">h")
+
+
+def all_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics that any of several subscriptions names, or None if one of them cannot be read."""
+    topics: set[str] = set()
+    for one in metadata:
+        named = subscribed_topics(one)
+        if named is None:
+            return None
+        topics.update(named)
+    return frozenset(topics)
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
