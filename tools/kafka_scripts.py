@@ -45,7 +45,6 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("dump-log", "--share-group-state-decoder"): "not there: nor are share groups",
     ("dump-log", "--transaction-log-decoder"): "not there: nor are transactions",
     ("features", "--node-id"): "not there: any node is asked",
-    ("features", "--release-version"): "not there: `--feature` names each level",
     ("groups", "--validate-regex"): "not there: nor is the consumer protocol of KIP-848, whose expressions it checks",
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,

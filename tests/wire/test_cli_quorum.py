@@ -209,6 +209,9 @@ def test_the_features(reach: tuple[str, str]) -> None:
     for text, level in (("33", 33), ("4.4-IV2", 33), ("4.4", 33)):
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"
+    done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
+    assert done == "metadata.version can be upgraded to 33.\n"
+    penstock("features", *reach, "upgrade", "--release-version", "4.4", "--metadata", "33", exit_code=2)
     lossy = penstock("features", *reach, "downgrade", "--metadata", "4.4-IV1", "--dry-run", exit_code=1)
     assert lossy.stdout.startswith("Can not downgrade metadata.version to 32. ")
     refused = penstock("features", *reach, "upgrade", "--feature", "metadata.version=99", exit_code=1)
@@ -225,6 +228,19 @@ def test_features_that_are_none(arguments: list[str]) -> None:
 
 def test_a_broker_is_unregistered_only_if_it_is_known(reach: tuple[str, str]) -> None:
     assert "BROKER_ID_NOT_REGISTERED" in penstock("cluster", "unregister", *reach, "--id", "77", exit_code=1).stderr
+
+
+def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:
+    header, *rows = (line.split() for line in penstock("cluster", "list-endpoints", *reach).stdout.splitlines())
+    if reach[0] == "--bootstrap-controller":
+        assert header == ["ID", "HOST", "PORT", "RACK", "ENDPOINT_TYPE"]
+        ports = [str(node.controller_address).rpartition(":")[2] for node in three.nodes]
+        assert rows == [[str(node), "127.0.0.1", port, "null", "controller"] for node, port in enumerate(ports, 1)]
+        penstock("cluster", "list-endpoints", *reach, "--include-fenced-brokers", exit_code=2)
+    else:
+        assert header == ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]
+        assert [row[0] for row in rows] == ["1", "2", "3"]
+        assert {tuple(row[3:]) for row in rows} == {("null", "unfenced", "broker")}
 
 
 def described(three: Cluster, topic: str) -> Any:

@@ -1,6 +1,7 @@
 """`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,6 +14,9 @@ from penstock.cli.session import (
     reach_options,
     run_with_admin,
 )
+from penstock.client.admin import Admin
+
+NO_RACK: Final = "null"
 
 
 @click.group(short_help="describe the cluster")
@@ -77,6 +81,54 @@ def describe(bootstrap_server: str, command_config: Path | None, include_fenced_
             for broker in description.brokers
         ],
     )
+
+
+@command.command("list-endpoints")
+@reach_options
+@command_config_option
+@click.option("--include-fenced-brokers", is_flag=True, help="Show brokers that are registered but not in service too.")
+def list_endpoints(
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    include_fenced_brokers: bool,
+) -> None:
+    """List where the brokers can be reached, or with --bootstrap-controller the controllers."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    if bootstrap_controller is not None and include_fenced_brokers:
+        raise click.UsageError("--include-fenced-brokers: controllers are asked, and they are never fenced")
+
+    async def work(admin: Admin) -> list[tuple[str, ...]]:
+        if bootstrap_controller is not None:
+            nodes = (await admin.cluster.refresh()).brokers
+            rows = [(node, nodes[node].address, nodes[node].rack) for node in sorted(nodes)]
+            return [(str(node), at.host, str(at.port), rack or NO_RACK, "controller") for node, at, rack in rows]
+        description = await admin.describe_cluster(include_fenced=include_fenced_brokers)
+        return [
+            (
+                str(broker.node_id),
+                broker.address.host,
+                str(broker.address.port),
+                broker.rack or NO_RACK,
+                "fenced" if broker.is_fenced else "unfenced",
+                "broker",
+            )
+            for broker in description.brokers
+        ]
+
+    rows = run_with_admin(reach, command_config, work)
+    state = () if bootstrap_controller is not None else ("STATE",)
+    table = [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]
+    widths = (
+        10,
+        max(len(row[1]) for row in rows),
+        10,
+        max((len(row[3]) for row in rows if row[3] != NO_RACK), default=10),
+        *(10 for _ in state),
+        15,
+    )
+    for row in table:
+        click.echo(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
 
 
 @command.command("unregister")

@@ -6,10 +6,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from penstock.cli.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
 from penstock.cli.output import print_json
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.feature_admin import UpgradeType
-from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, metadata_version_named
+from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -62,6 +63,7 @@ def _level_options(function: Decorated) -> Decorated:
     for option in (
         click.option("--dry-run", is_flag=True, help="Ask whether it could be done."),
         click.option("--metadata", help="The level of metadata.version: a number or a name, such as 4.0-IV3 or 3.9."),
+        click.option("--release-version", metavar="RELEASE", help="The level of metadata.version of a release."),
         click.option("--feature", "features", multiple=True, metavar="NAME=LEVEL", help="May be given several times."),
     ):
         function = option(function)
@@ -80,11 +82,14 @@ def upgrade(
     command_config: Path | None,
     features: tuple[str, ...],
     metadata: str | None,
+    release_version: str | None,
     dry_run: bool,
 ) -> None:
     """Raise levels, all that are named or none."""
     reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
-    _update("upgrade", reach, command_config, _levels(features, metadata), UpgradeType.UPGRADE, dry_run)
+    _update(
+        "upgrade", reach, command_config, _levels(features, metadata, release_version), UpgradeType.UPGRADE, dry_run
+    )
 
 
 @command.command("downgrade")
@@ -100,42 +105,39 @@ def downgrade(
     command_config: Path | None,
     features: tuple[str, ...],
     metadata: str | None,
+    release_version: str | None,
     dry_run: bool,
     unsafe: bool,
 ) -> None:
     """Lower levels, all that are named or none."""
     reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    _update("downgrade", reach, command_config, _levels(features, metadata), kind, dry_run)
+    _update("downgrade", reach, command_config, _levels(features, metadata, release_version), kind, dry_run)
 
 
-def _levels(features: tuple[str, ...], metadata: str | None) -> dict[str, int]:
-    levels = {} if metadata is None else {METADATA_VERSION: _metadata_level(metadata)}
-    for text in features:
-        name, separator, level = text.partition("=")
-        if not separator or not name.strip() or not level.strip().isdecimal():
-            raise click.UsageError(f"--feature {text}: expected NAME=LEVEL, such as metadata.version=25")
-        if name.strip() in levels:
-            raise click.UsageError(f"feature {name.strip()} is given more than once")
-        levels[name.strip()] = int(level)
+def _levels(features: tuple[str, ...], metadata: str | None, release_version: str | None) -> dict[str, int]:
+    """The level that each feature is to have. A release stands for those of its levels that there are here."""
+    if release_version is not None:
+        if features or metadata is not None:
+            raise click.UsageError("--release-version stands for all features: give it alone")
+        return {METADATA_VERSION: release_level("--release-version", release_version)}
+    levels = named_levels(features)
+    if metadata is not None:
+        if METADATA_VERSION in levels:
+            raise click.UsageError(f"feature {METADATA_VERSION} is given more than once")
+        levels[METADATA_VERSION] = int(metadata) if metadata.isdecimal() else release_level("--metadata", metadata)
     if not levels:
         raise click.UsageError("give at least one --feature NAME=LEVEL")
     return levels
 
 
-def _metadata_level(text: str) -> int:
-    """A level by its number or its name; a release stands for its last level."""
-    if text.isdecimal():
-        return int(text)
-    level = metadata_version_named(text)
-    if level is None:
-        raise click.UsageError(f"--metadata {text}: known are {', '.join(METADATA_VERSION_NAMES.values())}")
-    return level
-
-
 def _shown(feature: str, level: int) -> str:
     """A level as kafka-features.sh shows it."""
     return METADATA_VERSION_NAMES.get(level, f"UNKNOWN {level}") if feature == METADATA_VERSION else str(level)
+
+
+command.add_command(version_mapping)
+command.add_command(feature_dependencies)
 
 
 def _update(

@@ -2,13 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
+from secrets import token_bytes
 from typing import Any, Final, TypeVar
 
 import click
 
+from penstock.cli.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
+from penstock.cli.scram import parse_credential
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
@@ -16,6 +19,16 @@ from penstock.log.meta_properties import MetaProperties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
+from penstock.metadata.features import (
+    KAFKAS_FEATURES,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    NEWEST_METADATA_VERSION,
+    SCRAM_LEVEL,
+    shown_level,
+)
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters, standalone
 from penstock.node.properties import PropertiesError, load_config
 from penstock.node.surroundings import Surroundings
@@ -51,7 +64,15 @@ def random_id() -> None:
 @click.option("-s", "--standalone", "is_standalone", is_flag=True, help="The node is the first of its quorum, alone.")
 @click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory,…")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="The node joins a quorum that is there already.")
-@click.option("-S", "--add-scram", multiple=True, metavar="TEXT", help="Not yet: a credential to begin with.")
+@click.option(
+    "-r", "--release-version", metavar="RELEASE", help="The level of metadata.version to begin with: 4.0, 4.0-IV3."
+)
+@click.option(
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to begin with."
+)
+@click.option(
+    "-S", "--add-scram", multiple=True, metavar="TEXT", help="A credential: SCRAM-SHA-256=[name=…,password=…]."
+)
 def format_command(
     cluster_id: str,
     file: Path,
@@ -59,6 +80,8 @@ def format_command(
     is_standalone: bool,
     initial_controllers: str | None,
     no_initial_controllers: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
     add_scram: tuple[str, ...],
 ) -> None:
     """Write meta.properties into log.dirs and metadata.log.dir: the ids of the cluster, the node and the directory.
@@ -68,9 +91,10 @@ def format_command(
     Where controller.quorum.voters is not set, a controller also has to know who votes first: itself alone
     (--standalone), a list that is the same for all nodes (--initial-controllers), or nobody whom it knows, as it joins
     later (--no-initial-controllers).
+
+    Levels of features and credentials are what a new cluster begins with: the first active controller writes to the
+    log what it was formatted with itself.
     """
-    if add_scram:
-        raise click.UsageError("--add-scram is not there yet: clients do not log in so far")
     if is_standalone + (initial_controllers is not None) + no_initial_controllers > 1:
         raise click.UsageError(f"only one of {VOTER_OPTIONS} can be: they are three answers to one question")
     if not CLUSTER_ID.fullmatch(cluster_id):
@@ -82,10 +106,60 @@ def format_command(
         voters = {}
         if not no_initial_controllers:
             _check_that_voters_are_known(config, file)
+    levels = _first_levels(release_version, features, has_voters=bool(voters) or no_initial_controllers)
+    records = [*levels, *_first_credentials(add_scram, levels)]
+    is_asked = release_version is not None or bool(features or add_scram)
     try:
-        _format(config, cluster_id, voters, is_standalone=is_standalone, ignore_formatted=ignore_formatted)
+        _format(
+            config,
+            cluster_id,
+            voters,
+            records if voters or is_asked else [],
+            is_standalone=is_standalone,
+            ignore_formatted=ignore_formatted,
+        )
     except (LogDirectoryError, OSError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _first_levels(release_version: str | None, features: tuple[str, ...], *, has_voters: bool) -> list[MetadataRecord]:
+    """The records of the levels to begin with: that of metadata.version, as Penstock has no other feature yet."""
+    levels = named_levels(features)
+    level = NEWEST_METADATA_VERSION
+    if release_version is not None:
+        level = release_level("--release-version", release_version)
+        if levels.setdefault(METADATA_VERSION, level) != level:
+            raise click.UsageError(f"--feature {METADATA_VERSION}: --release-version says {shown_level(level)}")
+    level = levels.pop(METADATA_VERSION, level)
+    if level not in METADATA_VERSION_NAMES:
+        raise click.UsageError(
+            f"--feature {METADATA_VERSION}={level}: known are {', '.join(map(str, METADATA_VERSION_NAMES))}"
+        )
+    if levels.pop(KRAFT_VERSION, has_voters) != has_voters:
+        raise click.UsageError(f"--feature {KRAFT_VERSION}: it is 1 with {VOTER_OPTIONS}, and 0 with {VOTERS_KEY}")
+    for name, other in levels.items():
+        if name not in KAFKAS_FEATURES:
+            raise click.UsageError(f"--feature {name}: known are {', '.join([METADATA_VERSION, *KAFKAS_FEATURES])}")
+        if other:
+            raise click.UsageError(
+                f"--feature {name}={other}: Penstock does not have this feature yet, so it can only be 0"
+            )
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+
+
+def _first_credentials(texts: tuple[str, ...], levels: list[MetadataRecord]) -> list[MetadataRecord]:
+    records: list[MetadataRecord] = []
+    for text in texts:
+        try:
+            records.append(parse_credential(text, token_bytes))
+        except ValueError as error:
+            raise click.UsageError(f"--add-scram: {error}") from None
+    for level in levels:
+        if records and isinstance(level, FeatureLevelRecord) and level.feature_level < SCRAM_LEVEL:
+            raise click.UsageError(
+                f"--add-scram: credentials are there from metadata.version {shown_level(SCRAM_LEVEL)} on"
+            )
+    return records
 
 
 def _check_that_voters_are_known(config: BrokerConfig, file: Path) -> None:
@@ -125,6 +199,7 @@ def _format(
     config: BrokerConfig,
     cluster_id: str,
     voters: Mapping[int, InitialController],
+    records: Sequence[MetadataRecord],
     *,
     is_standalone: bool,
     ignore_formatted: bool,
@@ -144,10 +219,11 @@ def _format(
         directory_ids={} if me is None else {metadata_dir: me.directory_id},
     ):
         text = ""
-        if path == metadata_dir and voters:
-            snapshot = first_snapshot(voters, config.controller_listener_names[0], Surroundings().now_ms())
+        if path == metadata_dir and records:
+            listener = config.controller_listener_names[0] if voters else ""
+            snapshot = first_snapshot(voters, listener, Surroundings().now_ms(), records)
             write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
-            text = f", first voters: {_listed(voters)}"
+            text = f", first voters: {_listed(voters)}" if voters else ""
         click.echo(f"Formatting {path}{text}")
         formatted += 1
     if not formatted:
@@ -205,6 +281,10 @@ def _load(file: Path) -> BrokerConfig:
         return load_config(file, environment=os.environ).config
     except (ConfigError, PropertiesError) as error:
         raise click.ClickException(str(error)) from None
+
+
+command.add_command(version_mapping)
+command.add_command(feature_dependencies)
 
 
 def _paragraph(title: str, lines: list[str]) -> None:

@@ -4,9 +4,10 @@ The levels of `metadata.version`, the records that each of them brought, and wha
 (MetadataVersion, Feature); the newest level here is the newest stable one of Kafka 4.4.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.metadata.brokers import Feature
+from penstock.protocol.value import Value
 
 METADATA_VERSION: Final = "metadata.version"
 """Which metadata records there may be."""
@@ -33,7 +34,7 @@ SUPPORTED_FEATURES: Final = {
 }
 
 
-class FeatureLevel(NamedTuple):
+class FeatureLevel(Value):
     """A level of one of Kafka's features: the level of metadata.version from which on a new cluster has it, and what
     other levels it needs.
     """
@@ -43,12 +44,12 @@ class FeatureLevel(NamedTuple):
 
 
 KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
-    "eligible.leader.replicas.version": (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
-    "group.version": (FeatureLevel(7, {}), FeatureLevel(22, {})),
     KRAFT_VERSION: (FeatureLevel(7, {}), FeatureLevel(21, {})),
+    "transaction.version": (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
+    "group.version": (FeatureLevel(7, {}), FeatureLevel(22, {})),
+    "eligible.leader.replicas.version": (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
     "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
     "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),
-    "transaction.version": (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
 }
 """Kafka's features beside metadata.version, each with its levels from 0 on."""
 
@@ -74,6 +75,12 @@ def metadata_version_named(text: str) -> int | None:
     """The level of metadata.version that has this name; a release (4.4) stands for its last one. None for no level."""
     levels = [level for level, name in METADATA_VERSION_NAMES.items() if text in (name, name.partition("-")[0])]
     return max(levels, default=None)
+
+
+def default_level(feature: str, metadata_version: int) -> int:
+    """The level of one of Kafka's features that a new cluster at this level of metadata.version has in Kafka."""
+    levels = KAFKAS_FEATURES[feature]
+    return max(level for level, it in enumerate(levels) if it.from_metadata_version <= metadata_version)
 
 
 def shown_level(level: int) -> str:

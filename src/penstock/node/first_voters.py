@@ -5,7 +5,7 @@ with the levels of the features that the cluster is to begin with. What such a s
 first active controller writes it to the log, so that nodes that never saw this snapshot hear of it, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from penstock.log.disk import Disk
@@ -13,11 +13,14 @@ from penstock.log.names import METADATA_TOPIC, partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.voters import InitialController
 from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
-from penstock.metadata.records import FeatureLevelRecord
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
 from penstock.raft.control import quorums_in, snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+
+NEWEST_LEVEL = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION),)
+"""What a cluster begins with if nobody asks for more."""
 
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 FIRST_SNAPSHOT_NAME = snapshot_name(FIRST_SNAPSHOT.end_offset, FIRST_SNAPSHOT.epoch)
@@ -30,17 +33,26 @@ def standalone(config: BrokerConfig, directory_id: UUID) -> dict[int, InitialCon
     return {node_id: InitialController(node_id, listener.host or "localhost", listener.port, directory_id)}
 
 
-def first_snapshot(controllers: Mapping[int, InitialController], listener_name: str, now_ms: int) -> bytes:
-    """The snapshot that names these voters."""
-    quorum = Quorum.of(
-        Voter(
-            ReplicaKey(controller.node_id, controller.directory_id),
-            (Endpoint(listener_name, controller.host, controller.port),),
+def first_snapshot(
+    controllers: Mapping[int, InitialController],
+    listener_name: str,
+    now_ms: int,
+    records: Sequence[MetadataRecord] = NEWEST_LEVEL,
+) -> bytes:
+    """The snapshot that names these voters, if any, and holds what the cluster is to begin with."""
+    quorum = (
+        Quorum()
+        if not controllers
+        else Quorum.of(
+            Voter(
+                ReplicaKey(controller.node_id, controller.directory_id),
+                (Endpoint(listener_name, controller.host, controller.port),),
+            )
+            for controller in controllers.values()
         )
-        for controller in controllers.values()
     )
     chunks = encode_snapshot(
-        [FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION)],
+        records,
         leader_epoch=FIRST_SNAPSHOT.epoch,
         last_timestamp_ms=now_ms,
         now_ms=now_ms,

@@ -71,10 +71,49 @@ def test_a_directory_of_another_cluster_or_node_is_refused(file: Path) -> None:
     assert not (file.parent / "b" / "meta.properties").exists()
 
 
-def test_what_is_not_there_yet_says_so(file: Path) -> None:
-    result = run("format", "-t", CLUSTER, "-c", file, "--add-scram", "x")
+PENCIL = "SCRAM-SHA-256=[name=user,password=pencil,salt=W22ZaJ0SNY7soEsUEjb6gQ==]"
+
+
+def test_a_cluster_may_begin_with_a_release_and_with_credentials(file: Path) -> None:
+    result = run("format", "-t", CLUSTER, "-c", file, "--release-version", "4.1", "--add-scram", PENCIL)
+    assert result.exit_code == 0, result.output
+    _, level, credential, _ = dumped(file.parent / "a" / SNAPSHOT)
+    assert level.endswith('"data":{"name":"metadata.version","featureLevel":27}}')
+    assert credential.startswith('payload: {"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0,"data":{"name":"user",')
+    assert run("info", "-c", file).exit_code == 0, "no voters are named"
+
+
+def test_without_wishes_and_voters_there_is_no_first_snapshot(file: Path) -> None:
+    run("format", "-t", CLUSTER, "-c", file)
+    assert not (file.parent / "a" / SNAPSHOT).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["-r", "9.9"], "--release-version 9.9: known are 3.3-IV3,"),
+        (["-r", "4.0", "-f", "metadata.version=26"], "--release-version says 25 (4.0-IV3)"),
+        (["-f", "metadata.version=99"], "--feature metadata.version=99: known are 7,"),
+        (["-f", "metadata.version"], "expected NAME=LEVEL"),
+        (["-f", "kraft.version=1"], "--feature kraft.version: it is 1 with --standalone"),
+        (["-f", "group.version=1"], "Penstock does not have this feature yet"),
+        (["-f", "nonsense=1"], "--feature nonsense: known are metadata.version, kraft.version,"),
+        (["-S", "x"], "it begins with SCRAM-SHA-256= or SCRAM-SHA-512="),
+        (["-S", PENCIL, "-r", "3.4"], "credentials are there from metadata.version 11 (3.5-IV2) on"),
+    ],
+)
+def test_what_a_cluster_cannot_begin_with(file: Path, options: list[str], complaint: str) -> None:
+    result = run("format", "-t", CLUSTER, "-c", file, *options)
     assert result.exit_code == 2
-    assert "--add-scram is not there yet" in result.output
+    assert complaint in " ".join(result.output.split())
+    assert not (file.parent / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [["-f", "kraft.version=0"], ["-f", "group.version=0"], ["-f", "metadata.version=25"]]
+)
+def test_levels_that_are_so_anyway_may_be_named(file: Path, options: list[str]) -> None:
+    assert run("format", "-t", CLUSTER, "-c", file, *options).exit_code == 0
 
 
 DYNAMIC = (

@@ -19,6 +19,7 @@ from penstock.metadata.records import (
     MetadataRecord,
     TopicRecord,
 )
+from penstock.metadata.security_records import UserScramCredentialRecord
 from penstock.metadata.snapshot import encode_snapshot, metadata_records
 from penstock.node.controlling import driver as controller_driver
 from penstock.node.quorum.metadata_log import SnapshotLimits
@@ -65,6 +66,17 @@ async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
     assert [record.feature_level for record in records] == [expected], (
         "it is in the log, for those without the snapshot"
     )
+
+
+async def test_an_empty_cluster_gets_the_credentials_that_it_was_formatted_with(memory: GatedLog) -> None:
+    credential = UserScramCredentialRecord(name="ada", mechanism=1, iterations=4096)
+    memory.snapshots.write(
+        SnapshotId(0, 0), encode_snapshot([credential], leader_epoch=0, last_timestamp_ms=1, now_ms=1)
+    )
+    driver = await started(memory)
+    assert list(driver.image.security.scram_credentials.values()) == [credential]
+    await driver.stop()
+    assert credential in records_of(memory)
 
 
 async def test_a_new_controller_aborts_the_metadata_transaction_that_was_left_open(memory: GatedLog) -> None:
