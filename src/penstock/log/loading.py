@@ -149,9 +149,20 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
         size = segment.size
         end_offset = recover_segment(segment, config.index_interval_bytes, note_epoch)
         segments.size_bytes -= size - segment.size
-        is_last = number + 1 == len(segments)
-        if segment.size < size or (not is_last and segments[number + 1].base_offset < end_offset):
+        if segment.size < size or not _goes_on(segments, number, end_offset, config):
             segments.drop_from(number + 1)
             break
     epochs.write()
     return min(start_offset, recovery_point), end_offset
+
+
+def _goes_on(segments: Segments, number: int, end_offset: int, config: LogConfig) -> bool:
+    """Whether the next segment follows on one that ends with `end_offset`.
+
+    A power cut may take a segment that was not flushed and leave a later one. What is left then is what comes before
+    the hole, so that a log never lacks records in its middle; only compaction leaves holes on purpose.
+    """
+    if number + 1 == len(segments):
+        return True
+    next_offset = segments[number + 1].base_offset
+    return next_offset == end_offset or (next_offset > end_offset and config.is_compacted)

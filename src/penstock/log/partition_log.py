@@ -347,7 +347,7 @@ class PartitionLog:
             content.start_anew_at(offset, durable=durable)
 
     def advance_log_start(self, offset: int) -> None:
-        """Records below `offset` can no longer be read (DeleteRecords); their segments go at the next retention."""
+        """Records below `offset` can no longer be read (DeleteRecords); see `retire_below_start` for their segments."""
         content = self.load()
         if not 0 <= offset <= content.end_offset:
             raise KafkaError(
@@ -356,6 +356,15 @@ class PartitionLog:
         if offset > content.start_offset:
             with self._reporting():
                 content.start_at(offset)
+
+    def retire_below_start(self, now_ms: int) -> int:
+        """Delete the segments of which nothing can be read any more, as `apply_retention` does; how many."""
+        content = self.load()
+        count = content.segments.number_of(content.start_offset)
+        if count:
+            with self._changing():
+                content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
+        return count
 
     def remove_before(self, offset: int) -> None:
         """As `advance_log_start`; segments of which nothing can be read any more go at once, durably."""

@@ -142,8 +142,10 @@ class Segment:
         self._forget_last_batch()
 
     def save_indexes(self, *, is_final: bool = False, durable: bool = False) -> None:
-        """Bring index entries to their files; `is_final` adds the time entry that a closed segment ends with."""
-        if self._indexes is None or not self.size:
+        """Bring index entries to their files; `is_final` adds the time entry that a closed segment ends with, and makes
+        the files where there is nothing to write, as Kafka misses them.
+        """
+        if self._indexes is None or not (self.size or is_final):
             return
         offsets, times = self._indexes
         if is_final and self.max_timestamp > NO_TIMESTAMP:

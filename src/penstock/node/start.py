@@ -138,6 +138,7 @@ async def start_node(
             node_id=config.node_id,
             random=surroundings.random,
             disk=surroundings.disk,
+            max_open_segments=surroundings.max_open_segments,
         )
         return await _start(config, surroundings, listeners, directories, on_parts)
     except BaseException as error:

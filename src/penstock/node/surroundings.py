@@ -23,6 +23,8 @@ class Surroundings:
     disk: Disk = field(default_factory=Disk)
     now_ms: Callable[[], int] = wall_clock_ms
     bind: Callable[..., BoundListener] = BoundListener
+    max_open_segments: int | None = None
+    """How many segment files may be open at a time; None for as many as the process may have."""
 
 
 def steady_clock(now_ms: Callable[[], int]) -> Callable[[], int]:

@@ -216,3 +216,37 @@ def test_segments_that_a_truncation_drops_are_gone_durably_before_others_take_th
     log.truncate_to(4)
     assert disk.synced > 0
     assert log.recovery_point == 0, "the segment that was cut is synced by the next flush"
+
+
+def three_segments(path: Path, config: LogConfig) -> None:
+    log = open_log(path, config)
+    for offset in range(3):
+        append(log, batch(1))
+        log.load().roll(offset + 1, NOW)
+    log.abandon()
+    (path / "t-0" / "00000000000000000001.log").write_bytes(b"")
+
+
+def test_what_lies_behind_a_segment_that_a_power_cut_took_is_lost_as_well(tmp_path: Path) -> None:
+    three_segments(tmp_path, LogConfig())
+    log = open_log(tmp_path)
+    assert all_batches(log) == [(0, 0)]
+    assert append(log, batch(1)) == 1
+    assert sorted(path.name for path in (tmp_path / "t-0").glob("*.log")) == [
+        "00000000000000000000.log",
+        "00000000000000000001.log",
+    ]
+
+
+def test_a_compacted_log_may_have_holes(tmp_path: Path) -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    three_segments(tmp_path, config)
+    assert open_log(tmp_path, config).log_end_offset == 3
+
+
+def test_a_closed_log_has_its_index_files_even_without_a_record(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.load()
+    log.close()
+    for suffix in (".log", ".index", ".timeindex"):
+        assert (tmp_path / "t-0" / f"{0:020}{suffix}").stat().st_size == 0

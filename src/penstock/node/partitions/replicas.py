@@ -208,8 +208,8 @@ class LocalReplicas:
         self.on_settled()
 
     def on_log_start_moved(self, partition: Partition) -> None:
-        """DeleteRecords moved the beginning: see what can go. The next checkpoint writes it down, as in Kafka."""
-        self._upkeep.watch(partition, due_ms=self._now_ms())
+        """DeleteRecords moved the beginning: segments before it go. The next checkpoint writes it down, as in Kafka."""
+        partition.log.retire_below_start(self._now_ms())
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)

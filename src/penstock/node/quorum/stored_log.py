@@ -58,8 +58,7 @@ class StoredLog:
     def _check_batches(self) -> None:
         """Cut where offsets do not follow each other or epochs go back, and learn from the batches where terms begin.
 
-        After a power cut a segment may lack its end, or be as it was before a cut, and a later one be there: no other
-        log has a right to holes, so recovery lets them be.
+        After a power cut a segment may be as it was before a cut, and a later one be there.
         """
         expected, epoch = self._start.end_offset, self._start.epoch
         terms: list[tuple[int, int]] = []

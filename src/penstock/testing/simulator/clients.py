@@ -100,7 +100,7 @@ class ProducingClient:
 
     async def _send_some(self, producer: Producer, where: TopicPartition, count: int) -> None:
         sent = []
-        losses = self._world.ledger.lossy_crashes
+        losses, written_ms = self._world.ledger.lossy_crashes, self._world.loop.now_ms()
         for number in range(self._next, self._next + count):
             value = f"{self.name}.{self._lives}:{number}".encode()
             sent.append((value, await producer.send(where.topic, value, partition=where.partition)))
@@ -116,7 +116,7 @@ class ProducingClient:
                 self.acknowledged += 1
                 self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
                 if losses == self._world.ledger.lossy_crashes:  # else the answer may come from before the power cut
-                    self._world.ledger.acked(where, result.offset, value)
+                    self._world.ledger.acked(where, result.offset, value, written_ms)
 
 
 class ConsumingClient(RebalanceListener):

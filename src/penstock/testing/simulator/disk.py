@@ -1,15 +1,16 @@
 """The simulated disk behind `penstock.log.disk.Disk`: files in memory, faults by chance, crashes at any call.
 
 A `HostDisk` belongs to a host and outlives its processes; a `SimulatedDisk` is what one process sees of it. When the
-process dies, none of its calls does anything any more. `crash_in` counts calls that change something: when it comes to
-0, the process is killed in the middle of that call.
+process dies, none of its calls does anything any more. `crash_in` and `error_in` count calls that change something:
+when one comes to 0, the process is killed in the middle of that call, or it fails with EIO. Each name in the root
+directory stands for a disk, which may be `dead`: all calls fail.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -25,6 +26,7 @@ class DiskConditions:
     """What goes wrong now. Shares are of calls."""
 
     full: bool = False
+    dead: frozenset[str] = frozenset()
     read_errors: float = 0.0
     sync_errors: float = 0.0
     sync_s: float = 0.000_5
@@ -41,6 +43,7 @@ class HostDisk:
     locks: dict[str, Process] = field(default_factory=dict)
     conditions: DiskConditions = field(default_factory=DiskConditions)
     crash_in: int | None = None
+    error_in: int | None = None
     on_crash: Callable[[], None] = lambda: None
     calls: int = 0
 
@@ -52,10 +55,21 @@ class HostDisk:
         """What was not synced is at the mercy of chance."""
         self.root.lose_power(self.random)
 
-    def before_change(self, process: Process) -> bool:
-        """Called before each change; True if the process dies half-way through it."""
+    def check(self, process: Process, root: str) -> None:
+        """OSError if nothing can be had of that disk."""
         process.check_alive()
+        if root in self.conditions.dead:
+            raise _error(errno.EIO)
+
+    def before_change(self, process: Process, root: str) -> bool:
+        """Called before each change; True if the process dies half-way through it. OSError if it fails."""
+        self.check(process, root)
         self.calls += 1
+        if self.error_in is not None:
+            self.error_in -= 1
+            if self.error_in <= 0:
+                self.error_in = None
+                raise _error(errno.EIO)
         if self.crash_in is None:
             return False
         self.crash_in -= 1
@@ -96,13 +110,18 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name not in ("", ".")]
 
 
+def _root(path: str) -> str:
+    return next(iter(_names(path)), "")
+
+
 class SimulatedFile(OpenFile):
     """An open file of one process."""
 
-    __slots__ = ("_file", "_host", "_lock", "_process")
+    __slots__ = ("_file", "_host", "_lock", "_process", "_root")
 
-    def __init__(self, host: HostDisk, process: Process, file: File, lock: str | None = None) -> None:
+    def __init__(self, host: HostDisk, process: Process, file: File, root: str, lock: str | None = None) -> None:
         super().__init__(-1)
+        self._root = root
         self._host = host
         self._process = process
         self._file = file
@@ -110,15 +129,20 @@ class SimulatedFile(OpenFile):
 
     def read_at(self, length: int, position: int) -> bytes:
         """At most `length` bytes; OSError while the disk has read errors."""
-        self._process.check_alive()
+        self._host.check(self._process, self._root)
         if self._host.random.random() < self._host.conditions.read_errors:
             raise _error(errno.EIO)
         return bytes(self._file.content[position : position + length])
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all, or a part and OSError, or a part and die."""
-        dies = self._host.before_change(self._process)
         content = bytes(data)
+        try:
+            dies = self._host.before_change(self._process, self._root)
+        except OSError:
+            part = content[: self._host.random.randrange(len(content) + 1)]
+            self._file.write(part, position, self._host.loop.now_ms())
+            raise
         if dies or self._host.conditions.full:
             part = content[: self._host.random.randrange(len(content) + 1)]
             self._file.write(part, position, self._host.loop.now_ms())
@@ -129,25 +153,30 @@ class SimulatedFile(OpenFile):
 
     def truncate(self, size: int) -> None:
         """Cut the file."""
-        if self._host.before_change(self._process):
+        if self._host.before_change(self._process, self._root):
             self._host.die(self._process)
         self._file.truncate(size, self._host.loop.now_ms())
 
     def sync(self) -> None:
         """All of the file outlives a power cut; who does this outside a thread holds everything up."""
-        if self._host.before_change(self._process):
-            self._host.die(self._process)
+        self._before_sync([self._file])
         _take_time(self._host, self._process)
-        if self._host.random.random() < self._host.conditions.sync_errors:
-            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO))
         self._file.sync()
+
+    def _before_sync(self, files: Iterable[File]) -> None:
+        try:
+            if self._host.before_change(self._process, self._root):
+                self._host.die(self._process)
+            if self._host.random.random() < self._host.conditions.sync_errors:
+                raise _error(errno.EIO)
+        except OSError as error:
+            for file in files:
+                file.fail_to_sync()
+            raise SyncFailedError(error.errno, error.strerror) from error
 
     def sync_file_system(self) -> None:
         """All of the disk outlives a power cut."""
-        if self._host.before_change(self._process):
-            self._host.die(self._process)
-        if self._host.random.random() < self._host.conditions.sync_errors:
-            raise SyncFailedError(errno.EIO, os.strerror(errno.EIO))
+        self._before_sync(self._host.root.files())
         self._host.sync()
 
     def size(self) -> int:
@@ -182,7 +211,7 @@ class SimulatedDisk(Disk):
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         """Open for reading and writing."""
-        self._process.check_alive()
+        self._host.check(self._process, _root(path))
         found = self._host.find(path)
         if isinstance(found, Directory):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -190,19 +219,19 @@ class SimulatedDisk(Disk):
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             found = self._create(path)
-        return SimulatedFile(self._host, self._process, found)
+        return SimulatedFile(self._host, self._process, found, _root(path))
 
     def _create(self, path: str) -> File:
         directory, name = self._host.parent(path)
-        self._change()
+        self._change(path)
         if self._host.conditions.full and self._host.random.random() < 0.5:
             raise _error(errno.ENOSPC)
         file = File(modified_ms=self._host.loop.now_ms())
         directory.link(name, file)
         return file
 
-    def _change(self) -> None:
-        if self._host.before_change(self._process):
+    def _change(self, path: str) -> None:
+        if self._host.before_change(self._process, _root(path)):
             self._host.die(self._process)
 
     def open_for_reading(self, path: str) -> OpenFile:
@@ -218,11 +247,11 @@ class SimulatedDisk(Disk):
         self._host.locks[path] = self._process
         file = self._host.find(path)
         assert isinstance(file, File)
-        return SimulatedFile(self._host, self._process, file, lock=path)
+        return SimulatedFile(self._host, self._process, file, _root(path), lock=path)
 
     def read_file(self, path: str) -> bytes | None:
         """The content, or None."""
-        self._process.check_alive()
+        self._host.check(self._process, _root(path))
         found = self._host.find(path)
         if self._host.random.random() < self._host.conditions.read_errors:
             raise _error(errno.EIO)
@@ -267,6 +296,7 @@ class SimulatedDisk(Disk):
 
     def directories(self, directory: str) -> Iterator[str]:
         """In the order of their creation."""
+        self._host.check(self._process, _root(directory))
         entries = self._host.directory(directory).entries
         return iter([name for name, what in entries.items() if isinstance(what, Directory)])
 
@@ -279,13 +309,14 @@ class SimulatedDisk(Disk):
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         """Make it, unless it is there."""
+        self._host.check(self._process, _root(path))
         names = _names(path)
         for depth in range(1 if parents else len(names), len(names) + 1):
             place = "/".join(names[:depth])
             found = self._host.find(place)
             if found is None:
                 directory, name = self._host.parent(place)
-                self._change()
+                self._change(path)
                 directory.link(name, Directory())
             elif not isinstance(found, Directory):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -297,14 +328,14 @@ class SimulatedDisk(Disk):
         assert directory is other, "a rename from one directory to another"
         if old not in directory.entries:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        self._change()
+        self._change(source)
         directory.rename(old, new)
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
         if self._host.find(path) is not None:
             directory, name = self._host.parent(path)
-            self._change()
+            self._change(path)
             directory.unlink(name)
 
     def remove_tree(self, path: str) -> None:
@@ -317,13 +348,17 @@ class SimulatedDisk(Disk):
 
     def space(self, path: str) -> tuple[int, int]:
         """Always the same size."""
+        self._host.check(self._process, _root(path))
         used = sum(len(file.content) for file in self._host.root.files())
         return DISK_BYTES, 0 if self._host.conditions.full else DISK_BYTES - used
 
     def sync_directory(self, path: str) -> None:
         """The names outlive a power cut."""
         directory = self._host.directory(path)
-        self._change()
+        try:
+            self._change(path)
+        except OSError as error:
+            raise SyncFailedError(error.errno, error.strerror) from error
         _take_time(self._host, self._process)
         directory.sync()
 

@@ -56,6 +56,8 @@ class Faults:
             "sync errors": self._sync_errors,
             "read errors": self._read_errors,
             "full": self._full,
+            "an error": self._an_error,
+            "a dead disk": self._a_dead_disk,
         }
 
     async def run(self, kinds: Sequence[str], seconds: float, troubles: int = 1) -> None:
@@ -82,6 +84,8 @@ class Faults:
             machine.heal_disk()
             machine.disk.crash_in = None
             machine.go_on()
+            if machine.has_offline_directory:
+                machine.crash(power_lost=False)
         for machine in self._machines:
             if not machine.is_up:
                 machine.launch()
@@ -192,15 +196,35 @@ class Faults:
         with _may_fail_to_start(machine):
             machine.disk.conditions.read_errors = self._random.choice((0.01, 0.2, 1))
             await self._last(f"read errors: {machine.name}")
-            machine.heal_disk()
+            self._mend_and_restart(machine)
 
     async def _sync_errors(self, machine: Machine) -> None:
         """Nothing can be trusted after a sync that failed: the operator mends the disk and starts the node again."""
         with _may_fail_to_start(machine):
             machine.disk.conditions.sync_errors = self._random.choice((0.1, 1))
             await self._last(f"sync errors: {machine.name}")
-            machine.heal_disk()
-            machine.crash(power_lost=False)
+            self._mend_and_restart(machine)
+
+    async def _an_error(self, machine: Machine) -> None:
+        """One call fails, whichever it is; the disk works again at once, and the node must not rely on it."""
+        with _may_fail_to_start(machine):
+            machine.disk.error_in = self._random.randrange(1, MAX_CALLS_TO_A_CRASH)
+            await self._last(f"an error: {machine.name}")
+            self._mend_and_restart(machine)
+
+    async def _a_dead_disk(self, machine: Machine) -> None:
+        """One of its disks does nothing any more, until somebody plugs it in again."""
+        with _may_fail_to_start(machine):
+            dead = self._random.choice(machine.data_paths).strip("/")
+            machine.disk.conditions.dead = frozenset({dead})
+            await self._last(f"dead disk: {dead} of {machine.name}")
+            self._mend_and_restart(machine)
+
+    def _mend_and_restart(self, machine: Machine) -> None:
+        """What failed stays offline until the node starts again."""
+        machine.heal_disk()
+        machine.disk.error_in = None
+        machine.crash(power_lost=self._random.random() < 0.3)
 
     async def _last(self, what: str) -> None:
         seconds = self._random.uniform(0.5, 12)

@@ -4,6 +4,7 @@
 | --------------------------- | ----------------------------------------------------------------------------- |
 | written, not synced         | any part of it, torn at any byte; holes are zeros                             |
 | synced                      | all of it                                                                     |
+| in a sync that failed       | none of it, although the page cache has it and later syncs succeed            |
 | created, renamed or removed | the first few of a directory's changes since it was synced, none or all       |
 """
 
@@ -24,6 +25,8 @@ class File:
     durable: bytes = b""
     changes: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
+    has_lost: bool = False
+    """Whether a sync failed: what it was to bring to the disk is nowhere but in the page cache."""
 
     def write(self, data: bytes, position: int, now_ms: int) -> None:
         """Put bytes into the page cache."""
@@ -39,12 +42,27 @@ class File:
 
     def sync(self) -> None:
         """All of it outlives a power cut."""
-        if self.changes:
+        if self.has_lost:
+            left = bytearray(self.durable)
+            for position, data in self.changes:
+                if data is None:
+                    _cut(left, position)
+                else:
+                    _put(left, data, position)
+            self.durable = bytes(left)
+            self.changes.clear()
+        elif self.changes:
             self.durable = bytes(self.content)
             self.changes.clear()
 
+    def fail_to_sync(self) -> None:
+        """The page cache takes the changes for written, and the disk has none of them."""
+        self.has_lost = self.has_lost or bool(self.changes)
+        self.changes.clear()
+
     def lose_power(self, random: Random) -> None:
         """Keep what was synced, and of the rest whatever chance says."""
+        self.has_lost = False
         left = bytearray(self.durable)
         fate = random.choice(("none", "all", "prefix", "sectors"))
         kept = len(self.changes) if fate in ("all", "sectors") else 0

@@ -2,7 +2,7 @@
 
 | what                      | rule |
 | ------------------------- | ------------------------------ |
-| an acknowledged record    | is at its offset for ever; a power cut may take what no flush promised, and only the end |
+| an acknowledged record    | is there until retention; a power cut may take what no flush promised, only the end |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
 | an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.node.start import RunningNode
 from penstock.testing.simulator.agreement import Agreement
+from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.views import image_of, partitions_of
@@ -26,7 +27,7 @@ from penstock.testing.simulator.views import image_of, partitions_of
 class Ledger:
     """Keeps the promises of one simulation; `violations` has what was broken."""
 
-    def __init__(self, trace: Trace, *, flushes_each: bool) -> None:
+    def __init__(self, trace: Trace, *, flushes_each: bool, retention_ms: int | None = None) -> None:
         self.violations: list[str] = []
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
@@ -38,6 +39,8 @@ class Ledger:
         self._nodes: dict[str, RunningNode] = {}
         self._homes: dict[TopicPartition, str] = {}
         self._flushes_each = flushes_each
+        self._retention_ms = retention_ms
+        self._written_ms: dict[TopicPartition, dict[int, int]] = {}
         self._trace = trace
 
     @property
@@ -52,11 +55,12 @@ class Ledger:
 
     # What clients were told
 
-    def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """A record was acknowledged at this offset."""
+    def acked(self, partition: TopicPartition, offset: int, value: bytes, written_ms: int) -> None:
+        """A record was acknowledged at this offset; its timestamp is at least `written_ms`."""
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
+        self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
             self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
@@ -113,6 +117,8 @@ class Ledger:
         for partition, known in self.acknowledged.items():
             if partition.topic not in self.topics or not known or self._homes.get(partition) != name:
                 continue
+            if node.parts.directories.roots.offline and partitions_of(node).get(*partition) is None:
+                continue  # it may lie in a directory that is offline
             held = partitions_of(node).get(*partition)
             end = -1 if held is None else held.log.log_end_offset
             if end <= max(known):
@@ -130,20 +136,27 @@ class Ledger:
                 self._homes[TopicPartition(partition.topic, partition.index)] = name
 
     def read_back(
-        self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]
+        self, partition: TopicPartition, records: Sequence[ConsumedRecord], end_offset: int, idempotent: Sequence[str]
     ) -> None:
         """The whole content of a partition, at the end."""
-        for number, record in enumerate(records):
+        first = records[0].offset if records else end_offset
+        for number, record in enumerate(records, start=first):
             if record.offset != number:
                 self.violated(f"{partition}: offset {record.offset} stands where {number} is due")
                 return
             self.consumed(record)
         for offset, value in self.acknowledged.get(partition, {}).items():
-            if offset >= len(records):
+            if offset >= first + len(records) or (offset < first and not self._is_old(partition, offset)):
                 self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
                 return
         if not self.lossy_crashes:
             self._check_order(partition, records, idempotent)
+
+    def _is_old(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether retention may have deleted an acknowledged record."""
+        if self._retention_ms is None:
+            return False
+        return self._written_ms[partition][offset] + self._retention_ms < EPOCH_MS + int(self._trace.now() * 1000)
 
     def _check_order(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]

@@ -45,6 +45,7 @@ class Machine:
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
         self._settings = plan.settings_of(node)
+        self._max_open_segments = plan.max_open_segments
         self._network = network
         self._random = random
         self._ledger = ledger
@@ -53,13 +54,24 @@ class Machine:
         self._is_stopping = False
         self._processes: list[Process] = []  # kept, so that no memory is freed at a time by chance
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
-        self.disk.root.link(DATA.strip("/"), type(self.disk.root)())
+        for path in self.data_paths:
+            self.disk.root.link(path.strip("/"), type(self.disk.root)())
         self.disk.root.sync()
 
     @property
     def address(self) -> str:
         """Where clients find it."""
         return f"{self.name}:{BROKER_PORT}"
+
+    @property
+    def data_paths(self) -> list[str]:
+        """Its log directories, each on a disk of its own; the first has the metadata log."""
+        return self._settings.get("log.dirs", DATA).split(",")
+
+    @property
+    def has_offline_directory(self) -> bool:
+        """Whether the node that runs has a log directory that failed."""
+        return self.node is not None and bool(self.node.parts.directories.roots.offline)
 
     @property
     def is_up(self) -> bool:
@@ -81,13 +93,13 @@ class Machine:
         disk = SimulatedDisk(self.disk, Process(self.name))
         for path in format_directories(
             disk,
-            [DATA],
+            self.data_paths,
             cluster_id=cluster_id,
             node_id=self.plan.node_id,
             random=self._random,
             directory_ids={DATA: directory_id},
         ):
-            if first_snapshot is not None:
+            if first_snapshot is not None and path == DATA:
                 write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, first_snapshot)
         self.disk.sync()
 
@@ -143,6 +155,7 @@ class Machine:
             disk=SimulatedDisk(self.disk, process),
             now_ms=loop.now_ms,
             bind=self._network.bind,
+            max_open_segments=self._max_open_segments,
         )
         return await start_node(config, surroundings, on_parts=lambda parts: self.observer.begun(process, parts))
 

@@ -8,7 +8,7 @@ from random import Random
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "stop", "pause", "break", "cut", "one way", "slow",
-    "slow sync", "full",
+    "slow sync", "full", "an error", "a dead disk",
 )  # fmt: skip
 FAULTS_OF_CLUSTERS = (
     "kill all", "power all", "kill the leader", "power of the leader", "pause the leader", "isolate",
@@ -64,6 +64,8 @@ class Plan:
     seconds: float
     delay_s: float
     socket_bytes: int
+    max_open_segments: int | None = None
+    """How many segment files a node may have open at a time."""
 
     def __str__(self) -> str:
         return (
@@ -82,6 +84,12 @@ class Plan:
     def session_s(self) -> float:
         """How long a broker may be silent."""
         return int(self.settings.get("broker.session.timeout.ms", "9000")) / 1000
+
+    @property
+    def retention_ms(self) -> int | None:
+        """After so long records may be deleted; None for never."""
+        retention_ms = int(self.settings.get("log.retention.ms", "-1"))
+        return None if retention_ms < 0 else retention_ms
 
     def settings_of(self, node: NodePlan) -> dict[str, str]:
         """The configuration of one node."""
@@ -140,6 +148,7 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         settings["log.flush.interval.messages"] = "1"
     if is_cluster:
         settings |= _draw_quorum(random)
+    settings |= _draw_logs(random)
     kinds = FAULTS + FAULTS_OF_CLUSTERS if is_cluster else FAULTS
     return Plan(
         nodes=nodes,
@@ -157,7 +166,26 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         seconds=random.uniform(10, 40),
         delay_s=random.choice((0.000_2, 0.002, 0.02)),
         socket_bytes=random.choice((2_000, 65_536)),
+        max_open_segments=random.choice((None, None, 1, 5)),
     )
+
+
+def _draw_logs(random: Random) -> dict[str, str]:
+    """Disks, and logs of many small segments: what is full first, or old, is the index."""
+    settings = {"log.dirs": ",".join(("/data", "/data2", "/data3")[: random.choice((1, 1, 2, 3))])}
+    if random.random() < 0.7:
+        settings |= {
+            "log.index.size.max.bytes": str(random.choice((36, 60, 240, 1024))),
+            "log.index.interval.bytes": str(random.choice((0, 0, 200, 4096))),
+            "log.roll.ms": str(random.choice((500, 5000, 604_800_000))),
+            "log.segment.delete.delay.ms": str(random.choice((0, 1000, 60_000))),
+        }
+    if random.random() < 0.4:
+        settings |= {
+            "log.retention.ms": str(random.choice((1000, 5000, 20_000))),
+            "log.retention.check.interval.ms": str(random.choice((100, 1000))),
+        }
+    return settings
 
 
 def _draw_quorum(random: Random) -> dict[str, str]:

@@ -30,7 +30,8 @@ async def look_for_progress(
     ends = _ends(machines, ledger)
     deadline = loop.time() + PROGRESS_LIMIT_S
     while loop.time() < deadline:
-        late = [*_late_nodes(machines, committed), *_late_clients(producers, before, groups, ends, ledger)]
+        unread = {where: end for where, end in ends.items() if _start(machines, where) < end}
+        late = [*_late_nodes(machines, committed), *_late_clients(producers, before, groups, unread, ledger)]
         if not late:
             trace.note("progress", "everybody gets on")
             _check_metadata(machines, ledger, versions)
@@ -56,6 +57,12 @@ def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, i
                 if where in ends:
                     ends[where] = partition.log.log_end_offset
     return ends
+
+
+def _start(machines: Sequence[Machine], where: TopicPartition) -> int:
+    """Where a partition begins now: retention may have deleted what a group has not read."""
+    held = (partitions_of(machine.node).get(*where) for machine in machines if machine.node is not None)
+    return max((partition.log.log_start_offset for partition in held if partition is not None), default=0)
 
 
 def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:

@@ -63,7 +63,7 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
 def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outcome:
     loop = VirtualLoop(Random(random.getrandbits(64)))
     trace = Trace(loop.time)
-    ledger = Ledger(trace, flushes_each=plan.flushes_each)
+    ledger = Ledger(trace, flushes_each=plan.flushes_each, retention_ms=plan.retention_ms)
     simulation = _Simulation(plan, loop, random, ledger, trace)
     with _faults_in_logs(ledger):
         try:
@@ -240,17 +240,18 @@ class _Simulation:
             for name, count in self._ledger.topics.items():
                 for index in range(count):
                     partition = TopicPartition(name, index)
-                    self._ledger.read_back(partition, await _read(consumer, partition), idempotent)
+                    records, end = await _read(consumer, partition)
+                    self._ledger.read_back(partition, records, end, idempotent)
 
 
-async def _read(consumer: Consumer, partition: TopicPartition) -> list[ConsumedRecord]:
+async def _read(consumer: Consumer, partition: TopicPartition) -> tuple[list[ConsumedRecord], int]:
     await consumer.assign([partition])
     consumer.seek(partition, 0)
     end = (await consumer.end_offsets([partition]))[partition]
     records: list[ConsumedRecord] = []
     while await consumer.position(partition) < end:
         records += await consumer.poll(1000)
-    return records
+    return records, end
 
 
 class _LogReader(logging.Handler):

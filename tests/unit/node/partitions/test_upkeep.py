@@ -51,12 +51,16 @@ async def test_a_shorter_retention_holds_at_once(node: Node) -> None:
     assert node.partition().log.log_start_offset == 1
 
 
-async def test_deleted_records_free_their_segments(node: Node) -> None:
-    node.produce(b"a")
-    node.partition().log.advance_log_start(1)
+async def test_deleted_records_free_their_segments_and_bring_no_retention_about(node: Node) -> None:
+    log = node.partition().log
+    for value in (b"a", b"b", b"c"):
+        node.produce(value)
+        log.load().roll(log.log_end_offset, node.now_ms)
+    node.now_ms += 10 * RETENTION_MS
+    log.advance_log_start(1)
     node.replicas.on_log_start_moved(node.partition())
+    assert [segment.base_offset for segment in log.segments] == [1, 2, 3]
     await node.upkeep.run_due()
-    assert node.partition().log.log_start_offset == 1
 
 
 async def test_a_removed_partition_is_not_looked_after(node: Node) -> None:
