@@ -159,7 +159,7 @@ class QuorumAdmin:
         return await self.describe(newer_than=info.leader_epoch)
 
     async def metadata_of(self, node_id: int) -> MetadataState:
-        """How far this node has applied the metadata log, and a hash of what came of it (D44).
+        """How far this node has applied the metadata log, and a hash of what came of it.
 
         A node that cannot be reached is not waited for.
         """

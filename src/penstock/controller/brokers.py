@@ -72,7 +72,7 @@ def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
 
 
 def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
-    """Takes from a broker what others can lead, and lets it go when they have heard of it (C13)."""
+    """Takes from a broker what others can lead, and lets it go when they have heard of it."""
     if broker.fenced:
         return _let_go(state, broker, [])
     records = left_by(state, broker.node_id, Going.STOPPING)

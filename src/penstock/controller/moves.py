@@ -13,7 +13,7 @@ could, it stays in sync, for nobody else has all records; whether it leads there
 A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
 epoch is how readers can tell (KIP-320).
 
-What this costs depends on the partitions of the broker and on those without a leader (D23). A decision moves a bounded
+What this costs depends on the partitions of the broker and on those without a leader. A decision moves a bounded
 number of them, mostly `max_moves_per_decision`; who has more is noted as unfinished.
 """
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
-from typing import Any
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -23,9 +22,6 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.voters import STATIC_VOTERS
-
-NOT_YET: Any = None
-"""A part that is put in place before the first request."""
 
 
 def wall_clock_ms() -> int:
@@ -54,7 +50,7 @@ class Broker:
     image: ClusterImage
     """The committed metadata."""
     partitions: PartitionTable
-    replicas: LocalReplicas = field(default=NOT_YET)
+    replicas: LocalReplicas
     """Keeps `partitions` in step with `image`."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
@@ -91,7 +87,7 @@ class Broker:
             partition = self.partitions.get_by_id(topic_id, index)
         if partition is None:
             code = self._why_missing(topic, index, topic_id)
-            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self.replicas is not None:
+            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 known = self.image.topics[topic] if topic_id == ZERO_UUID else self.image.topics_by_id[topic_id]
                 partition = self.replicas.hold_missing(known, index)
             if partition is None:

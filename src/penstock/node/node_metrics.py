@@ -40,7 +40,7 @@ def describe_metrics(
 
 
 def _queue(controller: ControllerDriver) -> Iterator[Figure]:
-    """The queue of commands (C12)."""
+    """The queue of commands."""
     statistics = controller.statistics
     yield QUEUE, "EventQueueLength", controller.queued
     yield from _latency("EventQueueTimeMs", statistics.queue_time)

@@ -59,7 +59,7 @@ class DescribeMetadataRequest(Message, versions="0-0", flexible="0+"):
 class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
     """The offset of the last record that the node has applied, its epoch, and a hash of all that is so then.
 
-    Two nodes that have applied the same offset have the same `checksum` (D44).
+    Two nodes that have applied the same offset have the same `checksum`.
     """
 
     error_code: int = field("int16", "0+", default=0)

@@ -1,6 +1,7 @@
 """A group coordinator for brokers of tests, on whatever a test has of a node."""
 
 from random import Random
+from typing import cast
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -8,6 +9,7 @@ from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 
 
@@ -25,3 +27,7 @@ def no_log(topic: TopicImage, index: int) -> Partition | None:
 
 async def no_topic(name: str) -> None:
     """Nobody is asked to create it."""
+
+
+NO_REPLICAS = cast("LocalReplicas", None)
+"""For a broker whose handlers are asked for nothing that lies in a log directory."""

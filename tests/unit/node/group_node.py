@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.node.group_ground import no_log
+from tests.unit.node.group_ground import NO_REPLICAS, no_log
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -102,6 +102,7 @@ class GroupNode:
             cluster_id="cluster",
             image=image,
             partitions=self.table,
+            replicas=NO_REPLICAS,
             controller=self.controller,
             groups=self.groups,
             random=Random(5),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.unit.node.controller_node import CLUSTER, NODE, Channel, node_over
 from tests.unit.node.gated_log import GatedLog
-from tests.unit.node.group_ground import idle_groups
+from tests.unit.node.group_ground import NO_REPLICAS, idle_groups
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
@@ -43,6 +43,7 @@ async def start_broker(directory: str, overrides: Mapping[str, str] | None = Non
         cluster_id=CLUSTER,
         image=node.image,
         partitions=cast("PartitionTable", None),
+        replicas=NO_REPLICAS,
         controller=Channel(node.controller),
         groups=idle_groups(config, node.image, PartitionTable()),
         broker_epoch=epoch,

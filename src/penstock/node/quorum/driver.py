@@ -69,7 +69,7 @@ class QuorumDriver:
     ) -> None:
         """`configured` are the voters as long as the log names none; `now_ms` is the wall clock."""
         self.failure: Exception | None = None
-        self.on_failure: Callable[[Exception], None] = _nobody_cares
+        self.on_failure: Callable[[Exception], None] = _only_logged
         self._local = local
         self._settings = settings
         self._log = log
@@ -494,5 +494,5 @@ def _unavailable() -> KafkaError:
     return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node takes no part in the quorum")
 
 
-def _nobody_cares(error: Exception) -> None:
-    """What `on_failure` is until somebody wants to know."""
+def _only_logged(error: Exception) -> None:
+    """The default of `on_failure`: nothing follows beyond the line in the log."""

@@ -1,4 +1,4 @@
-"""DescribeMetadata 0, an API of our own: how far this broker has applied the metadata log, and a hash of it (D44)."""
+"""DescribeMetadata 0, an API of our own: how far this broker has applied the metadata log, and a hash of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeMetrics 0, an API of our own: what this node says of itself in numbers (C12)."""
+"""DescribeMetrics 0, an API of our own: what this node says of itself in numbers."""
 
 from __future__ import annotations
 

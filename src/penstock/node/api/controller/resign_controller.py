@@ -1,4 +1,4 @@
-"""ResignController 0, an API of our own: the active controller lays down its office, on somebody's request (C18, C19).
+"""ResignController 0, an API of our own: the active controller lays down its office, on somebody's request.
 
 Only the leader of the epoch that is named goes, so a request that is repeated does not make two controllers go.
 """

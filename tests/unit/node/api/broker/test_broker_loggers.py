@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.node.group_ground import idle_groups
+from tests.unit.node.group_ground import NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -61,6 +61,7 @@ def broker() -> Broker:
         node_id=1,
         cluster_id="some-cluster",
         image=image,
+        replicas=NO_REPLICAS,
         partitions=table,
         groups=idle_groups(config, image, table),
         controller=Controller(),

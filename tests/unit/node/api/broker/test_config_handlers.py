@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from tests.unit.node.group_ground import idle_groups
+from tests.unit.node.group_ground import NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -46,7 +46,15 @@ def broker() -> Broker:
     config.apply_dynamic(broker={}, default=image.config_of(ResourceType.BROKER, ""))
     table = PartitionTable()
     groups = idle_groups(config, image, table)
-    return Broker(config=config, node_id=1, cluster_id="some-cluster", image=image, partitions=table, groups=groups)
+    return Broker(
+        config=config,
+        node_id=1,
+        cluster_id="some-cluster",
+        image=image,
+        partitions=table,
+        groups=groups,
+        replicas=NO_REPLICAS,
+    )
 
 
 def context(version: int) -> RequestContext:
