@@ -89,6 +89,12 @@ def test_a_stream_says_what_is_wrong(spark: SparkSession, servers: str, tmp_path
     assert "has no topic 'nowhere'." in first_line(raised)
 
 
+def test_spark_itself_asks_for_the_mode_append(spark: SparkSession, servers: str) -> None:
+    writer = one_row(spark).write.format("penstock").option("bootstrap.servers", servers).option("topic", "a")
+    with pytest.raises(PySparkException, match=r'SAVE_MODE.*use either the "Append"'):
+        writer.save()
+
+
 @pytest.mark.parametrize("option", [{"subscribePattern": "(a"}, {"minPartitions": "0"}, {"startingOfsets": "latest"}])
 def test_a_frame_with_a_wrong_option_is_not_made(spark: SparkSession, servers: str, option: dict[str, str]) -> None:
     reader = spark.readStream.format("penstock").option("bootstrap.servers", servers)
