@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 KEEP   ?=
 MINUTES ?= 10
+SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench versus drills docs kcat clean
+.PHONY: help install demo test check format bench versus drills mutants docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,6 +51,9 @@ versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 m
 
 drills: $(STAMP) ## kill, pause and overload three real nodes (4 minutes): bench/results/drills.json
 	$(BIN)/python -m bench.drills
+
+mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices
+	$(BIN)/python tools/mutants.py --minutes $(MINUTES) --seed $(SEED)
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

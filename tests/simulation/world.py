@@ -24,6 +24,9 @@ from penstock.raft.voters import Quorum, ReplicaKey, Voter
 HEALING_TIMEOUTS = 400
 """So many election time-outs the cluster has to recover; a fraction is the rule."""
 
+MAX_EVENTS = 50_000
+"""Replicas that ask each other more often in one seed turn in a circle; a seventh is the most that is seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -107,6 +110,8 @@ class World:
         )
         self.note(line)
         self.events += 1
+        if self.events > MAX_EVENTS:
+            raise InvariantError("no rest: the replicas turn in a circle")
         self._carry_out(node, effects)
         if node.raft is raft:
             self.invariants.epoch_seen(node.id, replica.epoch)

@@ -93,7 +93,7 @@ class VoterChanges:
         pending.question = None
         voter = Voter(question.key, question.endpoints, answer.min_kraft_version, answer.max_kraft_version)
         self._append(pending, self._replica.quorum.with_voter(voter), now_ms)
-        if not pending.request.ack_when_committed and self._pending is pending:
+        if not pending.request.ack_when_committed:
             self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def remove(self, request: RemoveVoter, token: Token, now_ms: int) -> None:

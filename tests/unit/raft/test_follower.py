@@ -15,19 +15,24 @@ from penstock.raft.effects import (
     Examine,
     Flush,
     LoadSnapshot,
+    Reply,
 )
 from penstock.raft.follower import Follower, Observer
 from penstock.raft.machine import Raft
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.replica import InconsistentLogError
 from penstock.raft.requests import (
+    AddVoter,
     BeginEpoch,
     EndEpoch,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
+    RemoveVoter,
     UpdateVoter,
+    UpdateVoterAnswer,
+    VoterChangeAnswer,
 )
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum
 
@@ -174,6 +179,32 @@ def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
     assert isinstance(request, FetchSnapshot)
     gone = FetchSnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, 2, EPOCH, request.snapshot)
     assert fetched(raft.answered(2, request, gone, 20)).offset == 0
+
+
+def test_what_only_a_leader_can_do_is_refused_in_the_words_of_the_request() -> None:
+    raft, _ = follower()
+    snapshot = SnapshotId(9, 3)
+    for epoch, error in (
+        (EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ):
+        for request, answer in (
+            (Fetch(epoch, voter(3).key, 0, 0, -1, 0, 1), FetchAnswer(error, 2, EPOCH)),
+            (FetchSnapshot(epoch, voter(3).key, snapshot, 0, 1), FetchSnapshotAnswer(error, 2, EPOCH, snapshot)),
+            (UpdateVoter(epoch, voter(3)), UpdateVoterAnswer(error, 2, EPOCH)),
+        ):
+            assert raft.received(request, "token", 10) == [Reply("token", answer)]
+    refused = VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, "node 2 leads the quorum")
+    for change in (AddVoter(voter(4).key), RemoveVoter(voter(3).key)):
+        assert raft.received(change, "token", 10) == [Reply("token", refused)]
+
+
+def test_a_log_that_begins_behind_a_snapshot_has_nothing_to_flush() -> None:
+    snapshot = SnapshotId(2, 2)
+    raft = raft_of(1, quorum(1, 2, 3), MemoryLog(Contents(snapshot)))
+    raft.replica.snapshots.store(snapshot, b"")  # type: ignore[attr-defined]
+    assert Flush() not in raft.start(0)
 
 
 def examining() -> tuple[Raft, SnapshotId]:

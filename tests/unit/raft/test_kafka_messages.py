@@ -102,6 +102,14 @@ def test_old_version_of_fetch_names_the_topic_and_wants_no_high_watermark() -> N
     assert (read.replica, read.offset, read.high_watermark) == (ReplicaKey(2), 99, (1 << 63) - 1)
 
 
+@pytest.mark.parametrize(("of_all", "of_the_partition"), [(1000, 50), (50, 1000)])
+def test_a_fetch_wants_no_more_than_the_smaller_of_its_limits(of_all: int, of_the_partition: int) -> None:
+    message = requests.write_fetch(Fetch(7, TWO, 99, 5, 90, 500, 1000), CLUSTER)
+    message.max_bytes = of_all
+    message.topics[0].partitions[0].partition_max_bytes = of_the_partition
+    assert requests.read_fetch(message, CLUSTER).max_bytes == 50
+
+
 def test_another_cluster_and_another_partition_are_refused() -> None:
     message = requests.write_vote(Vote(7, ONE, TWO, 5, 99), CLUSTER)
     with pytest.raises(KafkaError) as refused:

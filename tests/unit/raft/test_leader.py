@@ -10,7 +10,7 @@ from penstock.raft.effects import Commit, Effect, Flush, Reply
 from penstock.raft.follower import Observer
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
-from penstock.raft.ports import EpochEnd
+from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.requests import (
     AddVoter,
     AskVersions,
@@ -19,6 +19,7 @@ from penstock.raft.requests import (
     EndEpoch,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
     RemoveVoter,
     Request,
     UpdateVoter,
@@ -251,6 +252,49 @@ def test_a_replica_that_cannot_follow_is_not_added(answer: AskVersionsAnswer, er
     question = ask_to_add(raft, 4, now_ms)
     assert error_of(raft.answered(4, question, answer, now_ms)) is error
     assert raft.quorum.ids == [1, 2, 3]
+
+
+def test_an_addition_may_take_as_long_as_was_asked() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    commit_start(raft, now_ms)
+    raft.received(AddVoter(voter(4).key, timeout_ms=2500), "administrator", now_ms)
+    for later_ms in range(now_ms, now_ms + 2500, 500):
+        fetch(raft, 2, 0, later_ms)
+        assert said(raft.tick(later_ms)) is None
+    assert said(raft.tick(now_ms + 2499)) is None
+    assert error_of(raft.tick(now_ms + 2500)) is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "is_before"),
+    [
+        (2, 1, False),  # where the log begins, and of the epoch of the snapshot
+        (3, 1, False),
+        (2, 0, True),
+        (3, 0, True),
+        (1, 1, True),
+        (0, 0, True),
+    ],
+)
+def test_who_lacks_what_the_log_begins_with_takes_the_snapshot(offset: int, last_epoch: int, is_before: bool) -> None:
+    raft, now_ms = leader(1, 2, 3, epochs=(1, 1, 1))
+    commit_start(raft, now_ms)
+    snapshot = SnapshotId(2, 1)
+    raft.replica.snapshots.store(snapshot, b"whole")  # type: ignore[attr-defined]
+    raft.forget_log_behind(snapshot)
+    request = Fetch(raft.epoch, voter(3).key, offset, last_epoch, -1, 0, 1 << 20)
+    answer = answered(raft.received(request, "fetch", now_ms))
+    assert isinstance(answer, FetchAnswer)
+    assert answer.snapshot == (snapshot if is_before else None)
+    assert bool(answer.records) is not is_before
+
+
+def test_who_fetches_a_snapshot_is_heard() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    for later_ms in range(now_ms, now_ms + 10_000, 1000):
+        raft.received(FetchSnapshot(raft.epoch, voter(2).key, SnapshotId(1, 1), 0, 1), "token", later_ms)
+        raft.tick(later_ms)
+    assert isinstance(raft.role, Leader)
 
 
 def test_changes_of_voters_are_refused_with_a_reason() -> None:

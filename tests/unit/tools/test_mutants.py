@@ -1,0 +1,76 @@
+"""The tool that plants bugs: what it plants, and that a planted bug is what the tests of a package see."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools.mutants import ROOT, Planter, mutants_of
+
+SOURCE = '''"""A docstring."""
+LIMIT: int = 3
+
+
+def f(a: int, b: int) -> bool:
+    """Not mutated."""
+    assert a < b, "nor this"
+    if a <= b and not b:
+        return min(a, b) + 1 == 2
+    logger.info("nor %d", 7)
+    raise ValueError(f"nor {a + b}")
+'''
+
+
+def changes(source: str) -> list[str]:
+    planter = Planter(ROOT / "src" / "penstock" / "some.py")
+    planter.visit(ast.parse(source))
+    return [mutant.what for mutant in planter.found]
+
+
+def test_what_can_be_planted() -> None:
+    assert changes(SOURCE) == [
+        "3 -> 4",
+        "a <= b -> a < b",
+        "not b -> b",
+        "a <= b and (not b) -> a <= b or not b",
+        "a <= b and (not b) -> not b",
+        "a <= b and (not b) -> a <= b",
+        "min(a, b) -> max(a, b)",
+        "1 -> 2",
+        "min(a, b) + 1 -> min(a, b) - 1",
+        "2 -> 3",
+        "min(a, b) + 1 == 2 -> min(a, b) + 1 != 2",
+        "if a <= b and (not b) -> if not (a <= b and (not b))",
+    ]
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_one_bug_at_a_time_is_planted_and_nothing_else(number: int) -> None:
+    what = changes(SOURCE)[number]
+    planted = ast.unparse(Planter(ROOT / "src" / "penstock" / "some.py", number).visit(ast.parse(SOURCE)))
+    after = what.split(" -> ")[1]
+    assert after in planted
+    assert len(set(planted.splitlines()) ^ set(ast.unparse(ast.parse(SOURCE)).splitlines())) == 2
+
+
+def test_the_same_bugs_are_possible_each_time() -> None:
+    assert mutants_of("replication") == mutants_of("replication")
+    assert len(mutants_of("replication")) > 50
+
+
+def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
+    """In a process of its own: the code of this one is not to be changed."""
+    (tmp_path / "test_majority.py").write_text(
+        "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
+        "def test_majority():\n"
+        "    assert Quorum.of([Voter(ReplicaKey(i)) for i in range(4)]).majority == 3\n"
+    )
+    script = (
+        "from tools.mutants import mutants_of, run_tests\n"
+        "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
+        f"print([run_tests([{str(tmp_path)!r}], mutant, 60)[0] for mutant in (None, *found)])"
+    )
+    told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert told.strip() == str(["survives", *["noticed"] * told.count("noticed")])
+    assert "noticed" in told

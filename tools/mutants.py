@@ -1,0 +1,325 @@
+"""Plants bugs in a package, one at a time, and tells which ones its tests do not notice: `make mutants`.
+
+    python tools/mutants.py raft log --count 100 --seed 7 --minutes 30
+
+Every mutant is one change of one expression or statement. It lives in memory only: a child process is forked, its
+import of that one module is given the changed code, and it runs the tests that concern the package until one fails. A
+child may use a few times the CPU time of the tests without a bug; one that uses more counts as noticed, but is listed,
+because a test should have failed before. The same seed over the same code plants the same bugs.
+
+Not mutated: assertions, which are no promise to anybody else; what is said to people (raise, logging, docstrings) and
+types.
+"""
+
+import argparse
+import ast
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from random import Random
+from types import CodeType, ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "penstock"
+
+TESTS = {
+    "raft": ["unit/raft", "golden/test_raft.py", "simulation/test_simulation.py::test_seeds[0]"],
+    "log": ["unit/log", "property/log"],
+    "coordinator": ["unit/coordinator", "golden/test_groups.py", "property/coordinator"],
+    "controller": ["unit/controller", "golden/test_controller.py", "simulation/test_controller_simulation.py"],
+    "replication": ["unit/replication", "property/replication", "unit/node/partitions"],
+}
+"""What is run for a package, quick tests first."""
+
+CPU_FACTOR = 4
+CPU_MINIMUM_S = 20
+MEMORY_BYTES = 4 << 30
+"""A child may use so many times the CPU time of the tests without a bug, and so much memory."""
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+SILENT_CALLS = {"debug", "info", "warning", "error", "exception"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the `number`-th that is possible in a file."""
+
+    path: Path
+    number: int
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT / 'src')}:{self.line}: {self.what}"
+
+
+class Planter(ast.NodeTransformer):
+    """Visits all places where a bug can be planted; plants the one of a number, or only lists them."""
+
+    def __init__(self, path: Path, chosen: int = -1) -> None:
+        self.path = path
+        self.chosen = chosen
+        self.found: list[Mutant] = []
+
+    def _offer(self, node: ast.AST, *changed: ast.AST) -> ast.AST:
+        """Each of `changed` may take the place of `node`."""
+        result = node
+        for other in changed:
+            if len(self.found) == self.chosen:
+                result = ast.fix_missing_locations(ast.copy_location(other, node))
+            self.found.append(Mutant(self.path, len(self.found), node.lineno, f"{_said(node)} -> {_said(other)}"))  # type: ignore[attr-defined]
+        return result
+
+    # Not a place.
+
+    def _leave(self, node: ast.AST) -> ast.AST:
+        return node
+
+    visit_Assert = visit_Raise = visit_JoinedStr = visit_Import = visit_ImportFrom = _leave  # noqa: N815
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    # Expressions.
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) != 1:
+            return node
+        swapped = COMPARISONS[type(node.ops[0])]()
+        return self._offer(node, ast.Compare(node.left, [swapped], node.comparators))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        swapped = ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+        fewer = [
+            rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+            for number in range(len(node.values))
+            if (rest := [value for at, value in enumerate(node.values) if at != number])
+        ]
+        return self._offer(node, swapped, *fewer)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return self._offer(node, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        swapped = ARITHMETIC.get(type(node.op))
+        return node if swapped is None else self._offer(node, ast.BinOp(node.left, swapped(), node.right))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        return self._offer(node, ast.IfExp(node.test, node.orelse, node.body))
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if node.value is True or node.value is False:
+            return self._offer(node, ast.Constant(not node.value))
+        return self._offer(node, ast.Constant(node.value + 1)) if type(node.value) is int else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in SILENT_CALLS:
+            return node
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in SWAPPED_CALLS:
+            swapped = ast.Name(SWAPPED_CALLS[node.func.id], ast.Load())
+            return self._offer(node, ast.Call(swapped, node.args, node.keywords))
+        return node
+
+    # Statements.
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if isinstance(node.value, ast.Constant):
+            return node  # a docstring
+        self.generic_visit(node)
+        is_silent = isinstance(node.value, ast.Call) and _attribute(node.value.func) in SILENT_CALLS
+        return node if is_silent or not isinstance(node.value, ast.Call) else self._offer(node, ast.Pass())
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.value = self.visit(node.value)
+        is_state = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
+        return self._offer(node, ast.Pass()) if is_state else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        node.value = self.visit(node.value)
+        return self._offer(node, ast.Pass())
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST:
+        return self._offer(node, ast.Pass())
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        return self._offer(node, ast.If(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse))
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
+        return self._offer(node, ast.Break())
+
+    def visit_Break(self, node: ast.Break) -> ast.AST:
+        return self._offer(node, ast.Continue())
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self.generic_visit(node)
+        return node
+
+
+def _attribute(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _said(node: ast.AST) -> str:
+    if isinstance(node, ast.If):
+        return f"if {ast.unparse(node.test)}"
+    return " ".join(ast.unparse(node).split())
+
+
+def mutants_of(package: str) -> list[Mutant]:
+    """All bugs that can be planted in a package."""
+    found: list[Mutant] = []
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        planter = Planter(path)
+        planter.visit(ast.parse(path.read_text()))
+        found += planter.found
+    return found
+
+
+class PlantingFinder(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # typeshed's base classes contradict each other
+    """Gives the import of one module its changed code."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        parts = mutant.path.relative_to(ROOT / "src").with_suffix("").parts
+        self.name = ".".join(parts).removesuffix(".__init__")
+        self.mutant = mutant
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, self.mutant.path, loader=self) if name == self.name else None
+
+    def get_filename(self, name: str) -> str:
+        return str(self.mutant.path)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self.mutant.path.read_bytes()
+
+    def get_code(self, name: str) -> CodeType:
+        tree = Planter(self.mutant.path, self.mutant.number).visit(ast.parse(self.get_data("")))
+        return compile(ast.fix_missing_locations(tree), self.get_filename(name), "exec")
+
+
+def run_tests(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> tuple[str, float]:
+    """What the tests say of a mutant in a forked child, and the CPU seconds that took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child = os.fork()
+    if not child:
+        _be_the_child(tests, mutant, cpu_s)
+    status, ends = 0, time.monotonic() + 60 * cpu_s
+    while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if time.monotonic() > ends:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.05)
+    _, status = os.waitpid(child, 0)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if os.WIFSIGNALED(status):
+        return "takes too long", used_s
+    return {0: "survives", 1: "noticed", 2: "noticed"}.get(os.WEXITSTATUS(status), "cannot be run"), used_s
+
+
+def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> None:
+    import pytest
+
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if mutant is not None:
+        sys.meta_path.insert(0, PlantingFinder(mutant))
+    code = 1
+    # Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself.
+    with suppress(BaseException):
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *tests]))
+    os._exit(code)
+
+
+def judge(package: str, count: int, random: Random, ends: float) -> Iterator[tuple[Mutant, str]]:
+    """Plant up to `count` bugs in a package, as long as there is time."""
+    tests = [str(ROOT / "tests" / name) for name in TESTS[package]]
+    verdict, took_s = run_tests(tests, None, 3600)
+    if verdict != "survives":
+        sys.exit(f"the tests of {package} fail without any bug")
+    cpu_s = int(max(CPU_MINIMUM_S, CPU_FACTOR * took_s))
+    possible = mutants_of(package)
+    print(f"{package}: {len(possible)} bugs are possible; the tests take {took_s:.0f} s of CPU", flush=True)
+    for mutant in random.sample(possible, min(count, len(possible))):
+        if time.monotonic() > ends:
+            print(f"{package}: no time for more", flush=True)
+            return
+        yield mutant, run_tests(tests, mutant, cpu_s)[0]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Plant bugs and see which ones the tests do not notice.")
+    parser.add_argument("packages", nargs="*", default=list(TESTS), choices=[*TESTS, []], metavar="PACKAGE")
+    parser.add_argument("--count", type=int, default=100, help="bugs for each package (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60, help="at most so long altogether (default: %(default)s)")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    deadline = time.monotonic() + options.minutes * 60
+    packages = list(options.packages or TESTS)
+    for number, package in enumerate(packages):
+        now = time.monotonic()
+        ends = now + (deadline - now) / (len(packages) - number)
+        tally: dict[str, int] = {}
+        for mutant, verdict in judge(package, options.count, Random(options.seed), ends):
+            tally[verdict] = tally.get(verdict, 0) + 1
+            if verdict != "noticed":
+                print(f"{verdict}: {mutant}", flush=True)
+        print(f"{package}: {tally}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
