@@ -15,7 +15,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def result(self, limit_s: float = 300) -> Any:
@@ -30,7 +29,6 @@ class Child:
         return json.loads(out)
 
     def stop(self) -> None:
-        """End it."""
         self._process.terminate()
         self._process.communicate()
 

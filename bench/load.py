@@ -82,7 +82,7 @@ class Started:
         self._child = child
 
     def __call__(self) -> Load:
-        """What it did."""
+        """Run it and return what it did."""
         return Load(**self._child.result())
 
 
@@ -111,7 +111,7 @@ class RoundTrips:
         self._windows: list[tuple[int, float, float]] = []
 
     def __call__(self, text: str) -> None:
-        """Take one window."""
+        """Take the latencies of one window."""
         for broker in json.loads(text)["brokers"].values():
             seen = broker["rtt"]
             if seen["cnt"] > 10:

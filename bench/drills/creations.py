@@ -55,7 +55,7 @@ class Creations:
         self._workers.shutdown(cancel_futures=True)
 
     def _client(self) -> AdminClient:
-        """That of this thread."""
+        """This thread's own client."""
         client: AdminClient | None = getattr(self._own, "client", None)
         if client is None:
             client = self._own.client = AdminClient({"bootstrap.servers": self._bootstrap_servers, "log_level": 0})
@@ -103,7 +103,7 @@ def topics_of(bootstrap_servers: str) -> dict[str, int]:
 
 
 def delete(bootstrap_servers: str, names: Sequence[str]) -> None:
-    """Delete them."""
+    """Delete topics, and return when all are gone."""
     client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     for future in client.delete_topics(list(names), operation_timeout=60, request_timeout=60).values():
         future.result()

@@ -78,7 +78,7 @@ class Snapshots:
         self._writing: asyncio.Task[SnapshotId] | None = None
 
     def start(self) -> None:
-        """Look from time to time."""
+        """Begin to look from time to time whether a snapshot is due."""
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(_ended)
 

@@ -44,7 +44,7 @@ class StoreService:
         self._reads_under_way: asyncio.Task[None] | None = None
 
     async def answer(self, request: Request) -> Response:
-        """Whatever it is."""
+        """The response to any request of a client."""
         if isinstance(request, OpenRequest):
             return await self.open(request)
         if isinstance(request, SetRequest):

@@ -109,7 +109,7 @@ class KvCluster:
         return self.servers[number]
 
     async def leader(self) -> KvServer:
-        """The one that leads now."""
+        """The server that leads now."""
         return self.servers[(await admin.describe([server.address for server in self.first])).leader_id]
 
 

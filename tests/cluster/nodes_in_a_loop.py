@@ -102,7 +102,7 @@ class Nodes:
         return Admin(self.address(*node_ids), ClientSettings(retry_backoff_ms=20))
 
     def give_back(self) -> None:
-        """Their ports."""
+        """Give the ports back."""
         for ports in self._ports.values():
             for port in ports:
                 port.release()

@@ -144,7 +144,7 @@ def _wanted(count: int, port: int) -> list[int]:
 
 
 def _reserved(numbers: Sequence[int]) -> list[ReservedPort]:
-    """All these ports, or none."""
+    """Reserve all these ports; an empty list if one of them is taken."""
     held: list[ReservedPort] = []
     try:
         for number in numbers:

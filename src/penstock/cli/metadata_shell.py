@@ -237,7 +237,7 @@ def _look(shell: Shell, source: ClusterSource) -> None:
 
 
 def _nothing() -> None:
-    """Files are read once."""
+    """The `refresh` of a tree that was read from files: there is nothing new in them."""
 
 
 def _converse(shell: Shell, look: Callable[[], None]) -> None:

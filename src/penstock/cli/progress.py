@@ -55,7 +55,6 @@ class Progress:
             self._bar.stop()
 
     def advance(self, records: int, size_bytes: int) -> None:
-        """So much more is done."""
         self.records += records
         self.bytes += size_bytes
         if self._bar is not None and self.records % SHOW_EVERY < records:

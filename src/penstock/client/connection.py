@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         return type(self._failure)(*self._failure.args)
 
     def _fail(self, failure: ConnectionFailedError) -> None:
-        """The first cause counts."""
+        """Close the connection; who waits gets `failure`, unless an earlier one has closed it."""
         if self._failure is None:
             self._failure = failure
             while self._expected:
@@ -195,11 +195,9 @@ class Connection(asyncio.Protocol):
     # What the event loop calls:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes have come."""
         try:
             for frame in self._frames.feed(data):
                 self._take(frame)
@@ -226,7 +224,6 @@ class Connection(asyncio.Protocol):
             expected.future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self._lost.set()
         waiting = self._expected[0].api.key.name if self._expected else None
         detail = f" while {waiting} was under way" if waiting else ""
@@ -239,7 +236,6 @@ class Connection(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
         self._writable.set()
 
 

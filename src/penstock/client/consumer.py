@@ -171,7 +171,7 @@ class Consumer:
         return await self.cluster.retrying(look)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset."""
+        """Read this partition from this offset on."""
         self._own()
         self._subscription.seek(partition, offset)
 
@@ -195,7 +195,7 @@ class Consumer:
             self._subscription.state(partition).paused = True
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Go on with these."""
+        """Read paused partitions again."""
         self._own()
         for partition in partitions:
             self._subscription.state(partition).paused = False

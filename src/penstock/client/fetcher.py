@@ -53,7 +53,6 @@ class Fetcher:
         self._failures = 0
 
     async def close(self) -> None:
-        """Stop."""
         tasks = list(self._requests.values())
         for task in tasks:
             task.cancel()

@@ -61,7 +61,7 @@ class GroupMembership:
 
     @property
     def membership(self) -> Membership:
-        """Who commits."""
+        """The member in whose name offsets are committed."""
         return Membership(self._generation, self._member_id, self._settings.group_instance_id)
 
     @property

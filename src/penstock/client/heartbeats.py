@@ -70,7 +70,7 @@ class Heartbeats:
         return ending
 
     async def stop(self) -> None:
-        """End without a result."""
+        """Stop; nobody is told of what came of it."""
         self._pulse = _Pulse()
         beating, self._beating = self._beating, None
         if beating is not None:

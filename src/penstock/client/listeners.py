@@ -13,7 +13,7 @@ class RebalanceListener:
     """
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are given up."""
+        """These partitions are taken from this member; it can still commit."""
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """These are read from now on."""

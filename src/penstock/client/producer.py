@@ -55,7 +55,7 @@ class Producer:
         await self.close(timeout_ms=INTERRUPTED_CLOSE_MS if interrupted else None)
 
     async def start(self) -> None:
-        """Reach the cluster."""
+        """Connect to the cluster. Raises ClientError."""
         await self.cluster.start()
         self._sending = asyncio.create_task(self._sender.run(), name="producer")
 

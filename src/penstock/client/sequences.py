@@ -24,7 +24,7 @@ class Sequences:
         return self._identity is None
 
     def set_identity(self, producer_id: int, producer_epoch: int) -> None:
-        """What InitProducerId answered."""
+        """Take the id and the epoch that InitProducerId has answered."""
         self._identity = (producer_id, producer_epoch)
 
     def number(self, batch: PendingBatch) -> None:

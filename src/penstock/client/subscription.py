@@ -54,7 +54,6 @@ class Subscription:
         }
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
         self.topics = frozenset()
         self.pattern = None
         self.partitions = {}
@@ -82,7 +81,7 @@ class Subscription:
         return {p: state.reset_to for p, state in self.partitions.items() if state.reset_to is not None}
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Go on from here."""
+        """Read this partition from this offset on."""
         state = self.state(partition)
         state.position = offset
         state.leader_epoch = leader_epoch

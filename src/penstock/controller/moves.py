@@ -31,7 +31,7 @@ from penstock.metadata.topics import PartitionImage
 
 
 class Going(Enum):
-    """Why a broker goes."""
+    """Why the partitions of a broker may get other leaders."""
 
     FENCED = auto()
     STOPPING = auto()

@@ -88,7 +88,7 @@ class LeaderEpochs:
         self.restore([])
 
     def restore(self, entries: list[tuple[int, int]]) -> None:
-        """The terms are these."""
+        """Take these terms instead of those known."""
         if self._entries != entries:
             self._replace(entries)
 

@@ -62,22 +62,20 @@ class LogRoots:
 
     @property
     def paths(self) -> list[str]:
-        """All paths."""
         return list(self._by_path)
 
     @property
     def for_data(self) -> list[LogDirectory]:
-        """Those for data."""
+        """The directories that partitions may lie in, without one that is for the metadata log alone."""
         return [self._by_path[path] for path in self._data_paths]
 
     @property
     def online(self) -> list[LogDirectory]:
-        """Those that are online."""
         return [directory for directory in self._by_path.values() if directory.is_online]
 
     @property
     def offline(self) -> list[LogDirectory]:
-        """Those that failed."""
+        """The directories that failed since the start, or could not be opened at it."""
         return [directory for directory in self._by_path.values() if not directory.is_online]
 
     @property

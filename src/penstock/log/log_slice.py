@@ -25,7 +25,6 @@ class LogSlice:
         return self.file.fd
 
     def read(self) -> bytes:
-        """The bytes."""
         return self.file.read_at(self.length, self.position) if self.file is not None else b""
 
 

@@ -87,7 +87,7 @@ class SecurityImage:
 
 
 def quota_entity(record: ClientQuotaRecord) -> QuotaEntity:
-    """Whom `record` is about."""
+    """The type and name of each user, client id or address that `record` is about, in order."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda part: part[0]))
 
 

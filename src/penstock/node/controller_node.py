@@ -34,11 +34,11 @@ class QuorumMember(Protocol):
 
     @property
     def local_key(self) -> ReplicaKey:
-        """Who it is."""
+        """The id and the directory of this replica."""
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, if that is known."""
+        """The id of the node that leads the quorum; None if that is unknown."""
 
     @property
     def epoch(self) -> int:
@@ -75,11 +75,11 @@ class QuorumNode(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """Whom this quorum belongs to."""
+        """The id of the cluster that this quorum belongs to."""
 
     @property
     def quorum(self) -> QuorumMember:
-        """This node's part in it."""
+        """This node's replica of the metadata log."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,7 +20,6 @@ class DynamicConfigs:
     """Keeps `config` in step with what `image` says about this broker and about all brokers."""
 
     def __init__(self, config: BrokerConfig, image: ClusterImage, node_id: int) -> None:
-        """Change nothing yet."""
         self._config = config
         self._image = image
         self._names = ("", str(node_id))

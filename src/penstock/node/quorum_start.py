@@ -149,7 +149,7 @@ class QuorumParts:
         return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
 
     def fail(self, error: Exception) -> None:
-        """This node cannot go on."""
+        """End this node: something failed that nothing here can make up for."""
         if self.controller is not None:
             self.controller.resign()
         if not self.failed.done():

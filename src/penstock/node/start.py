@@ -98,7 +98,7 @@ class RunningNode:
 
     @property
     def log_dirs(self) -> list[str]:
-        """Where the data is."""
+        """The paths of the log directories."""
         return self._directories.roots.paths
 
     def _on_end(self, ended: asyncio.Future[Exception]) -> None:

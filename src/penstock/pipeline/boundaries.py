@@ -51,7 +51,7 @@ class Subscription:
     partitions: tuple[TopicPartition, ...] = ()
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether a partition is meant."""
+        """Whether it names this partition: itself, its topic, or by the pattern."""
         if self.pattern is not None:
             return re.search(self.pattern, partition[0]) is not None
         return partition[0] in self.topics or partition in self.partitions

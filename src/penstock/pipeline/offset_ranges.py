@@ -24,7 +24,6 @@ class OffsetRange:
 
     @property
     def key(self) -> TopicPartition:
-        """The partition."""
         return self.topic, self.partition
 
     @property

@@ -232,7 +232,7 @@ def shown(name: str) -> str:
 
 
 def cluster_settings(options: Options) -> ClusterSettings:
-    """Whom to connect to."""
+    """The settings of the client that connects to the cluster."""
     servers = options.text("bootstrap.servers")
     if not set(options.values).difference(SPARK_OPTIONS):
         raise PipelineError(

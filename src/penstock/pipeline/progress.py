@@ -43,7 +43,7 @@ class ProgressFeed:
 
 
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
-    """The same in our words."""
+    """What a person wants to know of a batch, from what Spark says of it."""
     return BatchProgress(
         query=progress.name or "",
         batch_id=progress.batchId,

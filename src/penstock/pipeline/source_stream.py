@@ -230,7 +230,7 @@ class RefusedStreamReader(PenstockStreamReader):
         self._why = why
 
     def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802 - Spark's name
-        """Spark's first question."""
+        """What Spark calls first: it raises what is wrong with the options."""
         with plain_errors():
             raise PipelineError(self._why)
 
@@ -239,7 +239,7 @@ class RefusedStreamReader(PenstockStreamReader):
         raise PipelineError(self._why)
 
     def stop(self) -> None:
-        """There is nothing to stop."""
+        """Nothing was opened that could be closed."""
 
 
 def _now_ms() -> int:

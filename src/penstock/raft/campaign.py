@@ -26,7 +26,7 @@ class Unattached(Role):
         return self._election_deadline_ms
 
     def tick(self, now_ms: int) -> None:
-        """Nobody won: try it."""
+        """The election time-out is over: begin an election."""
         if now_ms >= self._election_deadline_ms:
             self.roles.become_prospective(now_ms)
 
@@ -153,7 +153,7 @@ class Prospective(Campaign):
         self.roles.stand_by(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Give up, or ask on."""
+        """Give up when the time is over; else ask again whoever has not answered."""
         if now_ms >= self._election_deadline_ms:
             self.roles.stand_by(now_ms)
         else:

@@ -47,7 +47,7 @@ class Pulling(Role):
         self.fetch(now_ms)
 
     def fetch(self, now_ms: int) -> None:
-        """From the leader."""
+        """Ask the leader for what follows the end of the log."""
         assert self.leader_id is not None, "a follower knows its leader"
         self.fetching.send(self.leader_id, now_ms)
 

@@ -73,7 +73,7 @@ class Leader(Role):
         self._begin_epoch(now_ms)
 
     def leave(self) -> None:
-        """Send those away who wait."""
+        """Answer everybody who waits that this replica leads no longer."""
         answer = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.roles.leader_id, self.replica.epoch)
         for waiting in self._waiting.values():
             self.reply(waiting.token, answer)

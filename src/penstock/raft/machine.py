@@ -132,7 +132,7 @@ class Raft:
         return self._effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """`deadline_ms` has come."""
+        """Do what is due at `deadline_ms`."""
         self.role.tick(now_ms)
         return self._effects()
 
@@ -160,7 +160,7 @@ class Raft:
         self.replica.flush_begins()
 
     def flushed(self, now_ms: int) -> list[Effect]:
-        """The `Flush` is done."""
+        """What a `Flush` asked for is on the disk."""
         self.replica.flushed()
         self.role.flushed(now_ms)
         return self._effects()

@@ -87,10 +87,10 @@ class Snapshots(Protocol):
         """A snapshot is going to be fetched: forget what was there of it."""
 
     def add(self, snapshot: SnapshotId, piece: bytes) -> None:
-        """The next piece of it."""
+        """Append the next bytes of the snapshot."""
 
     def finish(self, snapshot: SnapshotId) -> None:
-        """It is whole. Durable."""
+        """The snapshot is complete: make it durable under its own name."""
 
 
 class Random(Protocol):

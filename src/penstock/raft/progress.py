@@ -7,7 +7,7 @@ UNKNOWN = -1
 
 
 class Progress:
-    """One replica."""
+    """What the leader knows of one other replica."""
 
     __slots__ = ("_leader_end_then", "caught_up_ms", "end_offset", "fetched_ms", "heard_ms", "key")
 

@@ -29,7 +29,7 @@ class Resigned(Role):
         return min(self._election_deadline_ms, self._asking.next_ms)
 
     def enter(self, now_ms: int) -> None:
-        """Tell everybody."""
+        """Tell all voters that the epoch is over, so that none waits for it to end."""
         self._tell(now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -45,7 +45,7 @@ class Resigned(Role):
             self._asking.done(sender)
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Tell it again soon."""
+        """Try again to tell this voter, a moment later."""
         if isinstance(request, EndEpoch):
             self._asking.failed(to, now_ms)
 

@@ -127,11 +127,9 @@ class Role:
     # For the roles themselves.
 
     def send(self, to: int, request: PeerRequest) -> None:
-        """Ask a peer."""
         self.replica.out.append(Send(to, request))
 
     def reply(self, token: Token, answer: Answer) -> None:
-        """Answer a request."""
         self.replica.out.append(Reply(token, answer))
 
 

@@ -126,13 +126,13 @@ class VoterChanges:
         self._append(self._pending, replica.quorum.with_voter(voter), now_ms)
 
     def committed(self) -> None:
-        """The high watermark moved."""
+        """Answer a change of voters that is committed by now."""
         pending = self._pending
         if pending is not None and pending.offset is not None and pending.offset < self._replica.high_watermark:
             self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def tick(self, now_ms: int) -> None:
-        """Let nobody wait for ever."""
+        """Refuse a change of voters that has taken too long."""
         if self._pending is not None and now_ms >= self._pending.deadline_ms:
             self._finish(
                 VoterChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "the change took too long; it may still come"),

@@ -49,7 +49,7 @@ class Waits:
         return due
 
     def take_all(self) -> Sequence[Waiter]:
-        """Remove everybody."""
+        """Remove all waiters and return them."""
         due = [waiter for _, _, waiter in self._waits]
         self._waits.clear()
         return due

@@ -41,7 +41,6 @@ class ReservedPort:
             self.release()
 
     def release(self) -> None:
-        """Give it back."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -269,7 +269,7 @@ class World:
         self.now_ms = end_ms
 
     def step(self) -> None:
-        """One thing happens."""
+        """Let one drawn thing happen."""
         chance = self.random.random()
         if chance < 0.2:
             self.advance(self.random.choice((1, 300, 3000, 12_000)))

@@ -44,7 +44,7 @@ MEAN_PAUSE_S = 1.5
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a seed."""
+    """What a seed did, and what it found."""
 
     seed: int
     violations: list[str]
@@ -60,13 +60,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class Findings:
-    """What must not be."""
+    """What broke a rule, in the order in which it was found."""
 
     trace: Trace
     violations: list[str] = field(default_factory=list)
 
     def violated(self, text: str) -> None:
-        """A rule is broken."""
         self.trace.note("VIOLATED", text)
         self.violations.append(text)
 

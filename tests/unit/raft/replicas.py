@@ -43,7 +43,7 @@ def add_voters(log: MemoryLog, *ids: int) -> None:
 
 
 def raft_of(node_id: int, configured: Quorum, log: MemoryLog | None = None, state: ElectionState | None = None) -> Raft:
-    """Not started."""
+    """A consensus core that was not started yet."""
     return Raft(
         voter(node_id),
         configured,

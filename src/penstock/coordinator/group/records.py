@@ -42,7 +42,7 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, versions="2"):
-    """Which group."""
+    """The key of the record that describes a group."""
 
     group: str = field("string", "2+", default="")
 

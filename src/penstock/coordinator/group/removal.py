@@ -95,7 +95,7 @@ def _begin_expiry(table: GroupTable, now_ms: int) -> None:
 
 
 def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> None:
-    """Some groups at a time."""
+    """Look at the next groups whose offsets may have expired, a bounded number in one call."""
     looked_at = 0
     while group_ids and looked_at < EXPIRED_AT_ONCE:
         group = table.groups.get(group_ids.popleft())

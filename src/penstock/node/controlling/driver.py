@@ -90,12 +90,12 @@ class ControllerDriver:
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed."""
+        """The committed metadata of this node."""
         return self._log.image
 
     @property
     def is_active(self) -> bool:
-        """Whether this node decides."""
+        """Whether this node is the active controller."""
         return self._controller is not None
 
     @property

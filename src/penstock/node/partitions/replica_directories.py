@@ -33,7 +33,7 @@ Replica = tuple[UUID, int]
 
 
 class Registered(Protocol):
-    """The broker that speaks."""
+    """What a report needs of the broker: its id, and its epoch as it is when the report is sent."""
 
     node_id: int
     broker_epoch: int
@@ -60,7 +60,6 @@ class ReplicaDirectories:
         self._changed.set()
 
     async def stop(self) -> None:
-        """Tell nothing more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

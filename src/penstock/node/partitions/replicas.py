@@ -139,7 +139,7 @@ class LocalReplicas:
             await self._done.wait()
 
     def stop(self) -> None:
-        """Obey nothing any more."""
+        """Forget what is still to be obeyed; who waits for that waits no longer."""
         self._todo.clear()
         self._tell_settled()
 

@@ -44,7 +44,6 @@ class PartitionTable:
         self._by_id[partition.topic_id] = partitions
 
     def remove(self, partition: Partition) -> None:
-        """Hold it no longer."""
         partitions = self._by_name[partition.topic]
         del partitions[partition.index]
         if not partitions:

@@ -89,7 +89,7 @@ class Applier:
     # What happens.
 
     def commit(self, effect: Commit) -> None:
-        """Records are committed."""
+        """Queue committed records, to be applied in their turn."""
         self._todo.append(effect)
 
     def examine(self, snapshot: SnapshotId, content: bytes) -> None:
@@ -104,7 +104,7 @@ class Applier:
         self._todo.append(effect)
 
     def leadership(self, who: Leadership) -> None:
-        """Another leads."""
+        """Queue a change of leader: it is told after what was committed before it."""
         self._todo.append(who)
 
     def wait(self, end_offset: int, epoch: int) -> asyncio.Future[int]:

@@ -115,7 +115,7 @@ class QuorumDriver:
 
     @property
     def local_key(self) -> ReplicaKey:
-        """This replica."""
+        """The id and the directory of this replica."""
         return self._local.key
 
     @property

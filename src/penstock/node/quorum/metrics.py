@@ -15,14 +15,14 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Latency:
-    """How long something took."""
+    """How often something happened, how long it took altogether and at most."""
 
     count: int = 0
     total_ms: float = 0.0
     max_ms: float = 0.0
 
     def add(self, took_ms: float) -> None:
-        """It happened once more."""
+        """Count one more that took so long."""
         self.count += 1
         self.total_ms += took_ms
         self.max_ms = max(self.max_ms, took_ms)

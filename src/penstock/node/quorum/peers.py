@@ -36,7 +36,7 @@ PRE_VOTES = 2
 
 
 class Lane(Enum):
-    """What shares a connection."""
+    """One connection to a peer, for requests that wait equally long."""
 
     PULL = "fetch"
     CHANGE = "change of voters"

@@ -32,7 +32,7 @@ class QuorumSnapshots(ports.Snapshots, Protocol):
         """A snapshot of one's own, whole and durable. Runs in a thread beside everything else."""
 
     def load(self, snapshot: SnapshotId) -> bytes:
-        """All of a whole snapshot."""
+        """The bytes of a snapshot that is complete."""
 
     def fetched(self, snapshot: SnapshotId) -> bytes:
         """All of the one that was fetched, when it is on the disk. Runs in a thread beside everything else."""

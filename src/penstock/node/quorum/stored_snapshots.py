@@ -70,12 +70,10 @@ class StoredSnapshots:
             return self._disk.open_for_reading(self.path(snapshot)).read_at(max_bytes, position)
 
     def load(self, snapshot: SnapshotId) -> bytes:
-        """All of it."""
         with self._reporting():
             return self._disk.open_for_reading(self.path(snapshot)).read_at(self._sizes[snapshot], 0)
 
     def path(self, snapshot: SnapshotId) -> str:
-        """Its file."""
         return f"{self._directory}/{snapshot_name(snapshot.end_offset, snapshot.epoch)}"
 
     # one that is being fetched
@@ -91,7 +89,7 @@ class StoredSnapshots:
             self._partial = snapshot, self._create(self.path(snapshot) + PARTIAL_SUFFIX), 0
 
     def add(self, snapshot: SnapshotId, piece: bytes) -> None:
-        """The next piece of it."""
+        """Append the next bytes of the snapshot."""
         file, size = self._fetched(snapshot)
         with self._reporting():
             file.write_at(piece, size)
@@ -105,7 +103,7 @@ class StoredSnapshots:
             return file.read_at(size, 0)
 
     def finish(self, snapshot: SnapshotId) -> None:
-        """It is whole. Durable."""
+        """The snapshot is complete: make it durable under its own name."""
         file, size = self._fetched(snapshot)
         self._partial = None
         path = self.path(snapshot)

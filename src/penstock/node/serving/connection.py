@@ -122,7 +122,6 @@ class Connection(asyncio.BufferedProtocol):
         self._out.is_blocked = True
 
     def resume_writing(self) -> None:
-        """The peer has read."""
         self._out.is_blocked = False
         self._proceed()
 

@@ -152,7 +152,7 @@ class Outgoing:
 
 
 def is_large(part: ResponsePart) -> bool:
-    """Whether the system sends it."""
+    """Whether the system sends it straight from the file."""
     return type(part) is FilePart and part.length >= SENT_BY_SYSTEM_BYTES
 
 

@@ -58,7 +58,6 @@ class BoundListener:
         self.endpoint = replace(endpoint, port=self.socket.getsockname()[1])
 
     def close(self) -> None:
-        """Give the address back."""
         self.socket.close()
 
 

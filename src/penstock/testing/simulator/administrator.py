@@ -47,7 +47,6 @@ class AdministratingClient:
         return self._world.ledger.promises
 
     async def run(self) -> None:
-        """Until the world stops."""
         while not self._world.stopping:
             settings = ClientSettings(**self._world.common(self.name, self._random))
             try:

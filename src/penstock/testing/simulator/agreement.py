@@ -40,7 +40,7 @@ class Agreement:
         self._epochs[node] = epoch
 
     def leads(self, node: str, epoch: int) -> None:
-        """The node leads the quorum."""
+        """Note that this node leads the quorum in this epoch; another one must not."""
         leader = self._leaders.setdefault(epoch, node)
         if leader != node:
             self._violated(f"{leader} and {node} lead epoch {epoch}")

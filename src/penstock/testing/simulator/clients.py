@@ -25,7 +25,7 @@ STRATEGIES = (("range", "cooperative-sticky"), ("cooperative-sticky",))
 
 
 class World:
-    """What all clients share."""
+    """What all clients share: the clock, the addresses of the brokers, the ledger and the trace."""
 
     def __init__(self, loop: VirtualLoop, addresses: Sequence[str], ledger: Ledger, trace: Trace) -> None:
         self.loop = loop

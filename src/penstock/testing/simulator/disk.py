@@ -152,7 +152,6 @@ class SimulatedFile(OpenFile):
         self._file.write(content, position, self._host.loop.now_ms())
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
         if self._host.before_change(self._process, self._root):
             self._host.die(self._process)
         self._file.truncate(size, self._host.loop.now_ms())
@@ -180,11 +179,10 @@ class SimulatedFile(OpenFile):
         self._host.sync()
 
     def size(self) -> int:
-        """The length."""
         return len(self._file.content)
 
     def close(self) -> None:
-        """Give a lock back."""
+        """Release the lock, if the file is one."""
         lock, self._lock = getattr(self, "_lock", None), None
         if lock is not None and self._process.is_alive and self._host.locks.get(lock) is self._process:
             del self._host.locks[lock]
@@ -235,7 +233,6 @@ class SimulatedDisk(Disk):
             self._host.die(self._process)
 
     def open_for_reading(self, path: str) -> OpenFile:
-        """Open a file."""
         return self.open(path)
 
     def lock(self, path: str) -> OpenFile | None:
@@ -290,7 +287,7 @@ class SimulatedDisk(Disk):
         return isinstance(self._host.find(path), Directory)
 
     def names(self, directory: str) -> list[str]:
-        """Sorted."""
+        """The names in a directory, sorted."""
         found = self._host.find(directory)
         return sorted(found.entries) if isinstance(found, Directory) else []
 

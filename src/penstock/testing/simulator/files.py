@@ -114,7 +114,6 @@ class Directory:
         self._change(("link", name, what))
 
     def unlink(self, name: str) -> None:
-        """Take a name away."""
         self._change(("unlink", name, None))
 
     def rename(self, old: str, new: str) -> None:

@@ -49,7 +49,7 @@ class Ledger:
         return self.promises.counts
 
     def violated(self, text: str) -> None:
-        """A rule is broken."""
+        """Note a broken rule, in the outcome and in the trace."""
         self.violations.append(text)
         self._trace.note("VIOLATION", text)
 
@@ -66,20 +66,20 @@ class Ledger:
             self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
 
     def consumed(self, record: ConsumedRecord) -> None:
-        """A record was read."""
+        """Compare a record that a consumer was given with what was acknowledged."""
         known = self.acknowledged.get(record.topic_partition, {}).get(record.offset, record.value)
         if known != record.value:
             self.violated(f"{record.topic_partition} offset {record.offset} is {record.value!r}, not {known!r}")
 
     def owns(self, group: str, generation: int, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """A member was given partitions."""
+        """Check that nobody else has these partitions in the same generation."""
         for partition in partitions:
             owner = self._owners.setdefault((self.lossy_crashes, group, generation, partition), member)
             if owner != member:
                 self.violated(f"{partition} belongs to {owner} and {member} in generation {generation} of {group}")
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int) -> None:
-        """A commit was acknowledged."""
+        """Note an offset whose commit was acknowledged."""
         key = (group, partition)
         self.committed[key] = max(offset, self.committed.get(key, 0))
 

@@ -60,7 +60,7 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """Where clients find it."""
+        """The host and port at which clients reach it."""
         return f"{self.name}:{BROKER_PORT}"
 
     @property
@@ -213,7 +213,7 @@ class Machine:
             self.disk.lose_power()
 
     def heal_disk(self) -> None:
-        """It has room and works."""
+        """Let the disk have room and work again."""
         self.disk.conditions = DiskConditions()
         self.disk_healed_at = self._network.loop.time()
 

@@ -88,7 +88,6 @@ class Pipe(asyncio.Transport):
         return max(0, self._in_flight - self._network.conditions.socket_bytes)
 
     def pause_reading(self) -> None:
-        """Deliver nothing."""
         self._reading = False
 
     def resume_reading(self) -> None:
@@ -98,13 +97,13 @@ class Pipe(asyncio.Transport):
             self._network.loop.call_soon(self._deliver, context=self.process.context)
 
     def can_write_eof(self) -> bool:
-        """No."""
+        """Half-closed connections are not simulated."""
         return False
 
     # What the network calls
 
     def connected(self, protocol: asyncio.BaseProtocol) -> None:
-        """Both ends are there."""
+        """Tell the protocol that the connection is open."""
         self.protocol = protocol
         protocol.connection_made(self)
 
@@ -202,7 +201,7 @@ class _Server:
         self.close = close
 
     async def wait_closed(self) -> None:
-        """It is closed at once."""
+        """A simulated server is closed as soon as `close` returns."""
 
 
 class Network:
@@ -320,7 +319,7 @@ class Network:
         self.loop.call_at(when, pipe.reset, error, context=pipe.process.context)
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
-        """These links are whole again."""
+        """Let packets pass between these hosts again."""
         for link in links:
             self.conditions.cut.pop(link, None)
         for pipe in list(self._pipes):

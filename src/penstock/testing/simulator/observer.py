@@ -38,7 +38,6 @@ class Observer:
 
     @property
     def image(self) -> ClusterImage:
-        """What it has applied."""
         assert self._parts is not None
         return self._parts.image
 
@@ -51,12 +50,11 @@ class Observer:
         process.watch = self._look
 
     def ended(self) -> None:
-        """The process is no more."""
         self._parts = None
         self.controls_since = None
 
     def went_on(self) -> None:
-        """It was paused."""
+        """The process was paused: it counts as the active controller only from now on."""
         if self.controls_since is not None:
             self.controls_since = self._trace.now()
 

@@ -26,7 +26,6 @@ class OperatingClient:
         self._plan = plan
 
     async def run(self) -> None:
-        """Until the world stops."""
         while not self._world.stopping:
             settings = ClientSettings(**self._world.common(self.name, self._random))
             try:

@@ -27,7 +27,6 @@ class NodePlan:
 
     @property
     def name(self) -> str:
-        """Its host."""
         return f"node{self.node_id}"
 
     @property
@@ -43,7 +42,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One simulation."""
+    """All that a seed decides beforehand."""
 
     nodes: tuple[NodePlan, ...] = (NodePlan(1),)
     voters_may_change: bool = False

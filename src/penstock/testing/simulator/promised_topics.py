@@ -42,25 +42,25 @@ class TopicPromises:
         self._topics[name] = _Topic(counts={count})
 
     def created(self, name: str, *, at_once: bool) -> None:
-        """It is there."""
+        """Note that a creation was acknowledged."""
         topic = self._changed(name)
         topic.may_miss = False
         topic.may_come_again = not at_once
         self.counts[name] = min(topic.counts)
 
     def enlarging(self, name: str, count: int) -> None:
-        """Somebody asks for more partitions."""
+        """Note that more partitions are asked for: from now on there may be so many."""
         self._changed(name).counts.add(count)
 
     def enlarged(self, name: str, count: int) -> None:
-        """They are there."""
+        """Note that more partitions were acknowledged."""
         topic = self._changed(name)
         topic.counts = {one for one in topic.counts if one >= count}
         if name in self.counts:
             self.counts[name] = count
 
     def configuring(self, name: str, value: str) -> None:
-        """Somebody asks for a setting."""
+        """Note that a setting is asked for: from now on it may hold."""
         topic = self._changed(name)
         topic.values.add(value)
         topic.doubtful.add(value)
@@ -78,7 +78,7 @@ class TopicPromises:
         self.counts.pop(name, None)
 
     def deleted(self, name: str) -> None:
-        """It is gone."""
+        """Note that a deletion was acknowledged."""
         topic = self._changed(name)
         topic.may_exist = topic.may_come_again
 

@@ -13,5 +13,5 @@ from penstock.protocol.own_apis import DescribeMetricsRequest, DescribeMetricsRe
 def describe_metrics(
     broker: Broker, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
-    """Tell them."""
+    """All figures of this node."""
     return broker.metrics()

@@ -140,7 +140,6 @@ class _Replicating:
         self._uncommitted = {_Uncommitted(self, *one): None for one in pending}
 
     def committed(self, one: _Uncommitted) -> None:
-        """One partition has its answer."""
         del self._uncommitted[one]
         if not self._uncommitted:
             self._finish()

@@ -13,5 +13,5 @@ from penstock.protocol.own_apis import DescribeMetricsRequest, DescribeMetricsRe
 def describe_metrics(
     node: ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> DescribeMetricsResponse:
-    """Tell them."""
+    """All figures of this node."""
     return node.metrics()
