@@ -44,13 +44,13 @@ class Creations:
         self.wait_for(len(self.names))
 
     def __enter__(self) -> Self:
-        """They go on in the background."""
+        """The creations, which have begun in the background."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Those that are not done yet are given up."""
+        """Stop; creations that are not done yet are given up."""
         self._is_over = True
         self._workers.shutdown(cancel_futures=True)
 

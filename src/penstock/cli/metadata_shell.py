@@ -231,7 +231,7 @@ def command(
 
 
 def _look(shell: Shell, source: ClusterSource) -> None:
-    """Let the shell show what is so now."""
+    """Read what is new in the cluster before a command is run."""
     if source.has_news():
         shell.root = build_tree(source.view)
 

@@ -131,7 +131,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """There is something to read, or nothing any more."""
+    """The standard input can be read: pass over what is there, and stop the node at its end."""
     if not os.read(sys.stdin.fileno(), 1):
         loop.remove_reader(sys.stdin.fileno())
         stop.set()

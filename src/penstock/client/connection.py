@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it is of no more use."""
+        """Whether it was closed, by either side."""
         return self._failure is not None
 
     @property

@@ -70,7 +70,7 @@ class Heartbeats:
         return ending
 
     async def stop(self) -> None:
-        """Stop; nobody is told of what came of it."""
+        """Stop, and forget how they may have ended."""
         self._pulse = _Pulse()
         beating, self._beating = self._beating, None
         if beating is not None:

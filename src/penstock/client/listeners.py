@@ -16,7 +16,7 @@ class RebalanceListener:
         """These partitions are taken from this member; it can still commit."""
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are read from now on."""
+        """This member reads these partitions from now on."""
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """These were taken away without a word. By default this is treated as `on_revoked`."""

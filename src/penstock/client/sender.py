@@ -48,7 +48,7 @@ class Sender:
         self.stopped = False
 
     def wake(self) -> None:
-        """There is something new to look at."""
+        """Look at the accumulator now: there is a record more, or an answer."""
         self._news.set()
 
     async def some_progress(self) -> None:
@@ -235,7 +235,7 @@ class Sender:
         self._give_up(batch, self._timed_out(batch) if expired and may_pass else error)
 
     def _note(self, failure: Exception | None, partition: TopicPartition | None = None) -> None:
-        """Remember a failure, or that it is over."""
+        """Remember the last failure of a partition; None forgets it."""
         if failure is None:
             self._failures.pop(partition, None)
         else:
@@ -270,7 +270,7 @@ class Sender:
         self._landed.set()
 
     async def _look_again(self, batches: Sequence[PendingBatch]) -> None:
-        """After a failure the leaders may be others."""
+        """Ask for the partitions' leaders again: they may have changed."""
         try:
             await self._cluster.refresh(sorted({batch.partition.topic for batch in batches}))
         except ConnectionFailedError:

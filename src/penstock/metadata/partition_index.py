@@ -23,7 +23,7 @@ class PartitionIndex:
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
         self.leaderless: Partitions = {}
-        """Those that nobody leads."""
+        """The partitions without a leader."""
         self.moved: Partitions = {}
         """Those that another replica leads than the preferred one, which is the first."""
         self.reassigning: Partitions = {}

@@ -88,7 +88,6 @@ class RunningNode:
 
     @property
     def node_id(self) -> int:
-        """Its `node.id`."""
         return self.parts.config.node_id
 
     @property

@@ -54,7 +54,7 @@ class ForgottenTopic(Message):
 
 
 class ReplicaState(Message):
-    """Who asks, from version 15 on."""
+    """Which replica fetches, from version 15 on; -1 is a consumer."""
 
     replica_id: int = field("int32", "15+", default=-1)
     replica_epoch: int = field("int64", "15+", default=-1)

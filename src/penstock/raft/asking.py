@@ -34,7 +34,7 @@ class Asking:
             self._due_ms[peer] = now_ms + self._settings.retry_backoff_ms
 
     def postpone(self, peer: int, due_ms: int) -> None:
-        """There is no need to ask this peer before."""
+        """Do not ask this peer before that time."""
         if peer in self._due_ms:
             self._due_ms[peer] = due_ms
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NEVER: Final = 1 << 62
-"""A deadline that does not come."""
+"""A deadline that never comes."""
 
 MAX_OBSERVERS: Final = 1_000
 """So many observers a leader keeps in mind; of more it forgets the one that it has not heard from for longest."""

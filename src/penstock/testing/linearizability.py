@@ -59,13 +59,13 @@ class History:
         return operation
 
     def returned(self, operation: Operation, read: str | None = None) -> None:
-        """It was answered; a read with this value."""
+        """Note that it was answered; a read, with this value."""
         operation.returned = self._tick()
         if not operation.is_write:
             operation.value = read
 
     def refused(self, operation: Operation) -> None:
-        """It was answered, and surely not carried out."""
+        """Note that it was refused: it was surely not carried out."""
         self.operations.remove(operation)
 
     def _tick(self) -> int:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 NAMES_IN_A_LINE: Final = 10
 RECORDS_AT_ONCE: Final = 1_000
-"""So that no batch is too large."""
+"""Records in one batch, so that none is too large."""
 
 
 def former_partition(group_id: str, partitions: int) -> int:

@@ -56,7 +56,7 @@ class ReplicaDirectories:
         self._task = asyncio.create_task(self._tell(), name="directories of replicas")
 
     def wake(self) -> None:
-        """There is something new to tell."""
+        """Look again at what is to be told."""
         self._changed.set()
 
     async def stop(self) -> None:

@@ -55,7 +55,7 @@ class QuorumMetrics:
             self._campaign_since_s = None
 
     def values(self, raft: Raft) -> dict[str, str | float]:
-        """All of it, by Kafka's names."""
+        """The figures, by Kafka's names."""
         replica, role = raft.replica, raft.role
         voted = replica.state.voted
         observers = len(role.replicas.observers(raft.quorum)) if isinstance(role, Leader) else 0

@@ -15,7 +15,7 @@ from penstock.node.serving.server import Endpoint
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Kafka's numbers."""
+"""The numbers that Kafka's records have for security protocols."""
 
 
 def advertised_endpoints(advertised: Sequence[Listener], bound: Sequence[Endpoint]) -> list[AdvertisedEndpoint]:

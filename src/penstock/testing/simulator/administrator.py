@@ -25,7 +25,7 @@ EXISTS = (ErrorCode.TOPIC_ALREADY_EXISTS,)
 HAS_SO_MANY = (ErrorCode.INVALID_PARTITIONS,)
 IS_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 NO_BROKERS = ErrorCode.INVALID_REPLICATION_FACTOR
-"""While too few brokers are there."""
+"""The refusal that is right while too few brokers run."""
 
 
 class AdministratingClient:

@@ -184,7 +184,7 @@ class ConsumingClient(RebalanceListener):
                 self._world.ledger.commit_acknowledged(self.group, partition, offset)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are read from now on."""
+        """This member reads these partitions from now on."""
         assert self._consumer is not None
         membership = self._consumer._preparation._group
         generation = -1 if membership is None else membership.membership.generation

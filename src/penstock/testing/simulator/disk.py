@@ -298,7 +298,7 @@ class SimulatedDisk(Disk):
         return iter([name for name, what in entries.items() if isinstance(what, Directory)])
 
     def bytes_of_files(self, directory: str, suffix: str) -> int:
-        """Of all files whose names end so."""
+        """How many bytes all files have whose names end so."""
         found = self._host.find(directory)
         if not isinstance(found, Directory):
             return 0

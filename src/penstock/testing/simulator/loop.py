@@ -45,7 +45,7 @@ class Process:
         self._held: list[asyncio.Handle] = []
 
     def kill(self) -> None:
-        """Nothing of it runs from now on."""
+        """End the process: no callback of it runs any more."""
         self.is_alive = False
         self.watch = None
         self._held.clear()

@@ -41,7 +41,7 @@ class Machine:
         self.may_fail_to_start = False
         """Whether the world is such that it must not be blamed for that."""
         self.away_since: float | None = 0.0
-        """Since when it is down or paused."""
+        """The time since which it is down or paused."""
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
         self._settings = plan.settings_of(node)

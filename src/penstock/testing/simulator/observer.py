@@ -17,7 +17,7 @@ READ_BYTES = 1 << 20
 
 
 class Observer:
-    """Of one node, through all its lives."""
+    """Watches one node, from process to process."""
 
     def __init__(self, node: NodePlan, ledger: Ledger, trace: Trace) -> None:
         self._name = node.name

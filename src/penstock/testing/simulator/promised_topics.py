@@ -38,7 +38,7 @@ class TopicPromises:
         """Topics that exist for sure, and how many partitions they have at least."""
 
     def creating(self, name: str, count: int) -> None:
-        """Somebody asks for a new topic."""
+        """Note that a new topic is asked for: from now on it may be there."""
         self._topics[name] = _Topic(counts={count})
 
     def created(self, name: str, *, at_once: bool) -> None:

@@ -34,7 +34,7 @@ from penstock.testing.simulator.watchman import watch
 END_LIMIT_S = 90.0
 READ_LIMIT_S = 60.0
 ROUNDS_OF_CLEARING = 3
-"""Coroutines that end leave others behind."""
+"""How often what is still there is closed: a coroutine that ends may leave others behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class _Simulation:
         await self._stop_all()
 
     def freeze(self) -> None:
-        """Nothing runs any more, whoever frees its memory."""
+        """Let no callback run any more, not even one that freeing memory would cause."""
         for process in self._processes.values():
             process.kill()
         for machine in self._machines:

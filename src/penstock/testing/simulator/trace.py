@@ -30,5 +30,5 @@ class Trace:
 
     @property
     def hash(self) -> str:
-        """Of all that was noted up to now."""
+        """A hash of all lines up to now."""
         return self._hash.hexdigest()

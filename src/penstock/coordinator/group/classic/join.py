@@ -129,7 +129,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
 
 
 def _make_room(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int) -> None:
-    """Who finds no room is not waited for either."""
+    """Let a member go that finds no room, so that the rebalance does not wait for it."""
     member_id = join.request.member_id
     if member_id in group.pending:
         rebalance.drop_pending(group, member_id)
