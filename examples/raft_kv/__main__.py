@@ -48,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         "--snapshot-period-seconds", type=float, default=DEFAULTS.snapshot_period_seconds, metavar="SECONDS"
     )
     server.add_argument("--max-segment-file-size", type=int, default=DEFAULTS.max_segment_file_size, metavar="BYTES")
+    server.add_argument(
+        "--values", choices=("memory", "sqlite"), default=DEFAULTS.keeps_values_in, help="where they lie"
+    )
     server.set_defaults(run=_server)
 
     client = commands.add_parser("client", help="set a key, or get it")
@@ -91,6 +94,7 @@ async def _server(options: argparse.Namespace) -> None:
         snapshot_min_log_size=options.snapshot_min_log_size,
         snapshot_period_seconds=options.snapshot_period_seconds,
         max_segment_file_size=options.max_segment_file_size,
+        keeps_values_in=options.values,
     )
     server = await start_server(ServerOptions(servers=tuple(options.servers), me=options.me, raft=raft))
     print(f"server {options.me} listens; its data is in {data_dir}", flush=True)

@@ -20,6 +20,8 @@ class RaftOptions:
     """How often it is looked at whether a snapshot is due."""
     max_segment_file_size: int = 1024 * 1024
     """A segment of the log that would become larger ends, and a new one begins."""
+    keeps_values_in: str = "memory"
+    """`memory` or `sqlite`: see `values`."""
     quorum: RaftSettings = field(default_factory=RaftSettings)
 
 

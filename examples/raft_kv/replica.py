@@ -13,6 +13,7 @@ from typing import Final
 from examples.raft_kv.options import RaftOptions
 from examples.raft_kv.snapshot import decode_snapshot, encode_snapshot
 from examples.raft_kv.store import Store
+from examples.raft_kv.values import MemoryValues, Values
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.errors import KafkaError
@@ -28,8 +29,9 @@ RECORDS_PER_STEP: Final = 1000
 class StoreReplica:
     """What the quorum's driver applies to (its `Application`)."""
 
-    def __init__(self) -> None:
-        self.store = Store()
+    def __init__(self, make_values: Callable[[], Values] = MemoryValues) -> None:
+        self._make_values = make_values
+        self.store = Store(make_values())
         self.end_offset = 0
         """All records before this one are applied."""
         self.bytes_since_snapshot = 0
@@ -47,7 +49,7 @@ class StoreReplica:
 
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
         """Make a store of this snapshot; the result puts it in the place of the old one. Raises DecodeError."""
-        store = Store()
+        store = Store(self._make_values())
         for number, record in enumerate(decode_snapshot(content), 1):
             store.restore(record)
             if not number % RECORDS_PER_STEP:
@@ -55,6 +57,7 @@ class StoreReplica:
         return partial(self._begin_anew, store, snapshot)
 
     def _begin_anew(self, store: Store, snapshot: SnapshotId) -> None:
+        self.store.close()
         self.store = store
         self.end_offset = snapshot.end_offset
         self.bytes_since_snapshot = 0

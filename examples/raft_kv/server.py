@@ -30,6 +30,7 @@ from examples.raft_kv.peers import store_node
 from examples.raft_kv.replica import Snapshots, StoreReplica
 from examples.raft_kv.service import StoreService
 from examples.raft_kv.snapshot import encode_snapshot
+from examples.raft_kv.values import MemoryValues, SqliteFiles
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
@@ -133,10 +134,12 @@ async def _start(
     listener: BoundListener,
     undo: AsyncExitStack,
 ) -> RunningServer:
-    replica = StoreReplica()
+    in_files = options.raft.keeps_values_in == "sqlite"
+    replica = StoreReplica(SqliteFiles(options.raft.data_dir) if in_files else MemoryValues)
     quorum = _quorum(options, surroundings, directories, directory_id, replica)
     parts = AsyncExitStack()
     undo.push_async_callback(parts.aclose)
+    parts.callback(lambda: replica.store.close())
     await quorum.start()
     parts.push_async_callback(quorum.stop)
     snapshots = Snapshots(replica, quorum, options.raft, surroundings.now_ms)

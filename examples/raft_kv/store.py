@@ -17,6 +17,7 @@ sessions are forgotten when there are too many, the one first that was silent fo
 
 from collections.abc import Iterator
 
+from examples.raft_kv.values import Values
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record
 
@@ -41,10 +42,10 @@ def read_record(now_ms: int) -> Record:
 
 
 class Store:
-    """The state machine."""
+    """The state machine; `values` are empty."""
 
-    def __init__(self) -> None:
-        self._values: dict[bytes, bytes] = {}
+    def __init__(self, values: Values) -> None:
+        self._values = values
         self._sessions: dict[int, int] = {}
         """Session -> its last sequence; those heard last stand last."""
 
@@ -72,6 +73,10 @@ class Store:
             yield Record(timestamp_ms=now_ms, key=key, value=value)
         for session, sequence in list(self._sessions.items()):
             yield Record(timestamp_ms=now_ms, headers=_headers(session, sequence))
+
+    def close(self) -> None:
+        """It is given up."""
+        self._values.close()
 
     def restore(self, record: Record) -> None:
         """A record of a snapshot. Raises DecodeError for one that makes no sense here."""

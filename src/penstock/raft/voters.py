@@ -128,8 +128,8 @@ class VoterHistory:
 
     def cut(self, end_offset: int) -> None:
         """The log was cut: what stood at `end_offset` or behind it never held."""
-        while len(self._entries) > 1 and self._entries[-1][0] >= end_offset:
-            self._entries.pop()
+        first, *rest = self._entries
+        self._entries = [first, *((offset, quorum) for offset, quorum in rest if offset < end_offset)]
 
     def start_at(self, end_offset: int, quorum: Quorum) -> None:
         """A snapshot took the place of the log, and names this quorum."""
@@ -137,5 +137,5 @@ class VoterHistory:
 
     def forget_before(self, start_offset: int) -> None:
         """The log begins at `start_offset` now: older entries than the one that held there are not needed."""
-        while len(self._entries) > 1 and self._entries[1][0] < start_offset:
-            self._entries.pop(0)
+        before = sum(offset < start_offset for offset, _ in self._entries)
+        self._entries = self._entries[max(before - 1, 0) :]

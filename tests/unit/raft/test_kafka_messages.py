@@ -9,7 +9,11 @@ from tests.unit.raft.replicas import quorum
 
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.vote import VoteRequest
+from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from penstock.protocol.messages.vote import VoteRequest, VoteResponse
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers as answers
 from penstock.raft import kafka_requests as requests
@@ -102,6 +106,23 @@ def test_old_version_of_fetch_names_the_topic_and_wants_no_high_watermark() -> N
     assert (read.replica, read.offset, read.high_watermark) == (ReplicaKey(2), 99, (1 << 63) - 1)
 
 
+@pytest.mark.parametrize(
+    ("read", "response"),
+    [
+        (answers.read_vote_answer, VoteResponse),
+        (answers.read_begin_epoch_answer, BeginQuorumEpochResponse),
+        (answers.read_end_epoch_answer, EndQuorumEpochResponse),
+        (answers.read_fetch_answer, FetchResponse),
+        (answers.read_fetch_snapshot_answer, FetchSnapshotResponse),
+    ],
+    ids=lambda what: what.__name__,
+)
+def test_an_error_of_the_whole_request_is_raised(read: Callable[[Any], object], response: type[Any]) -> None:
+    with pytest.raises(KafkaError) as refused:
+        read(response(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+    assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
 @pytest.mark.parametrize(("of_all", "of_the_partition"), [(1000, 50), (50, 1000)])
 def test_a_fetch_wants_no_more_than_the_smaller_of_its_limits(of_all: int, of_the_partition: int) -> None:
     message = requests.write_fetch(Fetch(7, TWO, 99, 5, 90, 500, 1000), CLUSTER)
@@ -124,12 +145,9 @@ def test_another_cluster_and_another_partition_are_refused() -> None:
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_an_error_of_the_whole_request_is_raised() -> None:
+def test_an_error_that_nobody_knows_is_an_unknown_one() -> None:
     message = answers.write_vote_answer(VoteAnswer(ErrorCode.NONE, None, 7, True))
-    message.error_code = ErrorCode.INCONSISTENT_CLUSTER_ID
-    with pytest.raises(KafkaError):
-        answers.read_vote_answer(message)
-    message.error_code, message.topics[0].partitions[0].error_code = 0, 9999
+    message.topics[0].partitions[0].error_code = 9999
     assert answers.read_vote_answer(message).error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

@@ -17,9 +17,11 @@ from penstock.raft.requests import (
     AskVersionsAnswer,
     BeginEpoch,
     EndEpoch,
+    EndEpochAnswer,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
+    FetchSnapshotAnswer,
     RemoveVoter,
     Request,
     UpdateVoter,
@@ -287,6 +289,35 @@ def test_who_lacks_what_the_log_begins_with_takes_the_snapshot(offset: int, last
     assert isinstance(answer, FetchAnswer)
     assert answer.snapshot == (snapshot if is_before else None)
     assert bool(answer.records) is not is_before
+
+
+def test_a_snapshot_is_served_piece_by_piece_and_only_if_it_is_there() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    snapshot = SnapshotId(1, 1)
+    raft.replica.snapshots.store(snapshot, b"whole")  # type: ignore[attr-defined]
+    for asked, position, max_bytes, error, piece in (
+        (snapshot, 0, 3, ErrorCode.NONE, b"who"),
+        (snapshot, 3, 9, ErrorCode.NONE, b"le"),
+        (snapshot, 3, 0, ErrorCode.NONE, b"l"),
+        (snapshot, 5, 9, ErrorCode.POSITION_OUT_OF_RANGE, b""),
+        (snapshot, -1, 9, ErrorCode.POSITION_OUT_OF_RANGE, b""),
+        (SnapshotId(2, 1), 0, 9, ErrorCode.SNAPSHOT_NOT_FOUND, b""),
+    ):
+        request = FetchSnapshot(raft.epoch, voter(2).key, asked, position, max_bytes)
+        size = 0 if error is ErrorCode.SNAPSHOT_NOT_FOUND else 5
+        expected = FetchSnapshotAnswer(error, 1, raft.epoch, asked, size, position, piece)
+        assert answered(raft.received(request, "token", now_ms)) == expected
+
+
+def test_who_knows_that_an_epoch_is_over_is_not_told_again() -> None:
+    raft, now_ms = leader(1, 2, 3)
+    told = dict(sent(raft.resign(now_ms)))
+    request = told[2]
+    assert isinstance(request, EndEpoch)
+    assert sorted(told) == [2, 3]
+    raft.answered(2, request, EndEpochAnswer(ErrorCode.NONE, None, raft.epoch), now_ms)
+    raft.request_failed(3, request, now_ms)
+    assert [to for to, _ in sent(raft.tick(raft.deadline_ms))] == [3]
 
 
 def test_who_fetches_a_snapshot_is_heard() -> None:

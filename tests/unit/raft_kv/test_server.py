@@ -44,6 +44,24 @@ async def test_values_outlive_a_restart(options: ServerOptions) -> None:
             assert (await client.get(b"a")).value == b"2"
 
 
+async def test_values_in_a_file_are_made_anew_from_the_log_and_the_snapshot(options: ServerOptions) -> None:
+    raft = replace(options.raft, keeps_values_in="sqlite", snapshot_min_log_size=1, snapshot_period_seconds=0)
+    options = replace(options, raft=raft)
+    directory = Path(raft.data_dir)
+    async with client_of(options) as client:
+        async with running(options) as server:
+            await client.set(b"a", b"1")
+            assert (await client.get(b"a")).value == b"1"
+            assert list(directory.glob("*.sqlite3"))
+            while not server.quorum.log_start_offset:
+                await client.set(b"a", b"1")
+            await client.set(b"b", b"2")
+        assert not list(directory.glob("*.sqlite3")), "the log and the snapshot are what a server leaves"
+        (directory / "store.1.sqlite3").write_bytes(b"of a process that was killed")
+        async with running(options):
+            assert [(await client.get(key)).value for key in (b"a", b"b", b"c")] == [b"1", b"2", None]
+
+
 async def test_reads_that_come_together_share_a_record(options: ServerOptions) -> None:
     async with running(options) as server, client_of(options) as first:
         await first.set(b"a", b"1")
