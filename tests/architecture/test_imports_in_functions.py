@@ -44,7 +44,6 @@ MEASURED: dict[str, dict[str, str]] = {
         "yaml": "13; a pipeline may be Python",
     },
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
-    "penstock/protocol/produce.py": {"penstock.protocol.messages": "1; only for answers with more than numbers"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
     "penstock/testing/pytest_plugin.py": {

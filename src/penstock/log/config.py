@@ -14,7 +14,7 @@ class LogConfig:
     """One topic's settings; one object serves all partitions that share them.
 
     Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `preallocate` is accepted
-    and has no effect: an append extends the file.
+    and has no effect: an append extends the file. `validates_records`: a leader looks at every record of a batch.
     """
 
     segment_bytes: int = 1 << 30
@@ -39,6 +39,7 @@ class LogConfig:
     cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
     producer_id_expiration_ms: int = DAY_MS
     preallocate: bool = False
+    validates_records: bool = False
 
     @property
     def is_compacted(self) -> bool:

@@ -6,20 +6,21 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remov
 the files can tell what is left, and the log has to be read in again.
 """
 
-from collections.abc import Sequence
-
 from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
-from penstock.log.rolling import must_roll
+from penstock.log.rolling import Room, must_roll
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.log.segments import Segments
+from penstock.log.validation import AppendRules
 from penstock.protocol.batch import BatchHeader
 
 SEALED_FLUSH_DELAY_MS = 60_000
 """How long after a roll the sealed segments are synced: by then the system has written most of them by itself."""
+
+_RULES_OF_NO_TOPIC = AppendRules(LogConfig())
 
 
 class LogContent:
@@ -28,11 +29,12 @@ class LogContent:
     Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power cut.
     `dirty_since_ms` is when the oldest record was written that no flush has begun with, None if there is none. Below
     `rewritten_below` an offset may have stood for another record before: a power cut must not leave that one behind a
-    segment that is newer.
+    segment that is newer. `rules` are those of the config of the last append.
     """
 
     __slots__ = (
         "_cuts",
+        "_room",
         "_snapshots",
         "dirty_since_ms",
         "end_offset",
@@ -40,6 +42,7 @@ class LogContent:
         "producers",
         "recovery_point",
         "rewritten_below",
+        "rules",
         "segments",
         "start_offset",
     )
@@ -65,51 +68,55 @@ class LogContent:
         self.recovery_point = recovery_point
         self.dirty_since_ms: int | None = None
         self.rewritten_below = rewritten_below
+        self.rules = _RULES_OF_NO_TOPIC
         self._cuts = 0
+        self._room = Room()
 
     # appending
 
     def append(
         self,
-        batches: memoryview,
-        headers: Sequence[tuple[int, BatchHeader]],
+        batch: memoryview,
+        header: BatchHeader,
         base_offset: int,
         leader_epoch: int,
         config: LogConfig,
         now_ms: int,
     ) -> None:
-        """Write batches that have their offsets, the first one `base_offset`, and their epoch; (position, header) of
-        each. After an OSError none is written.
+        """Write a batch that has its offsets, the first one `base_offset`, and its epoch; the other fields are as
+        `header` says. After an OSError it is not written.
         """
-        last_offset = base_offset - 1
-        for _, header in headers:
-            last_offset += header.last_offset_delta + 1
+        size = len(batch)
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-        segments = self.segments
+        segments, room = self.segments, self._room
         segment = segments.active
-        size = len(batches)
-        if must_roll(segment, config, size, last_offset, headers[-1][1].max_timestamp, now_ms):
+        is_new = (
+            segment is not room.segment
+            or config is not room.config
+            or segment.size + size > room.size
+            or last_offset > room.last_offset
+            or max_timestamp > room.timestamp
+        )
+        if is_new and must_roll(segment, config, size, last_offset, max_timestamp, now_ms):
             segment = self.roll(max(self.end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
-        segment.write(batches)
+        segment.write(batch)
         segments.size_bytes += size
         if self.dirty_since_ms is None:
             self.dirty_since_ms = now_ms
             if segment.created_ms is None:
                 segment.created_ms = now_ms
-        interval = config.index_interval_bytes
-        offset = base_offset
-        for position, header in headers:
-            last_offset = offset + header.last_offset_delta
-            segment.note_batch(offset, last_offset, header.size_in_bytes, header.max_timestamp, interval)
-            if header.producer_id != NO_PRODUCER_ID:
-                if header.is_control:
-                    batch = batches[position : position + header.size_in_bytes]
-                    note_control_batch(self.producers, header, batch)
-                else:
-                    self.producers.note_batch(header, offset, last_offset, header.max_timestamp)
-            offset = last_offset + 1
-        self.end_offset = offset
+        segment.note_batch(base_offset, last_offset, size, max_timestamp, config.index_interval_bytes)
+        if header.producer_id != NO_PRODUCER_ID:
+            if header.is_control:
+                note_control_batch(self.producers, header, batch)
+            else:
+                self.producers.note_batch(header, base_offset, last_offset, max_timestamp)
+        self.end_offset = last_offset + 1
+        if is_new:
+            self._room = Room(segment, config)
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new segment; after an OSError the old one is still the active one."""
@@ -164,6 +171,7 @@ class LogContent:
 
     def _end_at(self, end_offset: int) -> None:
         """The log was cut. A power cut may undo that, and the checkpoint may go on saying what held before."""
+        self._room = Room()
         self.rewritten_below = max(self.rewritten_below, self.end_offset)
         self.end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)

@@ -5,9 +5,9 @@ quickly. An append checks everything first, then writes once, then remembers; wh
 and the log is as it was. What a read returns keeps its file open (see `log_slice`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 from zlib import crc32
 
@@ -25,8 +25,8 @@ from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
 from penstock.log.retention import deletable_segments, retention_deadline_ms
 from penstock.log.segments import Segments
-from penstock.log.validation import AppendOrigin, check_batches, parse_follower_batches
-from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
+from penstock.log.validation import AppendOrigin, AppendRules, check_batch, parse_follower_batches
+from penstock.protocol.batch import set_place
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 CHECK_INTERVAL_MS = 300_000
@@ -34,16 +34,14 @@ CHECK_INTERVAL_MS = 300_000
 UNKNOWN = -1
 
 
-@dataclass(slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Where a batch went; of a repeated batch, where it went the first time."""
 
     base_offset: int
     last_offset: int
-    log_append_time_ms: int = -1
-    log_start_offset: int = 0
-    record_errors: Sequence[tuple[int, str]] = ()
-    is_duplicate: bool = False
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
 
 
 class PartitionLog:
@@ -231,13 +229,13 @@ class PartitionLog:
 
     def append_as_leader(
         self,
-        batches: memoryview,
+        batch: memoryview,
         *,
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Check the batches, give them offsets and the epoch in place, write them.
+        """Check a batch, give it its offsets and the epoch in place, write it.
 
         Raises KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
         INVALID_RECORD, INVALID_TIMESTAMP (both perhaps as InvalidRecords), INVALID_PRODUCER_EPOCH,
@@ -246,28 +244,26 @@ class PartitionLog:
         if self.health.failure is not None:
             self.health.check()
         content = self._content or self.load()
-        batches, headers, append_time_ms = check_batches(
-            batches, self.config, now_ms=now_ms, origin=origin, topic=self.topic
-        )
-        if origin is AppendOrigin.CLIENT:
-            header = headers[0][1]
-            if header.producer_id != NO_PRODUCER_ID and (repeated := content.producers.check(header)) is not None:
+        config, rules = self.config, content.rules
+        if rules.config is not config:
+            rules = content.rules = AppendRules(config)
+        batch, header = check_batch(batch, rules, now_ms=now_ms, origin=origin, topic=self.topic)
+        if header.producer_id != NO_PRODUCER_ID and origin is AppendOrigin.CLIENT:
+            repeated = content.producers.check(header)
+            if repeated is not None:
                 self._flush_if_due(content)  # it may come again because the disk was full when it was to be flushed
-                time_ms = repeated.timestamp_ms if self.config.uses_log_append_time else -1
-                return AppendResult(
-                    repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, is_duplicate=True
-                )
-        base_offset = offset = content.end_offset
-        for position, header in headers:
-            set_base_offset(batches, position, offset)
-            set_partition_leader_epoch(batches, position, leader_epoch)
-            offset += header.last_offset_delta + 1
+                time_ms = repeated.timestamp_ms if rules.stamps else -1
+                return AppendResult(repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, True)
+        base_offset = content.end_offset
+        set_place(batch, header, base_offset, leader_epoch)
         try:
-            content.append(batches, headers, base_offset, leader_epoch, self.config, now_ms)
+            content.append(batch, header, base_offset, leader_epoch, config, now_ms)
         except OSError as error:
             raise self._storage_error(error) from error
-        self._flush_if_due(content)
-        return AppendResult(base_offset, offset - 1, append_time_ms, content.start_offset)
+        end_offset = content.end_offset
+        if end_offset - content.recovery_point >= config.flush_messages:
+            self.flush()
+        return AppendResult(base_offset, end_offset - 1, now_ms if rules.stamps else -1, content.start_offset, False)
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
         """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if
@@ -281,7 +277,7 @@ class PartitionLog:
             for position, header in parse_follower_batches(batches, content.end_offset):
                 batch = batches[position : position + header.size_in_bytes]
                 epoch, written_ms = header.partition_leader_epoch, header.max_timestamp if now_ms is None else now_ms
-                content.append(batch, [(0, header)], header.base_offset, epoch, self.config, written_ms)
+                content.append(batch, header, header.base_offset, epoch, self.config, written_ms)
         except OSError as error:
             raise self._storage_error(error) from error
         self._flush_if_due(content)

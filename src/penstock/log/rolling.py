@@ -31,6 +31,34 @@ def must_roll(
     )
 
 
+class Room:
+    """What surely fits into a segment: `must_roll` need not be asked about a batch within all three limits.
+
+    The batch ends at `last_offset` at the latest, the segment then has at most `size` bytes, and no record is later
+    than `timestamp`. It holds as long as the segment and the config are these, and the segment only grows.
+    """
+
+    __slots__ = ("config", "last_offset", "segment", "size", "timestamp")
+
+    def __init__(self, segment: Segment | None = None, config: LogConfig | None = None) -> None:
+        """Without a segment nothing surely fits; with one, which is not empty, it is worked out."""
+        self.segment = segment
+        self.config = config
+        self.last_offset = self.size = self.timestamp = -1
+        if segment is None or config is None or segment.rolling_timestamp() < 0:
+            return
+        offsets, times = segment.indexes()
+        entries_left = min(
+            config.segment_index_bytes // OFFSET_ENTRY.size - len(offsets.entries),
+            config.segment_index_bytes // TIME_ENTRY.size - 1 - len(times.entries),
+        )
+        # Entries are more than the interval apart, so this many bytes cannot fill an index.
+        indexed_bytes = (entries_left - 1) * config.index_interval_bytes
+        self.last_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+        self.size = min(config.segment_bytes, segment.size + indexed_bytes)
+        self.timestamp = segment.rolling_timestamp() + config.segment_ms - _jitter_ms(segment, config)
+
+
 def _age_ms(segment: Segment, max_timestamp: int, now_ms: int) -> int:
     first = segment.first_timestamp
     if first is None:

@@ -1,55 +1,48 @@
-"""What a batch must fulfil before the leader appends it, and what the leader changes in it.
+"""What a leader asks of a batch before it writes it: all from the header, which is read once.
 
-Batches stay opaque wherever their headers suffice. Records are unpacked only where a topic's configs ask for it:
-every record needs a key (compaction), the header's timestamps lie outside the bounds, or the topic wants another
-codec than the producer's. A lower bound on timestamps cannot be read from a header, so a topic that sets one
-unpacks every batch.
+A batch's records are looked at only where the header is not enough (decision 0202, see `record_checks`): every record
+needs a key (compaction), a topic bounds timestamps from below or wants another codec than the producer's, the
+header's latest timestamp cannot be, or `penstock.produce.validate` is `full`.
 """
 
 import enum
+import struct
 
 from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
+from penstock.log.record_checks import CODECS, check_size, look_at_records
 from penstock.protocol.batch import (
+    ATTRIBUTES_AT,
     COMPRESSION_MASK,
+    CONTROL,
+    HEADER,
     HEADER_SIZE,
     LENGTH_END,
+    MAGIC,
+    TRANSACTIONAL,
     BatchHeader,
     UnsupportedMagicError,
     check_crc,
     read_header,
     set_max_timestamp,
 )
-from penstock.protocol.compression import Compression, DecompressionLimitError
+from penstock.protocol.checksum import crc32c
+from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import iterate_batches, iterate_records, recompress_batch
-
-MAX_UNPACKED_FACTOR = 64
-"""Records that must be unpacked may take this many times `max.message.bytes`."""
-MIN_UNPACKED_LIMIT_BYTES = 64 << 20
-"""Whatever `max.message.bytes` is, records may take this much."""
-MAX_UNPACKED_RECORDS = 1_000_000
-"""Records that a batch which must be unpacked may hold: as many as librdkafka's `batch.num.messages` allows."""
-MAX_RECORD_ERRORS = 10_000
-"""Bad records of one batch that are named one by one."""
-RECORD_ERRORS_SHOWN = 3
-"""Kafka's limit on the single errors in a refusal's text; the others are in `record_errors`."""
+from penstock.protocol.records import iterate_batches
 
 MIN_RECORD_BYTES = 7
 """A record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
+ANY_CODEC = -1
 
-_CODECS = {
-    "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
+_BEGINNINGS = {
+    Compression.GZIP: b"\x1f\x8b",
+    Compression.LZ4: b"\x04\x22\x4d\x18",
+    Compression.ZSTD: b"\x28\xb5\x2f\xfd",
 }
-
-CheckedBatches = tuple[memoryview, list[tuple[int, BatchHeader]], int]
-"""The batches (rewritten if need be), (position, header) of each, and the log append time or -1."""
+"""How compressed records begin; snappy's do not begin with anything in particular."""
 
 
 class AppendOrigin(enum.Enum):
@@ -61,79 +54,112 @@ class AppendOrigin(enum.Enum):
     COORDINATOR = "coordinator"
 
 
-class InvalidRecords(KafkaError):  # noqa: N818  the refusal is of records
-    """A batch was refused for some of its records; `record_errors` has (index in the batch, message) of each."""
+class AppendRules:
+    """What one `LogConfig` asks of a batch, worked out once.
 
-    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(code, message)
-        self.record_errors = record_errors
+    `codec` is the one that the topic wants; `latest_ms` is how far behind now a batch's latest timestamp may lie
+    before its records are looked at; `looks_at_all`: they are looked at in any case.
+    """
 
+    __slots__ = ("codec", "config", "latest_ms", "looks_at_all", "max_bytes", "stamps")
 
-def check_batches(
-    batches: memoryview, config: LogConfig, *, now_ms: int, origin: AppendOrigin, topic: str
-) -> CheckedBatches:
-    """Check batches that go to the log's end; raises KafkaError with the code for the first thing that is wrong."""
-    end = len(batches)
-    position = 0
-    headers: list[tuple[int, BatchHeader]] = []
-    while position < end:
-        header = _check_header(batches, position, end, config, origin)
-        headers.append((position, header))
-        position += header.size_in_bytes
-    if origin is AppendOrigin.CLIENT and len(headers) != 1:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"a produce request holds one batch per partition, not {len(headers)}"
+    def __init__(self, config: LogConfig) -> None:
+        self.config = config
+        self.max_bytes = config.max_message_bytes
+        self.stamps = config.uses_log_append_time
+        self.latest_ms = INT64_MAX if self.stamps else config.message_timestamp_after_max_ms
+        self.codec = ANY_CODEC if config.compression_type == PRODUCER else int(CODECS[config.compression_type])
+        self.looks_at_all = (
+            config.is_compacted
+            or config.validates_records
+            or (not self.stamps and config.message_timestamp_before_max_ms != INT64_MAX)
         )
-    if not headers:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch to append")
-    if len(batches) > config.segment_bytes:
-        raise KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE, f"{end} bytes do not fit into a segment of {config.segment_bytes} bytes"
-        )
-    return _apply_config(batches, headers, config, now_ms, origin, topic)
 
 
-def _check_header(view: memoryview, position: int, end: int, config: LogConfig, origin: AppendOrigin) -> BatchHeader:
-    try:
-        header = read_header(view, position)
-    except UnsupportedMagicError as error:
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error)) from None
-    except DecodeError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    size = header.size_in_bytes
-    if position + size > end:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch announces {size} bytes, there are {end - position}")
-    _check_size(size, config)
-    if not check_crc(view, position, header):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not fit its bytes")
-    _check_count(header)
-    if origin is AppendOrigin.CLIENT:
+def check_batch(
+    batch: memoryview, rules: AppendRules, *, now_ms: int, origin: AppendOrigin, topic: str
+) -> tuple[memoryview, BatchHeader]:
+    """Check one batch that goes to the log's end: the batch, made anew if the topic asks for that, and its header.
+
+    Raises KafkaError with the code for the first thing that is wrong.
+    """
+    header = _check_bytes(batch, rules)
+    is_client = origin is AppendOrigin.CLIENT
+    if is_client and (header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID):
         _check_client(header)
-    return header
-
-
-def _check_size(size: int, config: LogConfig) -> None:
-    if size > config.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size} bytes is larger than the limit of {config.max_message_bytes}",
-        )
-
-
-def _check_count(header: BatchHeader) -> None:
-    """The offsets that the batch takes must be as many as its records, and these as many as its bytes allow."""
-    count = header.record_count
     codec = header.attributes & COMPRESSION_MASK
+    if (codec != rules.codec and rules.codec != ANY_CODEC) or (
+        is_client and (rules.looks_at_all or _is_strange(header, now_ms + rules.latest_ms))
+    ):
+        batch, header = look_at_records(batch, header, rules.config, now_ms, topic)
+    if len(batch) > rules.config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{len(batch)} bytes do not fit into a segment of {rules.config.segment_bytes} bytes",
+        )
+    if rules.stamps:
+        set_max_timestamp(batch, 0, now_ms)
+        header = read_header(batch)
+    return batch, header
+
+
+def _is_strange(header: BatchHeader, latest_ms: int) -> bool:
+    """Whether the header's timestamps ask for a look at the records: too late, or a single record with two times."""
+    return header.max_timestamp > latest_ms or (
+        header.record_count == 1 and header.max_timestamp != header.base_timestamp
+    )
+
+
+def _check_bytes(batch: memoryview, rules: AppendRules) -> BatchHeader:
+    """The header of what must be one whole batch, with its CRC and as many records as it claims offsets for."""
+    size = len(batch)
+    try:
+        header = tuple.__new__(BatchHeader, HEADER.unpack_from(batch))  # as _make, in half the time
+    except struct.error:
+        raise _no_batch(batch) from None
+    if header.magic != MAGIC or header.batch_length != size - LENGTH_END:
+        raise _no_batch(batch)
+    if size > rules.max_bytes:
+        check_size(size, rules.config)
+    if crc32c(batch[ATTRIBUTES_AT:]) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC does not fit its bytes")
+    count, attributes = header.record_count, header.attributes
     if count < 1 or header.last_offset_delta != count - 1:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"{count} records cannot have a last offset delta of {header.last_offset_delta}"
         )
-    if not codec and count * MIN_RECORD_BYTES > header.batch_length + LENGTH_END - HEADER_SIZE:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"{count} records do not fit into a batch of {header.size_in_bytes} bytes"
+    if attributes & COMPRESSION_MASK:
+        _check_codec(batch, attributes & COMPRESSION_MASK)
+    elif count * MIN_RECORD_BYTES > size - HEADER_SIZE:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records do not fit into a batch of {size} bytes")
+    if attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER_ID:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
+    return header
+
+
+def _no_batch(batch: memoryview) -> KafkaError:
+    """Why these bytes are not one batch."""
+    if not batch:
+        return KafkaError(ErrorCode.INVALID_RECORD, "there is no batch to append")
+    try:
+        header = read_header(batch)
+    except UnsupportedMagicError as error:
+        return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
+    except DecodeError as error:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if header.size_in_bytes > len(batch):
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"a batch announces {header.size_in_bytes} bytes, there are {len(batch)}"
         )
+    return KafkaError(ErrorCode.INVALID_RECORD, "a produce request holds one batch per partition, not several")
+
+
+def _check_codec(batch: memoryview, codec: int) -> None:
     if codec > Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no compression has the number {codec}")
+    beginning = _BEGINNINGS.get(Compression(codec), b"")
+    if batch[HEADER_SIZE : HEADER_SIZE + len(beginning)] != beginning:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the records are not compressed with {Compression(codec).name}")
 
 
 def _check_client(header: BatchHeader) -> None:
@@ -141,130 +167,8 @@ def _check_client(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a new batch has base offset 0, this one has {header.base_offset}")
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if header.producer_id != NO_PRODUCER_ID:
-        if header.base_sequence < 0:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence")
-    elif header.is_transactional:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
-
-
-def _apply_config(
-    view: memoryview,
-    headers: list[tuple[int, BatchHeader]],
-    config: LogConfig,
-    now_ms: int,
-    origin: AppendOrigin,
-    topic: str,
-) -> CheckedBatches:
-    if _needs_codec(headers, config) or (origin is AppendOrigin.CLIENT and _needs_check(headers, config, now_ms)):
-        view, headers = _check_records(view, headers, config, now_ms, topic)
-    if config.uses_log_append_time:
-        for position, _ in headers:
-            set_max_timestamp(view, position, now_ms)
-        return view, [(position, read_header(view, position)) for position, _ in headers], now_ms
-    return view, headers, NO_TIMESTAMP
-
-
-def _needs_codec(headers: list[tuple[int, BatchHeader]], config: LogConfig) -> bool:
-    if config.compression_type == PRODUCER:
-        return False
-    codec = _CODECS[config.compression_type]
-    return any(header.compression != codec for _, header in headers)
-
-
-def _needs_check(headers: list[tuple[int, BatchHeader]], config: LogConfig, now_ms: int) -> bool:
-    """Whether records must be looked at. What a coordinator writes has keys and the time of now."""
-    if config.is_compacted:
-        return True
-    if config.uses_log_append_time:
-        return False
-    if config.message_timestamp_before_max_ms != INT64_MAX:
-        return True
-    latest = now_ms + config.message_timestamp_after_max_ms
-    return any(header.max_timestamp > latest for _, header in headers)
-
-
-def _check_records(
-    view: memoryview, headers: list[tuple[int, BatchHeader]], config: LogConfig, now_ms: int, topic: str
-) -> tuple[memoryview, list[tuple[int, BatchHeader]]]:
-    """Look into each batch; returns the batches, those with another codec than the topic's packed anew."""
-    target = None if config.compression_type == PRODUCER else _CODECS[config.compression_type]
-    parts: list[memoryview | bytearray] = []
-    for position, header in headers:
-        batch = view[position : position + header.size_in_bytes]
-        if not header.is_control:
-            try:
-                _check_contents(batch, header, config, now_ms, topic)
-                if target is not None and header.compression != target:
-                    level = None if (level := _level(target, config)) == -1 else level
-                    packed = recompress_batch(batch, header, target, level, max_bytes=_max_unpacked(config))
-                    _check_size(len(packed), config)
-                    parts.append(packed)
-                    continue
-            except DecompressionLimitError as error:
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}") from None
-            except DecodeError as error:
-                raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}") from None
-        parts.append(batch)
-    if all(isinstance(part, memoryview) for part in parts):
-        return view, headers
-    view = memoryview(bytearray().join(parts))
-    position = 0
-    repacked = []
-    while position < len(view):
-        header = read_header(view, position)
-        repacked.append((position, header))
-        position += header.size_in_bytes
-    return view, repacked
-
-
-def _max_unpacked(config: LogConfig) -> int:
-    return max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
-
-
-def _level(codec: Compression, config: LogConfig) -> int:
-    """The level that the topic asks for; -1 for the codec's own default."""
-    levels = {
-        Compression.GZIP: config.compression_gzip_level,
-        Compression.LZ4: config.compression_lz4_level,
-        Compression.ZSTD: config.compression_zstd_level,
-    }
-    return levels.get(codec, -1)
-
-
-def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str) -> None:
-    """Look at the records one after the other: a batch of tiny ones would be a hundred times as large as objects."""
-    if header.record_count > MAX_UNPACKED_RECORDS:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.record_count} records; where they must be looked at, {MAX_UNPACKED_RECORDS} may come",
-        )
-    earliest, latest = 0, INT64_MAX
-    if not config.uses_log_append_time:
-        earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
-        latest = now_ms + config.message_timestamp_after_max_ms
-    untimely: list[tuple[int, str]] = []
-    keyless: list[tuple[int, str]] = []
-    keyless_message = f"topic {topic} is compacted: every record needs a key"
-    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=_max_unpacked(config))):
-        timestamp_ms = record.timestamp_ms
-        if (
-            not earliest <= timestamp_ms <= latest
-            and timestamp_ms != NO_TIMESTAMP
-            and len(untimely) < MAX_RECORD_ERRORS
-        ):
-            untimely.append((i, f"timestamp {timestamp_ms} is outside [{earliest}, {latest}]"))
-        if record.key is None and config.is_compacted and len(keyless) < MAX_RECORD_ERRORS:
-            keyless.append((i, keyless_message))
-    _refuse(ErrorCode.INVALID_TIMESTAMP, untimely)
-    _refuse(ErrorCode.INVALID_RECORD, keyless)
-
-
-def _refuse(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
-    if errors:
-        shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
-        count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"
-        raise InvalidRecords(code, f"{count} records of the batch are refused: {shown}", errors)
+    if header.base_sequence < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence")
 
 
 def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tuple[int, BatchHeader]]:

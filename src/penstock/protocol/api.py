@@ -15,7 +15,8 @@ KEYS: Final[tuple[AnyApiKey, ...]] = (*ApiKey, *OwnApiKey)
 """Every API that is known: Kafka's, then our own."""
 
 NEVER: Final = 1 << 15
-_FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (APIS | OWN_APIS).items()}
+FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (APIS | OWN_APIS).items()}
+"""By API key, the first version whose requests and responses are in flexible form."""
 
 
 class Api:
@@ -28,7 +29,7 @@ class Api:
         self.key: Final = key
         self.name: Final = name
         self.versions: Final = range(oldest, newest + 1)
-        self.flexible_from: Final = _FLEXIBLE_FROM[key]
+        self.flexible_from: Final = FLEXIBLE_FROM[key]
         self._module: Final = f"messages.{module}" if isinstance(key, ApiKey) else module
 
     def __repr__(self) -> str:
@@ -63,7 +64,7 @@ class Api:
 
 def is_flexible(key: int, version: int) -> bool:
     """Whether a request is in flexible form; False for a key that nobody knows."""
-    return version >= _FLEXIBLE_FROM.get(key, NEVER)
+    return version >= FLEXIBLE_FROM.get(key, NEVER)
 
 
 @cache

@@ -31,6 +31,7 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _UINT32: Final = struct.Struct(">I")
 _INT64: Final = struct.Struct(">q")
+_PLACE: Final = struct.Struct(">qii")
 
 
 class UnsupportedMagicError(DecodeError):
@@ -147,6 +148,11 @@ def set_base_offset(buffer: bytearray | memoryview, position: int, base_offset: 
 def set_partition_leader_epoch(buffer: bytearray | memoryview, position: int, epoch: int) -> None:
     """Set the epoch of the leader that appends the batch in place."""
     _INT32.pack_into(buffer, position + LENGTH_END, epoch)
+
+
+def set_place(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
+    """Set where a batch at the buffer's beginning goes, in place: its first offset and the leader's epoch."""
+    _PLACE.pack_into(buffer, 0, base_offset, header.batch_length, leader_epoch)
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

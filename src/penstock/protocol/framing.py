@@ -6,7 +6,7 @@ The header of a response says which request it answers and nothing else, so a re
 import struct
 from typing import Final, NamedTuple
 
-from penstock.protocol.api import KEYS, Api, ApiKey, api_of, is_flexible
+from penstock.protocol.api import FLEXIBLE_FROM, KEYS, NEVER, Api, ApiKey, api_of, is_flexible
 from penstock.protocol.codec import decode, encode_into
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message
@@ -39,11 +39,13 @@ def parse_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeade
                 raise DecodeError(f"a client id of {length} bytes with {len(frame) - position} left")
             client_id = str(frame[position:end], "utf-8")
             position = end
-        if is_flexible(api_key, version):
-            position = skip_tagged_fields(frame, position)
+        if version >= FLEXIBLE_FROM.get(api_key, NEVER):
+            position = skip_tagged_fields(frame, position) if frame[position] else position + 1
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise DecodeError(f"request header: {error}") from error
-    return RequestHeader(api_key, version, correlation_id, client_id), position
+    return tuple.__new__(
+        RequestHeader, (api_key, version, correlation_id, client_id)
+    ), position  # half of a call's time
 
 
 def skip_tagged_fields(frame: Buffer, position: int) -> int:

@@ -1,19 +1,16 @@
 """Produce requests and responses, versions 3 to 13: each produced batch pays for what is done here.
 
-Records are slices of the frame and never copied. The usual response, in which no partition has more to say than
-numbers, is packed by hand; any other goes through the codec.
+Records are slices of the frame and never copied. A response is put together from the answers for single partitions,
+which are bytes from the beginning: nothing but numbers where records were appended.
 """
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
-from penstock.protocol.framing import encode_response
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.varint import encode_uvarint
@@ -22,8 +19,13 @@ FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 VERSIONS: Final = range(3, 14)
 
+START_OFFSET_FROM: Final = 5
+ERRORS_FROM: Final = 8
+LEADER_FROM: Final = 10
+
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
 
 
 class ProducePartition(Message):
@@ -50,29 +52,6 @@ class ProduceFrame(Message, versions="3-13", flexible="9+"):
     topics: list[ProduceTopic] = array(ProduceTopic, "3+", default_factory=list)
 
 
-@dataclass(slots=True)
-class PartitionResult:
-    """The answer for one partition. `record_errors` are (index of the record in its batch, message)."""
-
-    index: int
-    error_code: int = 0
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: Sequence[tuple[int, str | None]] = ()
-    error_message: str | None = None
-    current_leader: tuple[int, int] | None = None
-
-
-@dataclass(slots=True)
-class ProduceTopicResult:
-    """The answer for one topic."""
-
-    name: str
-    topic_id: UUID = ZERO_UUID
-    partitions: list[PartitionResult] = dataclass_field(default_factory=list)
-
-
 def parse_produce(frame: memoryview, position: int, version: int) -> ProduceFrame:
     """Return the request whose body starts at a position of its frame; DecodeError if it is not one.
 
@@ -82,87 +61,103 @@ def parse_produce(frame: memoryview, position: int, version: int) -> ProduceFram
     return request
 
 
-_LENGTH_CORRELATION: Final = struct.Struct(">ii")
+# The answer for one partition by version. Behind the numbers stand no record errors, no message and no tagged fields.
 _NUMBERS: Final = struct.Struct(">ihqq")
 _NUMBERS_AND_START: Final = struct.Struct(">ihqqq")
-# Behind the numbers: no record errors, no error message, and in flexible form no tagged fields.
-_NO_MORE: Final = dict.fromkeys(range(3, 8), b"") | {8: b"\x00\x00\x00\x00\xff\xff"}
-_NO_MORE_FLEXIBLE: Final = b"\x01\x00\x00"
+_NO_MORE: Final = {
+    version: b"\x01\x00\x00" if version >= FLEXIBLE_FROM else b"\x00\x00\x00\x00\xff\xff" if version >= 8 else b""
+    for version in VERSIONS
+}
+_START: Final = struct.Struct(">ii")
+_START_FLEXIBLE: Final = struct.Struct(">iix")
+_LEADER_TAG: Final = struct.Struct(">BBBiix")
+_NAMES_KEPT: Final = 1024
+_LONGEST_KEPT_NAME: Final = 249
 
 
-def encode_produce_response(
-    results: Sequence[ProduceTopicResult], version: int, correlation_id: int, throttle_time_ms: int = 0
+def encode_appended(
+    version: int, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
 ) -> bytes:
-    """Return a whole response, from its length on."""
-    if any(p.record_errors or p.error_message or p.current_leader for topic in results for p in topic.partitions):
-        return _encode_by_codec(results, version, correlation_id, throttle_time_ms)
-    flexible = version >= FLEXIBLE_FROM
-    no_more = _NO_MORE_FLEXIBLE if flexible else _NO_MORE[version]
-    out = bytearray(_LENGTH_CORRELATION.pack(0, correlation_id))
-    if flexible:
-        out += b"\x00"
-    out += _count(len(results), flexible)
-    for topic in results:
-        out += _topic(topic, version)
-        out += _count(len(topic.partitions), flexible)
-        for p in topic.partitions:
-            if version >= 5:
-                out += _NUMBERS_AND_START.pack(
-                    p.index, p.error_code, p.base_offset, p.log_append_time_ms, p.log_start_offset
-                )
-            else:
-                out += _NUMBERS.pack(p.index, p.error_code, p.base_offset, p.log_append_time_ms)
-            out += no_more
-        if flexible:
+    """Return the answer for a partition to which records were appended."""
+    if version >= START_OFFSET_FROM:
+        return _NUMBERS_AND_START.pack(index, 0, base_offset, log_append_time_ms, log_start_offset) + _NO_MORE[version]
+    return _NUMBERS.pack(index, 0, base_offset, log_append_time_ms) + _NO_MORE[version]
+
+
+def encode_refused(
+    version: int,
+    index: int,
+    error_code: int,
+    message: str | None = None,
+    record_errors: Sequence[tuple[int, str | None]] = (),
+    current_leader: tuple[int, int] | None = None,
+) -> bytes:
+    """Return the answer for a partition to which nothing was appended.
+
+    `record_errors` are (index of the record in its batch, message); `current_leader` is (id, epoch). What a version
+    cannot say is left out.
+    """
+    out = bytearray(_NUMBERS.pack(index, error_code, -1, -1))
+    if version >= START_OFFSET_FROM:
+        out += _INT64.pack(-1)
+    if version >= ERRORS_FROM:
+        flexible = version >= FLEXIBLE_FROM
+        out += _count(len(record_errors), flexible)
+        for record, text in record_errors:
+            out += _INT32.pack(record) + _string(text, flexible)
+            if flexible:
+                out += b"\x00"
+        out += _string(message, flexible)
+        if flexible and (version < LEADER_FROM or current_leader is None):
             out += b"\x00"
-    out += _INT32.pack(throttle_time_ms)
-    if flexible:
-        out += b"\x00"
-    _INT32.pack_into(out, 0, len(out) - _INT32.size)
+        elif flexible and current_leader is not None:
+            out += _LEADER_TAG.pack(1, 0, 9, *current_leader)
     return bytes(out)
 
 
-def _count(count: int, flexible: bool) -> bytes:
-    return encode_uvarint(count + 1) if flexible else _INT32.pack(count)
-
-
-def _topic(topic: ProduceTopicResult, version: int) -> bytes:
-    if version >= TOPIC_IDS_FROM:
-        return topic.topic_id.bytes
-    name = topic.name.encode()
-    length = encode_uvarint(len(name) + 1) if version >= FLEXIBLE_FROM else _INT16.pack(len(name))
-    return length + name
-
-
-def _encode_by_codec(
-    results: Sequence[ProduceTopicResult], version: int, correlation_id: int, throttle_time_ms: int
+def encode_produce_response(
+    topics: Sequence[tuple[str | UUID, list[bytes]]], version: int, correlation_id: int, throttle_time_ms: int = 0
 ) -> bytes:
-    from penstock.protocol.messages import produce
+    """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions."""
+    flexible = version >= FLEXIBLE_FROM
+    parts = [_count(len(topics), flexible)]
+    for topic, partitions in topics:
+        parts.append(_topic(topic, flexible))
+        parts.append(_count(len(partitions), flexible))
+        parts += partitions
+        if flexible:
+            parts.append(b"\x00")
+    parts.append(_INT32.pack(throttle_time_ms))
+    if flexible:
+        parts.append(b"\x00")
+    body = b"".join(parts)
+    if flexible:
+        return _START_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
+    return _START.pack(len(body) + 4, correlation_id) + body
 
-    def partition(result: PartitionResult) -> produce.PartitionProduceResponse:
-        errors = [
-            produce.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in result.record_errors
-        ]
-        leader_id, leader_epoch = result.current_leader or (-1, -1)
-        return produce.PartitionProduceResponse(
-            index=result.index,
-            error_code=result.error_code,
-            base_offset=result.base_offset,
-            log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=result.log_start_offset,
-            record_errors=errors,
-            error_message=result.error_message,
-            current_leader=produce.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        )
 
-    responses = [
-        produce.TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[partition(result) for result in topic.partitions],
-        )
-        for topic in results
-    ]
-    message = produce.ProduceResponse(responses=responses, throttle_time_ms=throttle_time_ms)
-    return encode_response(message, ApiKey.PRODUCE, version, correlation_id)
+def _count(count: int, flexible: bool) -> bytes:
+    if not flexible:
+        return _INT32.pack(count)
+    return _SHORT_COUNTS[count] if count < len(_SHORT_COUNTS) else encode_uvarint(count + 1)
+
+
+_SHORT_COUNTS: Final = [bytes([count + 1]) for count in range(100)]
+
+
+def _string(text: str | None, flexible: bool) -> bytes:
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    data = text.encode()
+    return (encode_uvarint(len(data) + 1) if flexible else _INT16.pack(len(data))) + data
+
+
+def _topic(topic: str | UUID, flexible: bool) -> bytes:
+    if isinstance(topic, UUID):
+        return topic.bytes
+    return _known_name(topic, flexible) if len(topic) <= _LONGEST_KEPT_NAME else _string(topic, flexible)
+
+
+@lru_cache(_NAMES_KEPT)
+def _known_name(name: str, flexible: bool) -> bytes:
+    return _string(name, flexible)

@@ -9,7 +9,7 @@ from tests.unit.log.logs import NOW, append, batch, open_log
 from tests.unit.log.test_validation import refusal_of
 
 from penstock.log.config import LogConfig
-from penstock.log.validation import MAX_RECORD_ERRORS, MAX_UNPACKED_RECORDS, InvalidRecords
+from penstock.log.record_checks import MAX_RECORD_ERRORS, MAX_UNPACKED_RECORDS, InvalidRecords
 from penstock.protocol.batch import HEADER, HEADER_SIZE, read_header, write_crc
 from penstock.protocol.compression import Compression, compress
 from penstock.protocol.errors import ErrorCode

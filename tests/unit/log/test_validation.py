@@ -1,12 +1,17 @@
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.log.logs import NOW, append, batch, open_log
 
-from penstock.log import validation
+from penstock.log import record_checks
 from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.partition_log import PartitionLog
-from penstock.log.validation import AppendOrigin, InvalidRecords
+from penstock.log.record_checks import InvalidRecords
+from penstock.log.rolling import must_roll
+from penstock.log.validation import AppendOrigin
 from penstock.protocol.batch import read_header, write_crc
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -49,8 +54,6 @@ def test_nothing_or_two_batches_are_no_produce_request(tmp_path: Path) -> None:
     assert refusal_of(log, bytearray()).code == ErrorCode.INVALID_RECORD
     two = bytearray(batch(1)) + bytearray(batch(1))
     assert refusal_of(log, two).code == ErrorCode.INVALID_RECORD
-    result = log.append_as_leader(memoryview(two), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
-    assert (result.base_offset, result.last_offset) == (0, 1)
 
 
 def test_too_large(tmp_path: Path) -> None:
@@ -185,7 +188,7 @@ def test_a_follower_takes_batches_as_they_are_and_only_whole(tmp_path: Path) -> 
 
 
 def test_what_a_coordinator_writes_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "_check_contents", None)
+    monkeypatch.setattr(record_checks, "_check_contents", None)
     log = open_log(tmp_path, LogConfig(cleanup_policy=frozenset({"compact"}), message_timestamp_before_max_ms=1))
     log.append_as_leader(batch(2), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
     assert log.log_end_offset == 2
@@ -195,3 +198,60 @@ def test_what_a_coordinator_writes_gets_the_codec_of_the_topic(tmp_path: Path) -
     log = open_log(tmp_path, LogConfig(compression_type="gzip"))
     log.append_as_leader(batch(2), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
     assert read_header(log.read(0, 1000).read(), 0).compression == Compression.GZIP
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_plain_bytes_with_the_bit_of_a_codec_are_refused(tmp_path: Path, codec: Compression) -> None:
+    log = open_log(tmp_path)
+    data = bytearray(batch(3))
+    data[22] |= codec
+    write_crc(data, 0, len(data))
+    assert refusal_of(log, data).code == ErrorCode.INVALID_RECORD
+    append(log, batch(3, compression=codec))
+
+
+@pytest.mark.parametrize(("count", "config"), [(1, LogConfig()), (3, LogConfig(validates_records=True))])
+def test_a_latest_timestamp_that_no_record_has_is_mended(tmp_path: Path, count: int, config: LogConfig) -> None:
+    log = open_log(tmp_path, config)
+    data = bytearray(batch(count))
+    data[35:43] = (NOW + 3_000_000).to_bytes(8, "big")
+    write_crc(data, 0, len(data))
+    append(log, memoryview(data))
+    assert read_header(log.read(0, 1000).read(), 0).max_timestamp == NOW
+    found = log.max_timestamp()
+    assert found is not None
+    assert found.timestamp_ms == NOW
+
+
+def test_records_that_make_no_sense_are_refused_where_they_are_all_looked_at(tmp_path: Path) -> None:
+    data = bytearray(batch(3, compression=Compression.SNAPPY))
+    data[61:] = bytes(len(data) - 61)
+    write_crc(data, 0, len(data))
+    assert refusal_of(open_log(tmp_path, LogConfig(validates_records=True)), data).code == ErrorCode.INVALID_RECORD
+
+
+@given(
+    sizes=st.lists(st.integers(1, 400), min_size=1, max_size=30),
+    segment_bytes=st.integers(500, 3000),
+    segment_ms=st.integers(1, 50),
+    interval=st.integers(0, 600),
+    index_entries=st.integers(2, 12),
+    steps_ms=st.integers(0, 20),
+)
+def test_what_surely_fits_needs_no_new_segment(
+    sizes: list[int], segment_bytes: int, segment_ms: int, interval: int, index_entries: int, steps_ms: int
+) -> None:
+    config = LogConfig(
+        segment_bytes=segment_bytes,
+        segment_ms=segment_ms,
+        index_interval_bytes=interval,
+        segment_index_bytes=index_entries * 8,
+    )
+    with TemporaryDirectory() as directory:
+        log = open_log(Path(directory), config)
+        for number, size in enumerate(sizes):
+            content, sent = log.load(), batch(1, value=b"v" * size, timestamp_ms=NOW + number * steps_ms)
+            segment, rolls = content.segments.active, len(content.segments)
+            must = must_roll(segment, config, len(sent), log.log_end_offset, NOW + number * steps_ms, NOW)
+            append(log, sent)
+            assert len(content.segments) - rolls == must

@@ -14,9 +14,9 @@ from penstock.protocol.messages.produce import (
 )
 from penstock.protocol.produce import (
     VERSIONS,
-    PartitionResult,
-    ProduceTopicResult,
+    encode_appended,
     encode_produce_response,
+    encode_refused,
     parse_produce,
 )
 from penstock.protocol.uuids import ZERO_UUID
@@ -69,36 +69,31 @@ def test_tagged_fields_are_skipped(version: int) -> None:
         assert parse_produce(memoryview(data[:-1] + b"\x01\x09\x02ab"), 0, version).acks == -1
 
 
-RESULTS = {
-    "plain": PartitionResult(3, 0, 17, -1, 4),
-    "error": PartitionResult(3, 6),
-    "record errors": PartitionResult(3, 87, record_errors=[(2, "no key"), (4, None)], error_message="bad"),
-    "moved": PartitionResult(3, 6, current_leader=(2, 8)),
-}
-
-
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("case", RESULTS)
-def test_a_response_says_what_its_version_can(version: int, case: str) -> None:
-    result = RESULTS[case]
-    results = [ProduceTopicResult("topic", TOPIC_ID, [result, result]), ProduceTopicResult("u", TOPIC_ID)]
-    data = encode_produce_response(results, version, 41, throttle_time_ms=6)
+def test_a_response_says_what_its_version_can(version: int) -> None:
+    names: list[str | uuid.UUID] = [TOPIC_ID, ZERO_UUID] if version >= 13 else ["topic", "u" * 300]
+    answers = [
+        encode_appended(version, 3, 17, 12, 4),
+        encode_refused(version, 4, 6),
+        encode_refused(version, 5, 87, "bad", [(2, "no key"), (4, None)]),
+        encode_refused(version, 6, 6, current_leader=(2, 8)),
+    ]
+    topics = [(names[0], answers * 40), (names[1], [])]
+    data = encode_produce_response(topics, version, 41, throttle_time_ms=6)
     assert int.from_bytes(data[:4]) == len(data) - 4
     correlation_id, message = decode_response(ApiKey.PRODUCE, version, data[4:])
     assert isinstance(message, ProduceResponse)
     assert (correlation_id, message.throttle_time_ms) == (41, 6)
-    first, second = message.responses
-    assert (first.name, second.name) == (("topic", "u") if version < 13 else ("", ""))
-    assert first.topic_id == (TOPIC_ID if version >= 13 else ZERO_UUID)
-    assert len(first.partition_responses) == 2
-    got = first.partition_responses[1]
-    assert (got.index, got.error_code, got.base_offset) == (3, result.error_code, result.base_offset)
-    assert got.log_append_time_ms == result.log_append_time_ms
-    assert got.log_start_offset == (result.log_start_offset if version >= 5 else -1)
+    assert [response.topic_id if version >= 13 else response.name for response in message.responses] == names
+    assert [len(response.partition_responses) for response in message.responses] == [160, 0]
+    appended, refused, explained, moved = message.responses[0].partition_responses[-4:]
+    assert (appended.index, appended.error_code, appended.base_offset, appended.log_append_time_ms) == (3, 0, 17, 12)
+    assert appended.log_start_offset == (4 if version >= 5 else -1)
+    assert (refused.index, refused.error_code, refused.base_offset, refused.log_start_offset) == (4, 6, -1, -1)
+    assert (refused.record_errors, refused.error_message) == ([], None)
+    assert (explained.index, explained.error_code) == (5, 87)
     if version >= 8:
-        errors = [(error.batch_index, error.batch_index_error_message) for error in got.record_errors]
-        assert errors == list(result.record_errors)
-        assert got.error_message == result.error_message
-    if version >= 10:
-        leader = (got.current_leader.leader_id, got.current_leader.leader_epoch)
-        assert leader == (result.current_leader or (-1, -1))
+        errors = [(error.batch_index, error.batch_index_error_message) for error in explained.record_errors]
+        assert (errors, explained.error_message) == ([(2, "no key"), (4, None)], "bad")
+    leader = (moved.current_leader.leader_id, moved.current_leader.leader_epoch)
+    assert leader == ((2, 8) if version >= 10 else (-1, -1))

@@ -15,6 +15,8 @@ alter.config.policy.class.name class null * fixed low | A class that may refuse 
 message.max.bytes int 1048588 0.. cluster high | Default of a topic's max.message.bytes.
 min.insync.replicas int 1 1.. cluster high | Replicas that must have a record that is sent with acks=all.
 unclean.leader.election.enable boolean false * cluster high | Default of the topic key of the same name.
+penstock.produce.validate string header header/full fixed low
+    | What is checked of a produced batch: its header and the first bytes of its records, or every record as in Kafka.
 compression.type string producer uncompressed/zstd/lz4/snappy/gzip/producer cluster high
     | Default of the topic key of the same name.
 compression.gzip.level int -1 1..9/-1 cluster medium | Default of the topic key of the same name.

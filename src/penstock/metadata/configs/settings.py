@@ -51,6 +51,7 @@ class BrokerSettings:
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     min_insync_replicas: int
+    penstock_produce_validate: str
     producer_id_expiration_ms: int
 
     # groups

@@ -78,6 +78,7 @@ class TopicSettingsTable:
         chosen: dict[str, Any] = {name: values[key] for name, key in _KEYS.items() if key in values}
         chosen["cleanup_policy"] = frozenset(chosen["cleanup_policy"])
         chosen[_OF_BROKER] = self._config.producer_id_expiration_ms
+        chosen["validates_records"] = self._config.penstock_produce_validate == "full"
         internal_segment_bytes = values[_INTERNAL_SEGMENT_BYTES]
         if internal_segment_bytes is not None:
             chosen["segment_bytes"] = internal_segment_bytes

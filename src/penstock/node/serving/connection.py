@@ -4,22 +4,25 @@ Bytes are received into a buffer that all connections share, so an idle connecti
 Frames that are whole in it are handled there, without a copy. Of a frame that is not whole, the beginning is copied
 into a buffer of the frame's own size, and the rest is received straight into that.
 
-A connection is *held* while it must not take another request: a request waits that is not pipelined, too many wait, or
-the peer does not read what it was sent. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading
+A connection is *held* while it must not take another request: a request waits that is not pipelined, too many wait,
+the peer does not read what it was sent, or its turn is over: who has sent thousands of requests at once lets the other
+connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading
 stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
 
-| state     | it begins with                                         | it ends with                    |
-| --------- | ------------------------------------------------------ | ------------------------------- |
-| reading   | connection_made, or the last cause to hold being gone  | a cause to hold                 |
-| held      | a waiting request, `MAX_WAITING`, unsent bytes         | its response, resume_writing    |
-| closed    | the peer leaves, garbage, a handler's exception, idle  | -                               |
+| state     | it begins with                                            | it ends with                                |
+| --------- | --------------------------------------------------------- | ------------------------------------------- |
+| reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
+| held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`  | its response, resume_writing, the next turn |
+| closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections import deque
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, cast
 
@@ -36,6 +39,10 @@ MAX_WAITING = 128
 """Requests of one connection that may wait for their answer at once."""
 MAX_BACKLOG_BYTES = 64 * 1024
 """Bytes that a held connection keeps before it stops reading."""
+
+TURN_S = 0.002
+"""How long the requests of one connection are taken before the others have their turn."""
+_LENGTH = struct.Struct(">i")
 
 
 class Slot:
@@ -66,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_reading_paused",
         "_transport",
+        "_turn_is_over",
         "_waiting",
         "peer",
     )
@@ -84,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Slot] | None = None
         self._held_by_request = False
         self._reading_paused = False
+        self._turn_is_over = False
         self._ending = False
         self._closed = False
 
@@ -171,14 +180,17 @@ class Connection(asyncio.BufferedProtocol):
             or self._out.is_blocked
             or self._ending
             or self._closed
+            or self._turn_is_over
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
     def _take(self, received: memoryview, end: int) -> None:
-        """Handle the whole frames in `received[:end]`, keep the rest."""
+        """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
         position = 0
-        while end - position >= 4 and not self._held:
-            size = int.from_bytes(received[position : position + 4], "big", signed=True)
+        clock_s = self._connections.clock_s
+        turn_ends_s = clock_s() + TURN_S
+        while end - position >= 4:
+            (size,) = _LENGTH.unpack_from(received, position)
             if not 0 < size <= self._buffers.max_frame_bytes:
                 self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {self._buffers.max_frame_bytes}")
                 return
@@ -186,12 +198,24 @@ class Connection(asyncio.BufferedProtocol):
             if frame_end > end:
                 self._start_frame(received[position + 4 : end], size)
                 return
-            self._handle(received[position + 4 : frame_end])
+            goes_on = self._handle(received[position + 4 : frame_end])
             position = frame_end
             if self._out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
+                goes_on = False
+            if clock_s() > turn_ends_s and position < end:
+                self._turn_is_over = True
+                self._connections.later(self._next_turn)
+                break
+            if not goes_on and self._held:
+                break
         if position < end:
             self._keep(received[position:end])
+
+    def _next_turn(self) -> None:
+        self._turn_is_over = False
+        if not self._closed:
+            self._proceed()
 
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes for later: the connection is held, or they are less than a frame's length."""
@@ -241,20 +265,24 @@ class Connection(asyncio.BufferedProtocol):
 
     # Requests and their answers
 
-    def _handle(self, frame: memoryview) -> None:
+    def _handle(self, frame: memoryview) -> bool:
+        """Answer a request or let it wait; returns whether it is clear that nothing came up to hold the connection."""
         assert self.peer is not None
         try:
             reply = self._connections.dispatcher.dispatch(frame, self.peer)
-        except (DecodeError, CloseConnection) as reason:
+        except DecodeError as reason:
             self._refuse(str(reason))
+        except CloseConnection as reason:
+            self._refuse(str(reason), reason.cause)
         except Exception:
             logger.exception("%s: closed: a request failed", self.peer)
             self._end()
         else:
             if type(reply) is list:
                 self._answer(reply)
-            else:
-                self._wait(cast("Waiting", reply))
+                return not self._waiting
+            self._wait(cast("Waiting", reply))
+        return False
 
     def _answer(self, parts: list[ResponsePart]) -> None:
         if not self._waiting:
@@ -282,7 +310,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             slot.parts = self._connections.dispatcher.encode(handler, context, future.result())
         except CloseConnection as reason:
-            self._refuse(str(reason))
+            self._refuse(str(reason), reason.cause)
             return
         except Exception:
             logger.exception("%s: closed: a request failed", self.peer)
@@ -292,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
             self._held_by_request = False
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
-            self._out.add(waiting.popleft().parts or ())
+            self._out.add(waiting.popleft().parts or [])
         self._proceed()
 
     def _write(self) -> None:
@@ -306,8 +334,9 @@ class Connection(asyncio.BufferedProtocol):
             logger.error("%s: closed: a response cannot be read from the log: %s", self.peer, error)
             self.abort()
 
-    def _refuse(self, reason: str) -> None:
-        logger.warning("%s: closed: %s", self.peer, reason)
+    def _refuse(self, reason: str, cause: Hashable = None) -> None:
+        assert self.peer is not None
+        self._connections.refusals.tell(self.peer.client_host if cause is None else cause, self.peer, reason)
         self._end()
 
     def _end(self) -> None:

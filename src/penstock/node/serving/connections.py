@@ -9,16 +9,15 @@ import asyncio
 import itertools
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.frames import FrameBuffers
 from penstock.node.serving.memory import give_back_memory
 from penstock.node.serving.peer import Peer
-
-if TYPE_CHECKING:
-    from penstock.node.serving.connection import Connection
+from penstock.node.serving.refusals import Refusals
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +25,22 @@ LOST_BEFORE_GIVING_BACK = 1000
 """After so many lost connections their memory is given back to the system, ..."""
 GIVING_BACK_AFTER_S = 0.25
 """... a moment later, so that the rest of a burst is with them."""
+
+
+class Admitted(Protocol):
+    """A connection, as those see it that look after all of them."""
+
+    peer: Peer | None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of this connection waits for its answer."""
+
+    def close_when_answered(self) -> None:
+        """Take no more requests, and close when those that wait are answered."""
+
+    def abort(self) -> None:
+        """Close at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +60,9 @@ class Connections:
     def __init__(self, dispatcher: Dispatcher, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop) -> None:
         self.dispatcher = dispatcher
         self.buffers = FrameBuffers(limits.max_frame_bytes)
-        self.active: OrderedDict[Connection, float] = OrderedDict()
+        self.active: OrderedDict[Admitted, float] = OrderedDict()
         self.clock_s = loop.time
+        self.refusals = Refusals(loop.time)
         self._loop = loop
         self._limits = limits
         self._by_host: dict[str, int] = {}
@@ -55,11 +71,15 @@ class Connections:
         self._drained: asyncio.Event | None = None
         self._lost = 0
 
+    def later(self, callback: Callable[[], None]) -> None:
+        """Call back when every other connection that has something to do has had its turn."""
+        self._loop.call_soon(callback)
+
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Let other limits hold for connections to come; the largest frame stays as it was."""
         self._limits = limits
 
-    def admit(self, connection: Connection, transport: asyncio.BaseTransport, listener: str) -> Peer | None:
+    def admit(self, connection: Admitted, transport: asyncio.BaseTransport, listener: str) -> Peer | None:
         """Enter a new connection; None when a limit refuses it."""
         address = transport.get_extra_info("peername") or ("", 0)
         host, port = address[0], address[1]
@@ -78,7 +98,7 @@ class Connections:
             self._idle_timer = self._loop.call_later(limits.max_idle_ms / 1000, self._close_idle)
         return Peer(host, port, listener, next(self._ids))
 
-    def remove(self, connection: Connection, peer: Peer) -> None:
+    def remove(self, connection: Admitted, peer: Peer) -> None:
         """Forget a connection that is lost."""
         del self.active[connection]
         left = self._by_host[peer.client_host] - 1
@@ -128,7 +148,9 @@ class Connections:
             self.active.move_to_end(connection)
             self.active[connection] = now_s
 
-    def touch(self, connection: Connection) -> None:
-        """Note that `connection` is active."""
-        self.active[connection] = self.clock_s()
+    def touch(self, connection: Admitted) -> float:
+        """Note that `connection` is active; returns the time, in seconds of the loop's clock."""
+        now_s = self.clock_s()
+        self.active[connection] = now_s
         self.active.move_to_end(connection)
+        return now_s

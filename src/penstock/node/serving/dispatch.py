@@ -90,5 +90,8 @@ class Dispatcher:
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
         if context.api_key != ApiKey.API_VERSIONS:
-            raise CloseConnection(f"version {context.api_version} of {api.name} is not served")
+            raise CloseConnection(
+                f"version {context.api_version} of {api.name} is not served (client {context.client_id})",
+                cause=(api.key, context.api_version, context.client_id, context.peer.client_host),
+            )
         return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

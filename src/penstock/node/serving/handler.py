@@ -18,7 +18,7 @@ do; a `pipelined` handler does not (produce requests whose replicas are still to
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -60,7 +60,15 @@ _declared: dict[str, dict[int, Handler]] = {}
 
 
 class CloseConnection(Exception):  # noqa: N818 - an order, not an error of ours
-    """Raised by a handler to close the connection without an answer; the text says why, for the log."""
+    """Raised by a handler to close the connection without an answer; the text says why, for the log.
+
+    Connections that are closed for the same `cause`, by default because their host sent what it should not, are told
+    of together (see `refusals`).
+    """
+
+    def __init__(self, reason: str, cause: Hashable = None) -> None:
+        super().__init__(reason)
+        self.cause = cause
 
 
 def handles(

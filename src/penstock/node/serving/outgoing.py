@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
 from typing import Protocol
 
 CHUNK_BYTES = 256 * 1024
@@ -62,34 +61,38 @@ class Outgoing:
     `queued_bytes` counts what the transport has not got yet.
     """
 
-    __slots__ = ("_parts", "is_blocked", "queued_bytes")
+    __slots__ = ("_files", "_parts", "is_blocked", "queued_bytes")
 
     def __init__(self) -> None:
         # A list, as ten thousand idle connections have one each: an empty deque takes ten times as much.
         self._parts: list[ResponsePart] = []
+        self._files = 0
         self.is_blocked = False
         self.queued_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def add(self, parts: Iterable[ResponsePart]) -> None:
+    def add(self, parts: list[ResponsePart]) -> None:
         """Send `parts` after all that is queued."""
+        self._parts += parts
         for part in parts:
-            self._parts.append(part)
             self.queued_bytes += len(part)
+            if type(part) is FilePart:
+                self._files += 1
 
     def clear(self) -> None:
         """Forget what is not sent."""
         self._parts.clear()
-        self.queued_bytes = 0
+        self.queued_bytes = self._files = 0
 
     def flush(self, transport: asyncio.Transport) -> None:
         """Write until the transport holds bytes back. FileCutError when a slice cannot be read."""
         parts = self._parts
-        if len(parts) == 1 and not self.is_blocked and len(parts[0]) <= CHUNK_BYTES and type(parts[0]) is bytes:
-            self.queued_bytes = 0
-            transport.write(parts.pop(0))  # type: ignore[arg-type]  # the line above says that it is bytes
+        if not self._files and self.queued_bytes <= CHUNK_BYTES and not self.is_blocked:
+            chunk = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]  # no file is there
+            self.clear()
+            transport.write(chunk)
             return
         socket = socket_of(transport)
         while parts and not self.is_blocked and not transport.is_closing():
@@ -97,6 +100,11 @@ class Outgoing:
                 transport.write(self._next_chunk(CHUNK_BYTES, stops_at_large=socket >= 0))
             elif not self._sent_by_system(socket):
                 transport.write(self._next_chunk(WAITING_CHUNK_BYTES))
+
+    def _pop(self) -> ResponsePart:
+        part = self._parts.pop(0)
+        self._files -= type(part) is FilePart
+        return part
 
     def _sent_by_system(self, socket: int) -> bool:
         """Send what the socket takes of the slice at the front; False when it takes nothing.
@@ -111,8 +119,9 @@ class Outgoing:
             return False
         if sent == 0:
             raise FileCutError(f"the file ends at {part.position}, {part.length} bytes are missing")
+        self.queued_bytes -= sent
         if sent == part.length:
-            self._parts.pop(0)
+            self._pop()
         else:
             part.position += sent
             part.length -= sent
@@ -128,7 +137,7 @@ class Outgoing:
             if stops_at_large and is_large(part):
                 break
             if size <= room:
-                parts.pop(0)
+                self._pop()
             if isinstance(part, FilePart):
                 taken: bytes | bytearray | memoryview = self._read(part, min(size, room))
             elif size <= room:
@@ -138,7 +147,7 @@ class Outgoing:
                 taken, parts[0] = whole[:room], whole[room:]
             chunk.append(taken)
             room -= len(taken)
-        self.queued_bytes -= CHUNK_BYTES - room
+            self.queued_bytes -= len(taken)
         return bytes(chunk[0]) if len(chunk) == 1 else b"".join(chunk)
 
     @staticmethod

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
-from penstock.log import validation
+from penstock.log import record_checks
 from penstock.log.config import LogConfig
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
@@ -306,7 +306,7 @@ async def test_records_of_groups_are_not_unpacked_to_be_checked(
     await node.ready()
     for partition in node.table.held.values():
         partition.log.config = LogConfig(cleanup_policy=frozenset({"compact"}))
-    monkeypatch.setattr(validation, "_check_contents", None)
+    monkeypatch.setattr(record_checks, "_check_contents", None)
     answer = await ask(offset_commit, node, 8, commit_request(5))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 

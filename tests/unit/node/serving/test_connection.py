@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import RawClient, serving
 
-from penstock.node.serving.connection import MAX_BACKLOG_BYTES
+from penstock.node.serving.connection import MAX_BACKLOG_BYTES, TURN_S, Connection
 from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
-from penstock.node.serving.handler import CloseConnection, Handler
+from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import CHUNK_BYTES, FilePart
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -181,6 +181,7 @@ async def test_a_peer_that_sends_while_it_has_to_wait_is_held_back() -> None:
         client.send(HeartbeatRequest(group_id="1"), 4)
         await gate.arrived.wait()
         (connection,) = node.connections.active
+        assert isinstance(connection, Connection)
         request = encode_request(VERSIONS_REQUEST, 3, 9, "x" * 100)
         count = 8 * SHARED_BYTES // len(request)
         client.writer.write(request * count)
@@ -225,6 +226,7 @@ async def test_a_slow_reader_costs_a_chunk_not_what_it_asked_for() -> None:
         while not file.most_read:
             assert await (await node.connect()).lives()
         (connection, *_) = node.connections.active
+        assert isinstance(connection, Connection)
         assert file.most_read < size
         assert connection._transport is not None
         assert connection._transport.get_write_buffer_size() <= CHUNK_BYTES
@@ -333,3 +335,46 @@ async def test_answers_do_not_pile_up_before_a_peer_that_does_not_read() -> None
         for _ in range(1000):
             assert len(await client.receive_frame()) == CHUNK_BYTES
     assert answers == 1000
+
+
+async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None:
+    handled: list[str] = []
+
+    def slow(_: object, context: RequestContext, __: object) -> HeartbeatResponse:
+        handled.append(context.client_id or "")
+        now_s[0] += TURN_S / 4
+        return HeartbeatResponse()
+
+    now_s = [0.0]
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow)) as node:
+        greedy, modest = await node.connect(), await node.connect()
+        assert await greedy.lives()
+        assert await modest.lives()
+        node.connections.clock_s = lambda: now_s[0]
+        for name, client, count in (("greedy", greedy, 100), ("modest", modest, 1)):
+            client.writer.write(encode_request(HeartbeatRequest(), 4, 1, name) * count)
+        for _ in range(100):
+            await greedy.receive(ApiKey.HEARTBEAT, 4)
+        await modest.receive(ApiKey.HEARTBEAT, 4)
+    assert len(handled) == 101
+    assert handled.index("modest") < 20
+
+
+async def test_an_old_version_is_told_once_for_each_client(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Handler(ApiKey.HEARTBEAT, 2, 4, lambda *_: HeartbeatResponse())) as node:
+        for name in ("old", "old", "older", "old"):
+            client = await node.connect()
+            client.writer.write(encode_request(HeartbeatRequest(), 1, 1, name))
+            assert await client.reader.read() == b""
+    first, second = refusals(caplog)
+    assert "version 1 of Heartbeat is not served (client old)" in first
+    assert "(client older)" in second
+
+
+async def test_a_flood_of_garbage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as node:
+        for _ in range(5):
+            client = await node.connect()
+            client.writer.write(b"\xff" * 8)
+            assert await client.reader.read() == b""
+    assert len(refusals(caplog)) == 1

@@ -1,0 +1,135 @@
+"""A look at the records of a produced batch, one after the other, where its header is not enough.
+
+What is checked: keys (compaction) and timestamps. What is mended: a header whose latest timestamp is not that of its
+records, and a codec that is not the topic's.
+"""
+
+from penstock.log.config import INT64_MAX, PRODUCER, LogConfig
+from penstock.protocol.batch import (
+    MAX_TIMESTAMP_AT,
+    BatchHeader,
+    read_header,
+    write_crc,
+)
+from penstock.protocol.compression import Compression, DecompressionLimitError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import iterate_records, recompress_batch
+
+MAX_UNPACKED_FACTOR = 64
+"""Records that must be unpacked may take this many times `max.message.bytes`."""
+MIN_UNPACKED_LIMIT_BYTES = 64 << 20
+"""Whatever `max.message.bytes` is, records may take this much."""
+MAX_UNPACKED_RECORDS = 1_000_000
+"""Records that a batch which must be unpacked may hold: as many as librdkafka's `batch.num.messages` allows."""
+MAX_RECORD_ERRORS = 10_000
+"""Bad records of one batch that are named one by one."""
+RECORD_ERRORS_SHOWN = 3
+"""Kafka's limit on the single errors in a refusal's text; the others are in `record_errors`."""
+
+NO_TIMESTAMP = -1
+
+CODECS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class InvalidRecords(KafkaError):  # noqa: N818  the refusal is of records
+    """A batch was refused for some of its records; `record_errors` has (index in the batch, message) of each."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+def check_size(size: int, config: LogConfig) -> None:
+    """KafkaError(MESSAGE_TOO_LARGE) for a batch of more bytes than the topic allows."""
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes is larger than the limit of {config.max_message_bytes}",
+        )
+
+
+def look_at_records(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str
+) -> tuple[memoryview, BatchHeader]:
+    """Look into a batch; returns it and its header, both new where the topic wants another codec."""
+    if header.is_control:
+        return batch, header
+    target = None if config.compression_type == PRODUCER else CODECS[config.compression_type]
+    try:
+        latest_ms = _check_contents(batch, header, config, now_ms, topic)
+        if latest_ms != header.max_timestamp:
+            batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = latest_ms.to_bytes(8, "big", signed=True)
+            write_crc(batch, 0, header.size_in_bytes)
+            header = read_header(batch)
+        if target is not None and header.compression != target:
+            level = None if (level := _level(target, config)) == -1 else level
+            batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=_max_unpacked(config)))
+            check_size(len(batch), config)
+            header = read_header(batch)
+    except DecompressionLimitError as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the batch's records are too large: {error}") from None
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch's records make no sense: {error}") from None
+    return batch, header
+
+
+def _max_unpacked(config: LogConfig) -> int:
+    return max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
+
+
+def _level(codec: Compression, config: LogConfig) -> int:
+    """The level that the topic asks for; -1 for the codec's own default."""
+    levels = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec, -1)
+
+
+def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, topic: str) -> int:
+    """Look at the records one after the other: a batch of tiny ones would be a hundred times as large as objects.
+
+    Returns the latest timestamp.
+    """
+    if header.record_count > MAX_UNPACKED_RECORDS:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.record_count} records; where they must be looked at, {MAX_UNPACKED_RECORDS} may come",
+        )
+    earliest, latest = 0, INT64_MAX
+    if not config.uses_log_append_time:
+        earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
+        latest = now_ms + config.message_timestamp_after_max_ms
+    untimely: list[tuple[int, str]] = []
+    keyless: list[tuple[int, str]] = []
+    keyless_message = f"topic {topic} is compacted: every record needs a key"
+    latest_seen = NO_TIMESTAMP
+    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=_max_unpacked(config))):
+        timestamp_ms = record.timestamp_ms
+        if timestamp_ms > latest_seen:
+            latest_seen = timestamp_ms
+        if (
+            not earliest <= timestamp_ms <= latest
+            and timestamp_ms != NO_TIMESTAMP
+            and len(untimely) < MAX_RECORD_ERRORS
+        ):
+            untimely.append((i, f"timestamp {timestamp_ms} is outside [{earliest}, {latest}]"))
+        if record.key is None and config.is_compacted and len(keyless) < MAX_RECORD_ERRORS:
+            keyless.append((i, keyless_message))
+    _refuse(ErrorCode.INVALID_TIMESTAMP, untimely)
+    _refuse(ErrorCode.INVALID_RECORD, keyless)
+    return latest_seen
+
+
+def _refuse(code: ErrorCode, errors: list[tuple[int, str]]) -> None:
+    if errors:
+        shown = "; ".join(f"record {index}: {message}" for index, message in errors[:RECORD_ERRORS_SHOWN])
+        count = len(errors) if len(errors) < MAX_RECORD_ERRORS else f"at least {MAX_RECORD_ERRORS}"
+        raise InvalidRecords(code, f"{count} records of the batch are refused: {shown}", errors)

@@ -1,0 +1,38 @@
+"""Why connections are closed, in the log, and no more than a person can read however often it happens.
+
+A cause is told when it comes up for the first time, and then at most once in `QUIET_S`, with how often it came in
+between. Causes are forgotten, the oldest first, when there are `MAX_CAUSES`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+logger = logging.getLogger(__name__)
+
+QUIET_S = 60.0
+MAX_CAUSES = 1000
+
+
+class Refusals:
+    """What the connections of one node were refused for; `clock_s` counts seconds."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._causes: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+
+    def tell(self, cause: Hashable, who: object, reason: str) -> None:
+        """`who` is closed for this `reason`; those with the same `cause` are told together."""
+        now_s = self._clock_s()
+        told_s, untold = self._causes.get(cause, (now_s - QUIET_S, 0))
+        if now_s - told_s < QUIET_S:
+            self._causes[cause] = told_s, untold + 1
+            return
+        more = f" (and {untold} more for the same cause since it was last told)" if untold else ""
+        logger.warning("%s: closed: %s%s", who, reason, more)
+        self._causes[cause] = now_s, 0
+        self._causes.move_to_end(cause)
+        if len(self._causes) > MAX_CAUSES:
+            self._causes.popitem(last=False)
