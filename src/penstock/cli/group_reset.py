@@ -21,7 +21,7 @@ Positions = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTarget:
-    """Exactly one of these is given."""
+    """Where offsets are to be moved: exactly one of the fields is given."""
 
     to_earliest: bool
     to_latest: bool

@@ -45,7 +45,7 @@ NUMBERS: Final = {
 
 
 def number_options(function: Decorated) -> Decorated:
-    """All of NUMBERS."""
+    """The options of NUMBERS."""
     for name, (_, least, text) in reversed(NUMBERS.items()):
         function = click.option(name, type=click.IntRange(min=least), help=text)(function)
     return function

@@ -36,6 +36,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._shown:
+            # Not at the top: 30 ms of CPU that only a terminal needs.
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar

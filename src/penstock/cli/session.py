@@ -35,7 +35,7 @@ TRACEBACK_VARIABLE: Final = "PENSTOCK_TRACEBACK"
 
 
 def bootstrap_option(function: Decorated) -> Decorated:
-    """--bootstrap-server."""
+    """The option --bootstrap-server."""
     return click.option(
         "--bootstrap-server",
         default=DEFAULT_BOOTSTRAP_SERVER,
@@ -76,12 +76,12 @@ class Reach:
 
 
 def json_option(function: Decorated) -> Decorated:
-    """--json."""
+    """The option --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
 
 
 def command_config_option(function: Decorated) -> Decorated:
-    """--command-config."""
+    """The option --command-config."""
     return click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -110,7 +110,7 @@ class Nodes:
         return not self._failed
 
     def _stop(self) -> None:
-        """The first time cleanly; whoever asks again does not want to wait."""
+        """Stop all nodes cleanly; when asked again, kill them: whoever asks twice does not want to wait."""
         number = signal.SIGKILL if self._stopping.is_set() else signal.SIGTERM
         if not self._stopping.is_set():
             _say("stopping")

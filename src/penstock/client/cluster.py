@@ -258,7 +258,7 @@ class ClusterClient:
                 await self._look_again(error)
 
     async def _look_again(self, error: Exception) -> None:
-        """After a failure the brokers and the controller may be others."""
+        """Refresh the metadata: after a failure the brokers and the controller may be others."""
         if isinstance(error, ConnectionFailedError) or (
             isinstance(error, KafkaError) and error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
         ):

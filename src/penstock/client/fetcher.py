@@ -204,10 +204,10 @@ class Fetcher:
 
 
 def isolation_level(settings: ConsumerSettings) -> int:
-    """The number on the wire."""
+    """What isolation.level is on the wire: 1 for read_committed, 0 for read_uncommitted."""
     return READ_COMMITTED if settings.isolation_level == "read_committed" else READ_UNCOMMITTED
 
 
 def reset_timestamp(settings: ConsumerSettings) -> int | None:
-    """What auto.offset.reset looks up; None for `none`."""
+    """The timestamp that auto.offset.reset looks up (-1 the end, -2 the beginning); None for `none`."""
     return {"latest": -1, "earliest": -2}.get(settings.auto_offset_reset)

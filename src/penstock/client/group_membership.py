@@ -70,7 +70,7 @@ class GroupMembership:
         return self._generation != NO_GENERATION
 
     def polled(self) -> None:
-        """The application is alive. Raises what ended the membership for good."""
+        """Note that the application polls, and how heartbeats ended. Raises what ended the membership for good."""
         self._heartbeats.polled_at = asyncio.get_running_loop().time()
         ending = self._heartbeats.take_ending()
         if ending is Ending.LOST:

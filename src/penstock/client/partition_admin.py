@@ -120,7 +120,7 @@ class PartitionAdmin:
         return await self._cluster.retrying(attempt)
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """What is on the move now."""
+        """All partitions that are being moved to other replicas now."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._cluster.settings.request_timeout_ms)
 
         async def attempt() -> dict[TopicPartition, Reassignment]:

@@ -10,7 +10,7 @@ from penstock.protocol.hashing import partition_for_key
 
 
 class Partitioner(Protocol):
-    """The decision for one record at a time."""
+    """Chooses a partition for one record at a time."""
 
     def partition(self, topic: str, key: bytes | None, size_bytes: int, count: int, available: Sequence[int]) -> int:
         """One of the `count` partitions. `available` are those that have a leader now; it may be empty."""

@@ -63,7 +63,7 @@ class Preparation:
         return self._settings.group_id
 
     def subscribed(self, listener: RebalanceListener | None) -> None:
-        """The subscription is another: join the group, or join it again."""
+        """Take a new subscription and its listener: join the group, or join it again."""
         assert self.group_id is not None
         assert self._group is not None
         assert self._rebalances is not None
@@ -171,7 +171,7 @@ class Preparation:
             self._look_again(failures)
 
     def _look_again(self, failures: Failures) -> None:
-        """Soon, if these failures may pass; else the first one is raised."""
+        """Look again soon, if these failures may pass; else the first one is raised."""
         for error in failures.values():
             if not is_passing(error):
                 raise error
@@ -225,7 +225,7 @@ class Preparation:
             await self._quietly(self._subscription.positions())
 
     async def _quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Nobody asked for this commit, and a later one will do as well."""
+        """Commit, and pass over a failure: nobody asked for this commit, and a later one will do as well."""
         try:
             await self._commit(offsets)
         except (ClientError, KafkaError):

@@ -171,7 +171,7 @@ class Cluster:
                 self._temporary.cleanup()
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start; a cluster that does not start leaves nothing behind."""
         try:
             return self.start()
         except BaseException:

@@ -132,6 +132,7 @@ class ClusterNode:
     def _started(self, settings: Mapping[str, str]) -> ThreadNode | ProcessNode:
         if self._process:
             return ProcessNode(settings)
+        # Not at the top: a node in a process of its own need not be imported here as well, 200 ms of CPU.
         from penstock.testing.thread_node import ThreadNode
 
         return ThreadNode(settings)

@@ -36,7 +36,7 @@ class ReservedPort:
         return f"{LOOPBACK}:{self.port}"
 
     def make_way(self) -> None:
-        """A node is about to listen on it."""
+        """Release the port where a socket that holds it would keep a node from listening on it."""
         if not MAY_HOLD:
             self.release()
 

@@ -33,6 +33,7 @@ def penstock_nodes() -> int:
 @pytest.fixture(scope="session")
 def penstock_cluster(penstock_config: Mapping[str, str], penstock_nodes: int) -> Iterator[Cluster]:
     """Start one cluster for the whole session; topics that tests make stay until its end."""
+    # Not at the top: every run of pytest imports this plugin, and few need a cluster, 60 ms of CPU.
     from penstock.testing.cluster import Cluster
 
     with Cluster(config=penstock_config, nodes=penstock_nodes) as cluster:

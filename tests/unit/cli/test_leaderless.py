@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -91,8 +92,13 @@ def test_the_offsets_of_all_others_are_shown_and_the_one_is_named(address: str) 
     assert (result.stderr, result.exit_code) == (LOST, 1)
 
 
-def test_a_leader_that_refuses_is_tried_again_as_long_as_the_timeout_says(address: str, cluster: Lagging) -> None:
+def test_a_leader_that_refuses_is_tried_again_as_long_as_the_timeout_says(
+    address: str, cluster: Lagging, tmp_path: Path
+) -> None:
     cluster.refused = {2}
-    result = run(address, "groups", "--describe", "--group", "g", "--timeout", "1")
+    patient = tmp_path / "client.properties"
+    patient.write_text("request.timeout.ms=30000\n")  # each single answer may take its time
+    options = ("--group", "g", "--timeout", "1", "--command-config", str(patient))
+    result = run(address, "groups", "--describe", *options)
     assert [row["lag"] for row in json.loads(result.stdout)] == [END - COMMITTED, None, None]
     assert result.stderr == f"{LOST}offsets of t-2 (NOT_LEADER_OR_FOLLOWER)\n"
