@@ -169,5 +169,9 @@ def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | No
         if error is not ErrorCode.NONE or table.offsets.of_group(group_id):
             table.groups[group_id] = successor
 
+    def answer(error: ErrorCode) -> ErrorCode:
+        is_left = error is ErrorCode.NONE and table.offsets.of_group(group_id)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_left else group_write_error(error)
+
     records = [*(encode_offset_record(record) for record in offsets[beforehand:]), *group.tombstones()]
-    table.append(records, then, now_ms, token=token, answer=group_write_error)
+    table.append(records, then, now_ms, token=token, answer=answer)

@@ -29,18 +29,18 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().__init__(CONSUMER_OFFSETS, ground, lambda: GroupShard(settings, random), compression)
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
-        """As every host, and offsets in topics that are gone go as well."""
+        """As every host; offsets in topics that are gone are removed."""
         super().on_metadata(records)
         if any(isinstance(record, RemoveTopicRecord) for record in records):
             self._forget_topics()
 
     def on_new_image(self) -> None:
-        """As every host, and offsets in topics that are gone go as well."""
+        """As every host; offsets in topics that are gone are removed."""
         super().on_new_image()
         self._forget_topics()
 
     def find(self, key: str) -> Hosted[GroupShard]:
-        """The shard of a group; what may still have to be moved there counts as being read."""
+        """As every host; a group that may still have to be moved to its partition counts as being read."""
         hosted = super().find(key)
         if self.is_loading and self.topic is not None:
             former = self.hosted(former_partition(key, len(self.topic.partitions)))
@@ -49,7 +49,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         return hosted
 
     async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
-        """Groups that lie in this partition and belong to another one go there."""
+        """Move the groups of this partition that belong to another one."""
         assert self.topic is not None
         await move_misplaced(hosted, len(self.topic.partitions), self.hosted)
 

@@ -220,7 +220,7 @@ class CoordinatorHost(Generic[MachineT]):
                 load.cancel()
 
     async def before_serving(self, hosted: Hosted[MachineT]) -> None:
-        """What a tenant has to do between reading a partition and serving it; KafkaError for another try."""
+        """Called when a partition is read, before requests are served; a KafkaError means that it is read again."""
 
     async def _load(self, hosted: Hosted[MachineT]) -> None:
         """Read one partition, when it is its turn, and serve it; again until that succeeds."""

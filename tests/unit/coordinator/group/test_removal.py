@@ -1,0 +1,117 @@
+"""Deletions of very many offsets are cut into batches that a log takes, and expiry lets others run in between."""
+
+from random import Random
+
+import pytest
+
+from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, TOMBSTONES_AT_ONCE
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.shard import GroupShard
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+RETENTION_MS = 60_000
+
+
+class Log:
+    """A shard whose writes are committed when a test says so."""
+
+    def __init__(self) -> None:
+        settings = GroupSettings(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=RETENTION_MS)
+        self.shard = GroupShard(settings, Random(1))
+        self.shard.loaded(0)
+        self.appends: list[Append] = []
+        self.answers: list[object] = []
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.appends.append(effect)
+            elif isinstance(effect, Reply):
+                self.answers.append(effect.response)
+
+    def settle(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """The oldest write is committed, or fails."""
+        self.take(self.shard.appended(self.appends.pop(0).write_id, error, 0))
+
+    def commit(self, group_id: str, count: int) -> None:
+        partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(count)]
+        topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+        self.take(self.shard.commit("commit", OffsetCommitRequest(group_id=group_id, topics=topics), 8, 0))
+        self.settle()
+        self.answers.clear()
+
+    def offsets(self, group_id: str) -> int:
+        return sum(len(partitions) for partitions in self.shard.offsets(group_id).values())
+
+
+def test_a_large_group_is_deleted_in_batches() -> None:
+    log = Log()
+    log.commit("large", 2 * TOMBSTONES_AT_ONCE + 5)
+    log.take(log.shard.delete_group("delete", "large", 0))
+    assert [len(append.records) for append in log.appends] == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 6]
+    while log.appends:
+        assert log.answers == []
+        log.settle()
+    assert log.answers == [ErrorCode.NONE]
+    assert log.shard.list_groups() == []
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_batch_that_fails_leaves_the_group_with_what_is_left(fails: int) -> None:
+    log = Log()
+    log.commit("large", 2 * TOMBSTONES_AT_ONCE + 5)
+    log.take(log.shard.delete_group("delete", "large", 0))
+    sizes = [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 5]
+    for batch in range(3):
+        log.settle(ErrorCode.NOT_ENOUGH_REPLICAS if batch == fails else ErrorCode.NONE)
+    assert log.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert log.offsets("large") == sizes[fails]
+    (group,) = log.shard.list_groups()
+    assert (group.group_id, group.group_state) == ("large", "Empty")
+    log.take(log.shard.delete_group("again", "large", 0))
+    while log.appends:
+        log.settle()
+    assert log.answers[-1] is ErrorCode.NONE
+    assert log.shard.list_groups() == []
+
+
+def test_expiry_looks_at_some_groups_at_a_time() -> None:
+    log = Log()
+    groups = [f"group-{number}" for number in range(10)]
+    for group_id in groups:
+        log.commit(group_id, EXPIRED_AT_ONCE // 2)
+    now_ms, turns = RETENTION_MS, []
+    while log.shard.list_groups():
+        log.take(log.shard.wake(now_ms))
+        turns.append(len(log.appends))
+        while log.appends:
+            log.settle()
+        deadline_ms = log.shard.next_deadline_ms()
+        assert deadline_ms is not None
+        now_ms = deadline_ms
+    assert turns == [2] * 5
+
+
+def test_expiry_begins_anew_after_its_last_turn() -> None:
+    log = Log()
+    log.commit("first", 1)
+    log.take(log.shard.wake(RETENTION_MS))
+    log.settle()
+    assert log.shard.next_deadline_ms() == 2 * RETENTION_MS
+
+
+def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches() -> None:
+    log = Log()
+    for number in range(30):
+        log.commit(f"group-{number}", TOMBSTONES_AT_ONCE // 20)
+    log.take(log.shard.topic_deleted("flights", 0))
+    assert [len(append.records) for append in log.appends] == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE // 2]
+    while log.appends:
+        log.settle()
+    assert log.shard.topics() == []
