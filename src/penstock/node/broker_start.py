@@ -14,12 +14,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
+from penstock.node.coordinators.hosted import Hosted
 from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.log_configs import TopicSettingsTable
@@ -70,7 +72,12 @@ class BrokerParts:
             partitions=table,
             replicas=self.replicas,
             controller=channel,
-            groups=GroupCoordinator(config, self._ground(table), surroundings.random),
+            groups=GroupCoordinator(
+                config,
+                self._ground(table),
+                surroundings.random,
+                self._hand_over,
+            ),
             handlers=load_handlers(),
             random=surroundings.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
@@ -116,6 +123,13 @@ class BrokerParts:
         """One of several log directories is offline from now on."""
         self.replicas.on_directory_failed(path)
         self.lifecycle.tell_of_directories()
+
+    async def _hand_over(self, source: Hosted[GroupShard], group_ids: Sequence[str]) -> None:
+        from penstock.node.coordinators.distant_groups import send_groups
+        from penstock.node.peer_links import cluster_client
+
+        config, surroundings, image = self._parts.config, self._parts.surroundings, self._parts.image
+        await send_groups(source, group_ids, lambda: cluster_client(config, surroundings, image), image)
 
     def _registered(self, epoch: int) -> None:
         self.broker.broker_epoch = epoch

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.quorum.peers import Peers
 from penstock.node.surroundings import Surroundings
@@ -36,6 +38,14 @@ def remote_controller(config: BrokerConfig, surroundings: Surroundings) -> Remot
     """The way to a controller on another node."""
     own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
     return RemoteController(_settings(config, surroundings, config.request_timeout_ms), own_timeout_ms)
+
+
+def cluster_client(config: BrokerConfig, surroundings: Surroundings, image: ClusterImage) -> ClusterClient:
+    """This node as a client of the brokers of its cluster."""
+    listener = config.inter_broker_listener_name
+    endpoints = [broker.endpoint(listener) for broker in image.brokers.values() if not broker.fenced]
+    addresses = [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
+    return ClusterClient(addresses, _settings(config, surroundings, config.request_timeout_ms))
 
 
 def _settings(config: BrokerConfig, surroundings: Surroundings, request_timeout_ms: int) -> ClientSettings:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Final
 
@@ -19,14 +20,19 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 MINUTE_MS: Final = 60_000
 
+HandOver = Callable[[Hosted[GroupShard], Sequence[str]], Coroutine[None, None, None]]
+"""Brings groups that lie here to their coordinators on other nodes (`distant_groups.py`), however long that takes."""
+
 
 class GroupCoordinator(CoordinatorHost[GroupShard]):
     """Coordinates the groups whose partition this node leads, and forgets offsets in topics that are gone."""
 
-    def __init__(self, config: BrokerConfig, ground: Ground, random: Random) -> None:
+    def __init__(self, config: BrokerConfig, ground: Ground, random: Random, hand_over: HandOver) -> None:
         settings = settings_from(config)
         compression = Compression(config.offsets_topic_compression_codec)
         super().__init__(CONSUMER_OFFSETS, ground, lambda: GroupShard(settings, random), compression)
+        self._hand_over = hand_over
+        self._handing_over: dict[Hosted[GroupShard], asyncio.Task[None]] = {}
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         """As every host; offsets in topics that are gone are removed."""
@@ -49,9 +55,22 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         return hosted
 
     async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
-        """Move the groups of this partition that belong to another one."""
+        """Move the groups of this partition that belong to another one, of this node or, by and by, of others."""
         assert self.topic is not None
-        await move_misplaced(hosted, len(self.topic.partitions), self.hosted)
+        left = await move_misplaced(hosted, len(self.topic.partitions), self.hosted)
+        if left:
+            handing_over = self._hand_over(hosted, left)
+            task = self._handing_over[hosted] = asyncio.create_task(handing_over, name=f"hand over groups of {hosted}")
+            task.add_done_callback(lambda _: self._handing_over.pop(hosted, None))
+
+    async def stop(self) -> None:
+        """As every host."""
+        handing_over = list(self._handing_over.values())
+        for task in handing_over:
+            task.cancel()
+        if handing_over:
+            await asyncio.wait(handing_over)
+        await super().stop()
 
     def _forget_topics(self) -> None:
         topics = self.ground.image.topics

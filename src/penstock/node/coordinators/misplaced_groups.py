@@ -34,8 +34,11 @@ def former_partition(group_id: str, partitions: int) -> int:
 
 async def move_misplaced(
     source: Hosted[GroupShard], partitions: int, hosted: Callable[[int], Hosted[GroupShard] | None]
-) -> None:
-    """Move the groups of `source` that belong elsewhere; `hosted` finds what this node leads. Raises KafkaError."""
+) -> list[str]:
+    """Move the groups of `source` that belong to other partitions which this node leads. Raises KafkaError.
+
+    `hosted` finds those. The result: groups of partitions that other nodes lead.
+    """
     index = source.partition.index
     moved: list[str] = []
     left: list[str] = []
@@ -51,14 +54,7 @@ async def move_misplaced(
             moved.append(group_id)
     if moved:
         logger.warning("%s: %d groups moved to the partitions of their names: %s", source, len(moved), _named(moved))
-    if left:
-        logger.warning(
-            "%s: %d groups belong to partitions that other nodes lead, and are not found there; "
-            "set their offsets anew with `penstock groups --reset-offsets`: %s",
-            source,
-            len(left),
-            _named(left),
-        )
+    return left
 
 
 async def _move(group_id: str, source: Hosted[GroupShard], target: Hosted[GroupShard]) -> None:
