@@ -49,7 +49,7 @@ bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
 	$(BIN)/python -m bench.versus
 
-drills: $(STAMP) ## kill, pause and overload three real nodes (4 minutes): bench/results/drills.json
+drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (15 minutes): bench/results/drills.json
 	$(BIN)/python -m bench.drills
 
 mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices

@@ -12,7 +12,7 @@ import psutil
 from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 
-BOOT_LIMIT_S = 300.0
+BOOT_LIMIT_S = 900.0
 STOP_LIMIT_S = 180.0
 Command = Callable[[Path, int, Mapping[str, str]], tuple[Sequence[str], Mapping[str, str] | None]]
 """How a broker is started: (its directory, its port, settings by Kafka's names) to a command line and environment."""

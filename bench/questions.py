@@ -13,6 +13,8 @@ from bench.node import running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
 from bench.round_trip import round_trips_ms
+from bench.scaling import scaling
+from bench.standstill import KINDS, Standstill, standstills
 
 ONE_RECORD_A_REQUEST = {"linger.ms": 0, "batch.num.messages": 1, "max.in.flight.requests.per.connection": 50}
 Question = Callable[[int], list[Measure]]
@@ -101,6 +103,24 @@ def many_partitions(runs: int) -> list[Measure]:
     ]
 
 
+def standstill(runs: int) -> list[Measure]:
+    """How long does a group of ten stand still when a member joins, restarts or leaves?"""
+    found: dict[tuple[str, str], list[Standstill]] = {}
+    with running_node(group_initial_rebalance_delay_ms="0") as node:
+        for kind in KINDS:
+            for number in range(runs):
+                for event, figures in standstills(node.address, f"{kind}-{number}", kind).items():
+                    found.setdefault((kind, event), []).append(figures)
+    return [
+        one
+        for (kind, event), figures in found.items()
+        for one in (
+            measure(f"{kind} member {event}, group without a record", "s", [each.group_s for each in figures]),
+            measure(f"{kind} member {event}, worst partition", "s", [each.partition_s for each in figures]),
+        )
+    ]
+
+
 QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
@@ -108,6 +128,8 @@ QUESTIONS: dict[str, Question] = {
     "records": records_a_second,
     "round-trip": round_trip,
     "partitions": many_partitions,
+    "standstill": standstill,
+    "scaling": scaling,
 }
 
 

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.drills.creations import Creations, delete, flaws, topics_of
+from bench.drills.curves import curves
+from bench.drills.full_node import measured as full_node_measured
 from bench.drills.stale_write import REFUSALS, StaleWrite
 from bench.measure import Budget, Measure, measure
 from penstock.testing import Cluster
@@ -28,6 +31,7 @@ FEW, MANY = 100, 10_000
 TOPICS_PER_REQUEST = 500
 SNAPSHOT_BYTES = 1_000_000
 SECONDS_FOR_A_NODE = 60.0
+PLOT = Path(__file__).parents[2] / "docs" / "performance" / "partitions.svg"
 
 
 class DrillError(Exception):
@@ -135,11 +139,24 @@ def paused_controller(rounds: int, say: Callable[[str], None]) -> list[Measure]:
     return [measure("a deposed controller refuses a write after SIGCONT", "s", took)]
 
 
+def full_node(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """1,000, 10,000 and 100,000 partitions on one node: made, started clean and after kill -9, fail-over, memory."""
+    found = full_node_measured(rounds, say, KAFKA_DEFAULTS)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for one in found:
+        count, _, what = one.name.partition(" partitions on one node: ")
+        lines.setdefault(f"{what}, {one.unit}", []).append((float(count.replace(",", "")), one.median))
+    PLOT.write_text(curves("Partitions on one node", lines))
+    say(f"plotted in {PLOT.relative_to(PLOT.parents[2])}")
+    return found
+
+
 DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
     "many-topics": (many_topics, 5),
     "paused-controller": (paused_controller, 3),
+    "full-node": (full_node, 1),
 }
 """Each with its rounds, unless the command line says otherwise."""
 

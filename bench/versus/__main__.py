@@ -28,6 +28,7 @@ QUESTIONS = {
     "P8": "p8_group",
     "P9": "p9_spark",
     "P10": "p10_compressed",
+    "P11": "p11_standstill",
 }
 
 

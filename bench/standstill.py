@@ -1,0 +1,212 @@
+"""How long a group stands still when one of ten members joins, restarts or leaves.
+
+`python -m bench.standstill ADDRESS TOPIC GROUP KIND` runs ten members (librdkafka, one process, a thread each), and a
+producer that gives each partition a record every few milliseconds. After each event it prints two figures: the longest
+time in which no member was given any record, and the longest time in which one partition's records were given to
+nobody. An event is over when each partition has been read again by a member of the new group.
+"""
+
+import argparse
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from confluent_kafka import Consumer, Producer
+
+from bench.child import Child, answer
+from bench.load import create_topic
+
+MEMBERS: Final = 10
+PARTITIONS: Final = 20
+RECORD_EVERY_S: Final = 0.01
+LIMIT_S: Final = 60.0
+SETTLED_S: Final = 1.0
+"""An event is over when no partition has changed hands for so long."""
+SESSION_MS: Final = 6_000
+KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "static": {"partition.assignment.strategy": "range", "group.instance.id": "member-{}"},
+}
+EVENTS: Final = ("joins", "restarts", "leaves")
+
+
+class Standstill(NamedTuple):
+    """Seconds without a record: for the whole group, and for the partition that waited longest."""
+
+    group_s: float
+    partition_s: float
+
+
+def standstills(address: str, group: str, kind: str) -> dict[str, Standstill]:
+    """What each event costs a group of this kind; in a process of its own, on a topic of its own."""
+    create_topic(address, group, PARTITIONS)
+    found = Child("bench.standstill", address, group, group, kind).result()
+    return {event: Standstill(*figures) for event, figures in found.items()}
+
+
+def longest_pause_s(moments: list[float], begun: float, ended: float) -> float:
+    """The longest time without one of these moments between two points."""
+    within = [begun, *(moment for moment in sorted(moments) if begun < moment < ended), ended]
+    return max(later - earlier for earlier, later in pairwise(within))
+
+
+class Deliveries:
+    """When and by whom records of each partition were taken, of all members together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._moments: list[list[float]] = [[] for _ in range(PARTITIONS)]
+        self.reader: list[object] = [None] * PARTITIONS
+        self.changed_at = 0.0
+
+    def take(self, partition: int, member: object) -> None:
+        """One record was given to a member."""
+        now = time.perf_counter()
+        with self._lock:
+            self._moments[partition].append(now)
+            if self.reader[partition] is not member:
+                self.reader[partition] = member
+                self.changed_at = now
+
+    def standstill(self, begun: float) -> Standstill:
+        """What has happened since `begun`."""
+        with self._lock:
+            copies = [list(moments) for moments in self._moments]
+        ended = min(moments[-1] for moments in copies)
+        everything = [moment for moments in copies for moment in moments]
+        return Standstill(
+            longest_pause_s(everything, begun, ended),
+            max(longest_pause_s(moments, begun, ended) for moments in copies),
+        )
+
+
+class Member:
+    """A consumer that polls in a thread of its own until it is told to go."""
+
+    def __init__(self, settings: Mapping[str, str | int], topic: str, deliveries: Deliveries) -> None:
+        self._consumer = Consumer(dict(settings))
+        self._consumer.subscribe([topic])
+        self._deliveries = deliveries
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._leaving.is_set():
+            message = self._consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                self._deliveries.take(message.partition() or 0, self)
+        self._consumer.close()
+
+    def leave(self) -> None:
+        """Stop; a static member is expected back."""
+        self._leaving.set()
+        self._thread.join(LIMIT_S)
+
+
+@contextmanager
+def producing(address: str, topic: str) -> Iterator[None]:
+    """A record for each partition every few milliseconds, for as long as the block lasts."""
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "acks": 1})
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(RECORD_EVERY_S):
+            for partition in range(PARTITIONS):
+                producer.produce(topic, b"x", partition=partition)
+            producer.poll(0)
+        producer.flush(10)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(LIMIT_S)
+
+
+class Group:
+    """Nine members, and a tenth that comes and goes."""
+
+    def __init__(self, address: str, topic: str, group: str, kind: str) -> None:
+        self._settings: dict[str, str | int] = {
+            "bootstrap.servers": address,
+            "group.id": group,
+            "auto.offset.reset": "latest",
+            "heartbeat.interval.ms": 250,
+            "session.timeout.ms": SESSION_MS,
+            "fetch.wait.max.ms": 10,
+            **KINDS[kind],
+        }
+        self._topic = topic
+        self.deliveries = Deliveries()
+        self.members = [self._member(number) for number in range(MEMBERS - 1)]
+
+    def _member(self, number: int) -> Member:
+        settings = {k: v.format(number) if isinstance(v, str) else v for k, v in self._settings.items()}
+        return Member(settings, self._topic, self.deliveries)
+
+    def await_settled(self, members: int) -> None:
+        """Wait until all partitions are read, by so many members, and none has changed hands for a while."""
+        until = time.perf_counter() + LIMIT_S
+        while time.perf_counter() < until:
+            readers = set(self.deliveries.reader)
+            shared = None not in readers and readers <= set(self.members) and len(readers) == members
+            if shared and time.perf_counter() - self.deliveries.changed_at > SETTLED_S:
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"{members} members do not share {PARTITIONS} partitions after {LIMIT_S:g} s")
+
+    def join(self) -> None:
+        """The tenth comes."""
+        self.members.append(self._member(MEMBERS - 1))
+
+    def restart(self) -> None:
+        """The tenth goes and comes back."""
+        self.leave()
+        self.join()
+
+    def leave(self) -> None:
+        """The tenth goes."""
+        self.members.pop().leave()
+
+
+def measured(group: Group) -> dict[str, Standstill]:
+    """Each event in turn."""
+    found: dict[str, Standstill] = {}
+    group.await_settled(MEMBERS - 1)
+    acts: dict[str, tuple[Callable[[], None], int]] = {
+        "joins": (group.join, MEMBERS),
+        "restarts": (group.restart, MEMBERS),
+        "leaves": (group.leave, MEMBERS - 1),
+    }
+    for event, (act, members) in acts.items():
+        begun = time.perf_counter()
+        act()
+        group.await_settled(members)
+        found[event] = group.deliveries.standstill(begun)
+    return found
+
+
+def main() -> None:
+    """Run one group as the command line says and print its figures."""
+    parser = argparse.ArgumentParser()
+    for name in ("address", "topic", "group"):
+        parser.add_argument(name)
+    parser.add_argument("kind", choices=list(KINDS))
+    words = parser.parse_args()
+    with producing(words.address, words.topic):
+        group = Group(words.address, words.topic, words.group, words.kind)
+        found = measured(group)
+        for member in group.members:
+            member.leave()
+    answer(found)
+
+
+if __name__ == "__main__":
+    main()
