@@ -23,10 +23,13 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/log/disk.py": {"ctypes": "5; only the end of a node with very many logs needs it"},
     "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
-    "penstock/node/broker_start.py": dict.fromkeys(
-        ("penstock.node.coordinators.distant_groups", "penstock.node.peer_links"),
-        "50 together; only the first start after an upgrade, and not of a single node",
-    ),
+    "penstock/node/broker_start.py": {
+        "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
+        "penstock.node.peer_links": "30; a single node follows nobody",
+    },
+    "penstock/node/partitions/in_sync_replicas.py": {
+        "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
+    },
     "penstock/node/quorum_start.py": {"penstock.node.peer_links": "30; a single node has no peers"},
     "penstock/pipeline/datasource.py": dict.fromkeys(
         (

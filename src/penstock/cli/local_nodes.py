@@ -15,21 +15,12 @@ from penstock import __version__
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.node.properties import PropertiesError, read_properties
 from penstock.protocol.errors import DecodeError
-from penstock.testing.layout import format_as_one_cluster, voters_settings
+from penstock.testing.layout import format_as_one_cluster, replica_settings, voters_settings
 from penstock.testing.ports import LOOPBACK, ReservedPort
 
 DEFAULT_PORT: Final = 9092
 CONTROLLERS_ABOVE: Final = 10_000
 """The controller of the broker on port 9092 listens on port 19092."""
-
-SINGLE_REPLICAS: Final[dict[str, str]] = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-}
-"""Partitions have one replica each for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,7 @@ def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
         file.write_text(
             _text(
                 f"Node {node_id} of a local cluster of {count}",
-                settings | voters_settings(controllers, dynamic=True) | SINGLE_REPLICAS,
+                settings | voters_settings(controllers, dynamic=True) | replica_settings(count),
             )
         )
         nodes.append(LocalNode(node_id, file, listeners))

@@ -24,8 +24,10 @@ from penstock.node.coordinators.host import Ground
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.replica_directories import ReplicaDirectories
+from penstock.node.partitions.replica_fetchers import Fetcher, ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
@@ -55,6 +57,8 @@ class BrokerParts:
         channel = parts.channel
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
         table = PartitionTable()
+        self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
+        self.in_sync = self._in_sync(parts)
         self.replicas = LocalReplicas(
             node_id=config.node_id,
             image=parts.image,
@@ -62,6 +66,8 @@ class BrokerParts:
             directories=directories,
             settings=settings,
             upkeep=self.upkeep,
+            fetchers=self.fetchers,
+            in_sync=self.in_sync,
             now_ms=surroundings.now_ms,
         )
         self.broker = Broker(
@@ -72,12 +78,7 @@ class BrokerParts:
             partitions=table,
             replicas=self.replicas,
             controller=channel,
-            groups=GroupCoordinator(
-                config,
-                self._ground(table),
-                surroundings.random,
-                self._hand_over,
-            ),
+            groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),
             handlers=load_handlers(),
             random=surroundings.random,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
@@ -95,11 +96,7 @@ class BrokerParts:
             _identity(parts, listeners, was_clean=was_clean),
             channel,
             parts.log,
-            LifecycleTimes(
-                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-                registration_timeout_ms=config.initial_broker_registration_timeout_ms,
-                directory_failure_timeout_ms=config.log_dir_failure_timeout_ms,
-            ),
+            _times(config),
             on_registered=self._registered,
             on_replaced=self._end,
         )
@@ -131,6 +128,24 @@ class BrokerParts:
         config, surroundings, image = self._parts.config, self._parts.surroundings, self._parts.image
         await send_groups(source, group_ids, lambda: cluster_client(config, surroundings, image), image)
 
+    def _in_sync(self, parts: QuorumParts) -> InSyncReplicas:
+        return InSyncReplicas(
+            parts.config.node_id,
+            lambda: self.broker.broker_epoch,
+            parts.image,
+            parts.channel,
+            max_lag_ms=lambda: parts.config.replica_lag_time_max_ms,
+            now_ms=parts.surroundings.now_ms,
+        )
+
+    def _fetcher(self, leader_id: int) -> Fetcher:
+        from penstock.node.peer_links import replica_fetcher  # a single node starts without what clients need
+
+        parts = self._parts
+        return replica_fetcher(
+            leader_id, parts.config, parts.surroundings, parts.image, lambda: self.broker.broker_epoch
+        )
+
     def _registered(self, epoch: int) -> None:
         self.broker.broker_epoch = epoch
 
@@ -155,6 +170,7 @@ class BrokerParts:
         self.replica_directories.start()
         self.broker.groups.start()
         self.upkeep.start()
+        self.in_sync.start()
         await self._server.listen(self._listeners)
 
     async def stop(self) -> None:
@@ -166,6 +182,8 @@ class BrokerParts:
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self._parts.channel.stop)
             parts.push_async_callback(self.upkeep.stop)
+            parts.push_async_callback(self.in_sync.stop)
+            parts.push_async_callback(self.fetchers.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.
@@ -196,6 +214,14 @@ def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_cle
         log_dirs=lambda: directories.roots.online_ids,
         offline_log_dirs=lambda: directories.roots.offline_ids,
         previous_epoch=directories.roots.clean_broker_epoch if was_clean else -1,
+    )
+
+
+def _times(config: BrokerConfig) -> LifecycleTimes:
+    return LifecycleTimes(
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        directory_failure_timeout_ms=config.log_dir_failure_timeout_ms,
     )
 
 

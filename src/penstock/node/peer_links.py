@@ -1,6 +1,6 @@
-"""How a node reaches the others of its cluster: its peers in the quorum, and the active controller."""
+"""How a node reaches the others of its cluster: peers in the quorum, the active controller, and leaders it follows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
@@ -8,6 +8,7 @@ from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.remote import RemoteController
+from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.node.quorum.peers import Peers
 from penstock.node.surroundings import Surroundings
 from penstock.raft.voters import Endpoint
@@ -46,6 +47,32 @@ def cluster_client(config: BrokerConfig, surroundings: Surroundings, image: Clus
     endpoints = [broker.endpoint(listener) for broker in image.brokers.values() if not broker.fenced]
     addresses = [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
     return ClusterClient(addresses, _settings(config, surroundings, config.request_timeout_ms))
+
+
+def replica_fetcher(
+    leader_id: int,
+    config: BrokerConfig,
+    surroundings: Surroundings,
+    image: ClusterImage,
+    broker_epoch: Callable[[], int],
+) -> ReplicaFetcher:
+    """What follows the partitions that another broker leads."""
+
+    def address_of(node_id: int) -> Address | None:
+        broker = image.brokers.get(node_id)
+        endpoint = None if broker is None else broker.endpoint(config.inter_broker_listener_name)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    return ReplicaFetcher(
+        leader_id,
+        Follower(
+            node_id=config.node_id,
+            broker_epoch=broker_epoch,
+            config=config,
+            settings=_settings(config, surroundings, config.replica_socket_timeout_ms),
+            address_of=address_of,
+        ),
+    )
 
 
 def _settings(config: BrokerConfig, surroundings: Surroundings, request_timeout_ms: int) -> ClientSettings:

@@ -162,7 +162,12 @@ class PartitionLeader:
         return self._advance()
 
     def on_metadata(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> Sequence[Waiter]:
-        """A change of the partition in this leader epoch was committed: no older proposal can be any more."""
+        """A change of the partition in this leader epoch was committed: no older proposal can be any more.
+
+        What is known already changes nothing, nor what is proposed on its grounds.
+        """
+        if partition_epoch <= self.partition_epoch:
+            return NOBODY
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)

@@ -29,6 +29,8 @@ QUICK_QUORUM: Final[dict[str, str]] = {
 """Where the quorum of a cluster for tests differs from Kafka's defaults: a test should not wait seconds for the next
 controller."""
 
+MOST_REPLICAS: Final = 3
+
 OWN_KEYS: Final = (
     "process.roles",
     "node.id",
@@ -78,7 +80,8 @@ class Layout:
         dynamic_voters: bool = False,
     ) -> tuple[ClusterNode, ...]:
         """Take ports and format directories; `config` goes before `defaults`."""
-        common = dict(defaults) | QUICK_QUORUM | dict(config)
+        brokers = sum("broker" in roles for roles in self.roles.values())
+        common = dict(defaults) | QUICK_QUORUM | replica_settings(brokers) | dict(config)
         ports = {node_id: dict(_ports(roles)) for node_id, roles in self.roles.items()}
         controllers = {node_id: own["CONTROLLER"].address for node_id, own in ports.items() if "CONTROLLER" in own}
         directories = {node_id: directory / f"node-{node_id}" for node_id in self.roles}
@@ -102,6 +105,22 @@ class Layout:
             )
             for node_id, roles in self.roles.items()
         )
+
+
+def replica_settings(brokers: int) -> dict[str, str]:
+    """As many replicas of each partition as there are brokers, up to three; two of three must have what is sent with
+    acks=all.
+    """
+    replicas, in_sync = str(min(brokers, MOST_REPLICAS)), "2" if brokers >= MOST_REPLICAS else "1"
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
 
 
 def voters_settings(controllers: Mapping[int, str], *, dynamic: bool) -> dict[str, str]:

@@ -38,6 +38,7 @@ class Twin:
         self.high_watermark = min(end, high_watermark)
         self.waits: dict[int, tuple[bool, int]] = {}
         self.called: list[int] = []
+        self.epoch = 0
         self.handles: dict[int, tuple[bool, tuple[int, int, Callable[[], None]]]] = {}
         self.leader = PartitionLeader(
             ME, 0, 0, self.replicas, self.isr, log_end_offset=end, committed=Committed(high_watermark)
@@ -69,7 +70,8 @@ class Twin:
         self.isr, self.proposed = isr, ()
         for gone in set(OTHERS) - set(self.replicas):
             self.ends[gone] = -1
-        return self.leader.on_metadata(1, self.replicas, isr)
+        self.epoch += 1
+        return self.leader.on_metadata(self.epoch, self.replicas, isr)
 
     def configure(self, needed: int) -> Sequence[Callable[[], None]]:
         self.needed = needed

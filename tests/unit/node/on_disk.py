@@ -15,9 +15,12 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from penstock.node.broker import Broker
+from penstock.node.controlling.commands import NoController
 from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
@@ -42,6 +45,26 @@ NOW_MS = 1_700_000_000_000
 PEER = Peer("127.0.0.1", 1234, "PLAINTEXT", 1)
 
 
+class NoFetcher:
+    """Follows nobody: there are no other brokers."""
+
+    def __init__(self, leader_id: int) -> None:
+        self.leader_id = leader_id
+        self.partitions: dict[Partition, None] = {}
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def follow(self, partition: Partition) -> None:
+        self.partitions[partition] = None
+
+    def leave(self, partition: Partition) -> None:
+        del self.partitions[partition]
+
+    async def stop(self) -> None:
+        assert not self.partitions
+
+
 class Node:
     """The parts of a node that serve records; metadata is what the test says."""
 
@@ -59,6 +82,15 @@ class Node:
             directories=self.directories,
             settings=TopicSettingsTable(config),
             upkeep=self.upkeep,
+            fetchers=ReplicaFetchers(NoFetcher, lambda: 1),
+            in_sync=InSyncReplicas(
+                NODE_ID,
+                lambda: 5,
+                self.image,
+                NoController(),
+                max_lag_ms=lambda: 30_000,
+                now_ms=lambda: self.now_ms,
+            ),
             now_ms=lambda: self.now_ms,
         )
         self.broker = Broker(

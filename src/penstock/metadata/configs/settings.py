@@ -43,7 +43,15 @@ class BrokerSettings:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     num_partitions: int
+    num_replica_fetchers: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
+    replica_socket_timeout_ms: int
     unclean_leader_election_interval_ms: int
 
     # log
@@ -65,12 +73,14 @@ class BrokerSettings:
     offsets_retention_minutes: int
     offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
 
     # transactions
     transaction_max_timeout_ms: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
 
     @classmethod

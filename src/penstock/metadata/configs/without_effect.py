@@ -89,14 +89,7 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "leadership returns to preferred replicas wherever it can, as in Kafka without ZooKeeper": (
         "leader.imbalance.per.broker.percentage",
     ),
-    "topics have one replica for now": (
-        "replica.socket.",
-        "replica.fetch.",
-        "replica.lag.time.max.ms",
-        "num.replica.fetchers",
-        "offsets.topic.replication.factor",
-        "transaction.state.log.replication.factor",
-    ),
+    "followers' connections have the system's buffers": ("replica.socket.receive.buffer.bytes",),
     "directories are not cordoned yet": ("cordoned.log.dirs",),
     "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),
     "an append extends the file of a segment": ("preallocate", "log.preallocate"),
@@ -137,10 +130,8 @@ _REASON_OF: Final = {name: reason for reason, names in _REASONS.items() for name
 _PREFIXES: Final = tuple(name for name in _REASON_OF if name.endswith("."))
 _MET_ANYWAY: Final = {
     "num.recovery.threads.per.data.dir": "1",
-    "offsets.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
 }
 """Values that say what is so without them."""
 COMPACTED: Final = ("cleanup.policy", "log.cleanup.policy")

@@ -45,7 +45,7 @@ BOTH: Final = BROKERS | CONTROLLERS
 
 # fmt: off
 ROWS: Final = (
-    Row(ApiKey.CREATE_TOPICS, (2, 7), CREATE, CONTROLLERS,
+    Row(ApiKey.CREATE_TOPICS, (2, 7), CREATE, BOTH,
         "creates topics, or says what would happen (`validate_only`)"),
     Row(ApiKey.DELETE_TOPICS, (1, 6), DELETE, BOTH,
         "deletes topics, by name or, from version 6 on, by id"),
@@ -57,7 +57,7 @@ ROWS: Final = (
         "partitions get their preferred leader, or any that is left (KIP-460)"),
     Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), CONFIGS, CONTROLLERS,
         "sets, deletes, appends to and takes from single keys (KIP-339)"),
-    Row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), ALTER, CONTROLLERS,
+    Row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), ALTER, BOTH,
         "partitions begin to move to other replicas, or stop moving (KIP-455)"),
     Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), DESCRIBE, BROKERS,
         "which partitions are on their way to other replicas (KIP-455)"),

@@ -15,7 +15,8 @@ from penstock.protocol.messages.create_topics import (
 )
 
 DEFAULT = -1
-ONE_REPLICA = 1
+OFFSETS_FACTOR = "offsets.topic.replication.factor"
+TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
 LONGEST_WAIT_MS = 5_000
 """For a topic that is created because somebody asks for it: topics that are there must not wait for a controller."""
 NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT)
@@ -43,6 +44,7 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
         return _internal(
             name,
             config.offsets_topic_num_partitions,
+            _replicas(broker, OFFSETS_FACTOR, config.offsets_topic_replication_factor),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -53,6 +55,7 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
         return _internal(
             name,
             config.transaction_state_log_num_partitions,
+            _replicas(broker, TRANSACTIONS_FACTOR, config.transaction_state_log_replication_factor),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
@@ -61,35 +64,18 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
                 "unclean.leader.election.enable": "false",
             },
         )
-    replication_factor = ONE_REPLICA if len(broker.image.brokers) > 1 else DEFAULT
-    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=replication_factor)
+    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
 
 
-def _internal(name: str, partitions: int, configs: dict[str, str]) -> CreatableTopic:
-    """An internal topic has one replica, as long as followers do not fetch: more could not be in sync."""
+def _replicas(broker: Broker, key: str, count: int) -> int:
+    """What is configured; where nobody has said so, no more than there are brokers."""
+    return count if key in broker.config.static else min(count, len(broker.image.brokers) or 1)
+
+
+def _internal(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=ONE_REPLICA,
+        replication_factor=replicas,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-    )
-
-
-def replication_problem(broker: Broker, topic: CreatableTopic) -> KafkaError | None:
-    """Why a topic cannot be created as it is asked for, on this cluster and by now; None if nothing is wrong.
-
-    In a cluster of several brokers the controller would place several replicas, and nobody would fill all but one.
-    """
-    if len(broker.image.brokers) < 2:
-        return None
-    wanted = topic.replication_factor
-    if topic.assignments:
-        wanted = max(len(assignment.broker_ids) for assignment in topic.assignments)
-    elif wanted == DEFAULT:
-        wanted = broker.config.default_replication_factor
-    if wanted <= ONE_REPLICA:
-        return None
-    return KafkaError(
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"a topic can have one replica for now, and {wanted} are asked for: partitions are not replicated yet",
     )

@@ -47,8 +47,11 @@ class Wanted:
         self.partition: Partition | None = None
         self.leader: PartitionLeader | None = None
 
-    def is_quiet(self) -> bool:
-        """Whether the client has read everything and was told everything, so that it need not be looked at further."""
+    def is_quiet(self, replica_id: int) -> bool:
+        """Whether the client has read everything and was told everything, so that it need not be looked at further.
+
+        A follower (`replica_id` is not -1) that is not in sync is always looked at: it may come in at any time.
+        """
         partition, leader = self.partition, self.leader
         return (
             partition is not None
@@ -56,6 +59,7 @@ class Wanted:
             and partition.leader is leader
             and leader.high_watermark == self.told_high_watermark == self.request.fetch_offset
             and partition.log.log_start_offset == self.told_log_start_offset
+            and (replica_id < 0 or (leader.log_end_offset == self.request.fetch_offset and replica_id in leader.isr))
         )
 
     def ask(self, request: FetchPartition) -> None:

@@ -65,13 +65,22 @@ def _is_news(wanted: Wanted, result: FetchPartitionResult, has_records: bool) ->
 class FetchReader:
     """Reads what a request asks for, as often as it is asked to."""
 
-    __slots__ = ("_broker", "_isolation_level", "_max_bytes", "_plan", "_replica_id", "_uses_topic_ids")
+    __slots__ = (
+        "_broker",
+        "_isolation_level",
+        "_max_bytes",
+        "_plan",
+        "_replica_epoch",
+        "_replica_id",
+        "_uses_topic_ids",
+    )
 
     def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, *, uses_topic_ids: bool) -> None:
         self._broker = broker
         self._plan = plan
         self._uses_topic_ids = uses_topic_ids
         self._replica_id = request.replica_id
+        self._replica_epoch = request.replica_epoch
         self._isolation_level = request.isolation_level
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
 
@@ -94,7 +103,7 @@ class FetchReader:
         left = self._max_bytes
         is_incremental = self._plan.is_incremental
         for key, wanted in self._plan.wanted.items():
-            if is_incremental and wanted.is_quiet():
+            if is_incremental and wanted.is_quiet(self._replica_id):
                 continue
             result = FetchPartitionResult(wanted.request.index)
             try:
@@ -125,19 +134,15 @@ class FetchReader:
         leader = partition.check_leader(request.current_leader_epoch)
         wanted.partition, wanted.leader = partition, leader
         log = partition.log
-        if self._replica_id >= 0:
-            upper_offset = log.log_end_offset
-        elif self._isolation_level == READ_COMMITTED:
-            upper_offset = partition.last_stable_offset
-        else:
-            upper_offset = leader.high_watermark
         diverging_epoch = None
         if request.last_fetched_epoch >= 0:
             diverging_epoch = _divergence(partition, request.last_fetched_epoch, request.fetch_offset)
         if diverging_epoch is None:
             if not log.log_start_offset <= request.fetch_offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            max_bytes = min(request.max_bytes, left)
+            if self._replica_id >= 0:
+                partition.on_fetched(self._replica_id, request.fetch_offset, self._replica_epoch, self._broker.now_ms())
+            max_bytes, upper_offset = min(request.max_bytes, left), self._upper_offset(partition)
             if request.fetch_offset < upper_offset and (max_bytes > 0 or at_least_one_batch):
                 records = log.read(
                     request.fetch_offset,
@@ -153,6 +158,12 @@ class FetchReader:
         result.log_start_offset = log.log_start_offset
         if self._isolation_level == READ_COMMITTED:
             result.aborted_transactions = ()
+
+    def _upper_offset(self, partition: Partition) -> int:
+        """What who asks may read ends here."""
+        if self._replica_id >= 0:
+            return partition.log.log_end_offset
+        return partition.last_stable_offset if self._isolation_level == READ_COMMITTED else partition.high_watermark
 
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ The machines say who is due after an event, and here they are called.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import AppendResult, PartitionLog
@@ -21,6 +22,16 @@ ALL_REPLICAS = -1
 """acks=-1: the answer waits until every in-sync replica has the records."""
 
 
+class InSync(Protocol):
+    """Who keeps the replicas in sync of the partitions that are led here (`InSyncReplicas`)."""
+
+    def watch(self, partition: Partition) -> None:
+        """The leader of a partition with followers begins, or is about to append."""
+
+    def fetched(self, partition: Partition, replica: int) -> None:
+        """A follower has told how far it is."""
+
+
 class Partition:
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
@@ -33,6 +44,7 @@ class Partition:
         "committed",
         "dirty",
         "follower",
+        "in_sync",
         "index",
         "is_internal",
         "leader",
@@ -55,6 +67,7 @@ class Partition:
         self.is_internal = topic in INTERNAL_TOPICS
         self.dirty: dict[Partition, None] = {}
         """Where the partition enters itself when it was appended to."""
+        self.in_sync: InSync | None = None
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:
@@ -133,10 +146,61 @@ class Partition:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(leader.isr)} replicas are in sync, {leader.needed_replicas} must be (min.insync.replicas)",
             )
+        if leader.followers and self.in_sync is not None:
+            self.in_sync.watch(self)
         result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         self.dirty[self] = None
         _call(leader.on_appended(self.log.log_end_offset))
         return result
+
+    # followers, as this leader sees them
+
+    def on_fetched(self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int) -> None:
+        """A follower has all before `fetch_offset`, which is not behind the log's end."""
+        leader = self.leader
+        if leader is None or replica not in leader.followers:
+            return
+        _call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms))
+        if self.in_sync is not None and replica not in leader.isr:
+            self.in_sync.fetched(self, replica)
+
+    def on_isr_refused(self) -> None:
+        """What this leader proposed as its ISR will not come about."""
+        if self.leader is not None:
+            _call(self.leader.on_refused())
+
+    # this replica as a follower
+
+    def append_fetched(self, batches: bytes, leader_high_watermark: int, leader_start_offset: int) -> None:
+        """Append what the leader sent behind the log's end, and take over what it knows.
+
+        KafkaError as `PartitionLog.append_as_follower` says.
+        """
+        follower, log = self.follower, self.log
+        assert follower is not None
+        if batches:
+            log.append_as_follower(memoryview(batches))
+            self.dirty[self] = None
+        before = self.high_watermark
+        _call(follower.on_appended(log.log_end_offset, leader_high_watermark))
+        if leader_start_offset > log.log_start_offset:
+            log.advance_log_start(min(leader_start_offset, log.log_end_offset))
+        if self.high_watermark != before:
+            self.dirty[self] = None
+
+    def cut_to(self, offset: int) -> None:
+        """Remove what lies behind `offset`: the leader does not have it."""
+        assert self.follower is not None
+        self.follower.on_truncated(self.log.truncate_to(offset))
+        self.dirty[self] = None
+
+    def begin_at(self, offset: int) -> None:
+        """Remove everything: the leader's log begins at `offset`, behind the end of this one."""
+        assert self.follower is not None
+        self.log.truncate_fully_and_start_at(offset)
+        self.follower.on_truncated(offset)
+        _call(self.follower.on_appended(offset, offset))
+        self.dirty[self] = None
 
     # roles
 
@@ -172,6 +236,8 @@ class Partition:
             now_ms=now_ms,
         )
         _call(woken)
+        if self.leader.followers and self.in_sync is not None:
+            self.in_sync.watch(self)
 
     def _follow(self, image: PartitionImage) -> None:
         woken = self._end_epoch()

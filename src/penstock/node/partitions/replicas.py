@@ -35,8 +35,10 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import is_reserved
+from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.protocol.errors import KafkaError
@@ -62,6 +64,8 @@ class LocalReplicas:
         directories: LogDirectories,
         settings: TopicSettingsTable,
         upkeep: Upkeep,
+        fetchers: ReplicaFetchers,
+        in_sync: InSyncReplicas,
         now_ms: Callable[[], int],
     ) -> None:
         self._node_id = node_id
@@ -70,6 +74,8 @@ class LocalReplicas:
         self._directories = directories
         self._settings = settings
         self._upkeep = upkeep
+        self.fetchers = fetchers
+        self.in_sync = in_sync
         self._now_ms = now_ms
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._todo: deque[tuple[UUID, int]] = deque()
@@ -202,6 +208,7 @@ class LocalReplicas:
             self._offline[partition.topic_id, partition.index] = None
             self._table.remove(partition)
             self._upkeep.forget(partition)
+            self.fetchers.leave(partition)
             partition.log.abandon()
             partition.resign()
         logger.error("%d replicas are offline with %s", len(failed), path)
@@ -257,13 +264,19 @@ class LocalReplicas:
         partition = Partition(topic, index, topic_id, log, high_watermark=high_watermark)
         partition.min_insync_replicas = settings.min_insync_replicas
         partition.dirty = self._upkeep.dirty
+        partition.in_sync = self.in_sync
         self._table.add(partition)
         self._obey(partition, image)
         self._upkeep.watch(partition)
 
     def _obey(self, partition: Partition, image: PartitionImage) -> None:
         self._compare_directories(partition, image)
+        epoch = partition.leader_epoch
         partition.obey(self._node_id, image, self._now_ms())
+        if partition.leader is not None or image.leader < 0:
+            self.fetchers.leave(partition)
+        elif partition.leader_epoch != epoch:
+            self.fetchers.follow(partition, image.leader)
 
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
         said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
@@ -288,6 +301,7 @@ class LocalReplicas:
         except KafkaError as error:
             logger.error("%s", error.message)
         self._upkeep.forget(partition)
+        self.fetchers.leave(partition)
         partition.resign()
 
     def _configure(self, topic: str, partitions: Iterable[Partition]) -> None:

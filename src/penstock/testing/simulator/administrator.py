@@ -38,6 +38,7 @@ class AdministratingClient:
         self._random = random
         self._groups = groups
         self._max_topics = plan.topics
+        self._replicas = plan.replicas
         self._pause_s = plan.admin_pause_s
         self._tried = 0
         self._values = 0
@@ -80,7 +81,7 @@ class AdministratingClient:
         self._promises.creating(name, count)
         at_once = await self._do(
             f"create {name} with {count} partitions",
-            admin.topics.create(NewTopic(name=name, partitions=count, replication_factor=1)),
+            admin.topics.create(NewTopic(name=name, partitions=count, replication_factor=self._replicas)),
             EXISTS,
         )
         self._promises.created(name, at_once=at_once)

@@ -31,6 +31,8 @@ class Agreement:
         self._producer_ids: dict[int, str] = {}
         self.committed = -1
         """The highest offset that was applied anywhere."""
+        self.newest: ClusterImage | None = None
+        """The image of whoever has applied that."""
 
     def in_epoch(self, node: str, epoch: int) -> None:
         """The node stands in this epoch of the quorum."""
@@ -57,7 +59,8 @@ class Agreement:
         known, first = self._checksums.setdefault(image.offset, (checksum, node))
         if known != checksum:
             self._violated(f"at offset {image.offset} the image of {node} is not that of {first}")
-        self.committed = max(self.committed, image.offset)
+        if image.offset >= self.committed:
+            self.committed, self.newest = image.offset, image
         for broker in image.brokers.values():
             owner = self._broker_epochs.setdefault(broker.epoch, (broker.node_id, broker.incarnation_id))
             if owner != (broker.node_id, broker.incarnation_id):

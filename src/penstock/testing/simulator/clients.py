@@ -61,14 +61,16 @@ class ProducingClient:
         self._random = random
         self._next = 0
         self._lives = 0
+        self._acks = -1
 
     async def run(self) -> None:
         """Until the world stops; a producer that fails is replaced by a new one."""
         while not self._world.stopping:
+            self._acks = -1 if self.idempotent else self._random.choice((-1, 1))
             settings = ProducerSettings(
                 **self._world.common(self.name, self._random),
                 enable_idempotence=self.idempotent,
-                acks=-1 if self.idempotent else self._random.choice((-1, 1)),
+                acks=self._acks,
                 delivery_timeout_ms=15_000,
                 max_block_ms=5_000,
                 linger_ms=self._random.choice((0, 5)),
@@ -116,7 +118,7 @@ class ProducingClient:
                 self.acknowledged += 1
                 self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
                 if losses == self._world.ledger.lossy_crashes:  # else the answer may come from before the power cut
-                    self._world.ledger.acked(where, result.offset, value, written_ms)
+                    self._world.ledger.acked(where, result.offset, value, written_ms, by_all=self._acks == -1)
 
 
 class ConsumingClient(RebalanceListener):

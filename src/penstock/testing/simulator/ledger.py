@@ -2,7 +2,10 @@
 
 | what                      | rule |
 | ------------------------- | ------------------------------ |
-| an acknowledged record    | is there until retention; a power cut may take what no flush promised, only the end |
+| an acknowledged record    | is there until retention; power cuts may take what no flush promised, and only the end,  |
+|                           | where they strike all replicas in sync before one of them has caught up again. Of        |
+|                           | several replicas this is promised with acks=all only                                     |
+| replicas of a partition   | agree: see `replica_agreement.py` |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
 | an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
@@ -16,10 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.metadata.topics import PartitionImage
+from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
+from penstock.testing.simulator.replica_agreement import Key, ReplicaAgreement
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.views import image_of, partitions_of
 
@@ -27,10 +33,11 @@ from penstock.testing.simulator.views import image_of, partitions_of
 class Ledger:
     """Keeps the promises of one simulation; `violations` has what was broken."""
 
-    def __init__(self, trace: Trace, *, flushes_each: bool, retention_ms: int | None = None) -> None:
+    def __init__(self, trace: Trace, *, flushes_each: bool, replicas: int = 1, retention_ms: int | None = None) -> None:
         self.violations: list[str] = []
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
+        self.replica_agreement = ReplicaAgreement(self.violated)
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.acks = 0
@@ -41,6 +48,11 @@ class Ledger:
         self._flushes_each = flushes_each
         self._retention_ms = retention_ms
         self._written_ms: dict[TopicPartition, dict[int, int]] = {}
+        self._replicas = replicas
+        self._weak: dict[Key, dict[str, int]] = {}
+        """Replicas that lost their power while they were in sync, and how much of them a flush had promised."""
+        self._lost: dict[Key, None] = {}
+        """Partitions of which all replicas in sync are such, and that is noted."""
         self._trace = trace
 
     @property
@@ -55,11 +67,18 @@ class Ledger:
 
     # What clients were told
 
-    def acked(self, partition: TopicPartition, offset: int, value: bytes, written_ms: int) -> None:
-        """A record was acknowledged at this offset; its timestamp is at least `written_ms`."""
+    def acked(
+        self, partition: TopicPartition, offset: int, value: bytes, written_ms: int, *, by_all: bool = True
+    ) -> None:
+        """A record was acknowledged at this offset, by all replicas in sync or by the leader alone.
+
+        Its timestamp is at least `written_ms`.
+        """
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
+        if self._replicas > 1 and not by_all:
+            return  # the next leader may not have it
         self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
@@ -96,16 +115,80 @@ class Ledger:
         """Strike out what nobody promised to keep through this."""
         self._note_homes()
         self._nodes.pop(name, None)
+        self.replica_agreement.forget_node(name)
         if not power_lost or self._flushes_each:
+            return
+        if self._replicas > 1:
+            self._weaken(name, node)
             return
         self.lossy_crashes += 1
         self.committed.clear()
+        for replica in () if node is None else partitions_of(node):
+            flushed = max(replica.log.recovery_point, 0)
+            self.replica_agreement.lost((replica.topic_id, replica.index), flushed)
         for partition, known in self.acknowledged.items():
             if self._homes.get(partition, name) != name:
                 continue
             held = None if node is None else partitions_of(node).get(*partition)
             flushed = 0 if held is None else max(held.log.recovery_point, 0)
             self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
+
+    def _weaken(self, name: str, node: RunningNode | None) -> None:
+        """Of several replicas one lost its power: strike out what no replica in sync is sure to have."""
+        self.look_at_weak()
+        image = self.agreement.newest
+        for topic in () if image is None else image.topics.values():
+            for index, partition in topic.partitions.items():
+                if name in _members(partition):
+                    weak = self._weak.setdefault((topic.topic_id, index), {})
+                    held = None if node is None else partitions_of(node).get(topic.name, index)
+                    flushed = 0 if held is None else max(held.log.recovery_point, 0)
+                    weak[name] = min(flushed, weak.get(name, flushed))
+        self.look_at_weak()
+
+    def _lose(self, key: Key, topic: str, offset: int) -> None:
+        """All that lies at this offset and behind it may be gone."""
+        self.replica_agreement.lost(key, offset)
+        known = self.acknowledged.get(TopicPartition(topic, key[1]))
+        if known is not None:
+            self.acknowledged[TopicPartition(topic, key[1])] = {o: v for o, v in known.items() if o < offset}
+
+    def look_at_weak(self) -> None:
+        """A replica that has left the ISR comes back only with all that is committed.
+
+        Where those that lost their power are the last ones in it, what they have is what is left.
+        """
+        image = self.agreement.newest
+        is_lossy = False
+        for key, weak in self._weak.items():
+            topic = None if image is None else image.topics_by_id.get(key[0])
+            partition = None if topic is None else topic.partitions.get(key[1])
+            isr = [] if partition is None else _members(partition)
+            for name in [name for name in weak if name not in isr]:
+                del weak[name]
+            if topic is not None and weak and len(weak) == len(isr) and key not in self._lost:
+                is_lossy = True
+                self._lost[key] = None
+                self._lose(key, topic.name, min(weak.values()))
+            elif len(weak) < len(isr):
+                self._lost.pop(key, None)
+        if is_lossy:
+            self.lossy_crashes += 1
+            self.committed.clear()
+
+    def look_at_replica(self, name: str, partition: Partition) -> None:
+        """Compare a replica that a node holds with the others."""
+        is_weak = name in self._weak.get((partition.topic_id, partition.index), ())
+        self.replica_agreement.look(name, partition, leads=self._leads(name, partition), is_weak=is_weak)
+
+    def _leads(self, name: str, partition: Partition) -> bool:
+        """Whether the newest metadata say so, too: a node that is behind may believe that it leads."""
+        image = self.agreement.newest
+        topic = None if image is None else image.topics_by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        if partition.leader is None or known is None:
+            return False
+        return name == f"node{known.leader}" and known.leader_epoch == partition.leader_epoch
 
     def started(self, name: str, node: RunningNode, versions: dict[str, int]) -> None:
         """Look at what a node has found after its start; `versions` are the promises of before it."""
@@ -114,6 +197,8 @@ class Ledger:
                 self.violated(f"{name}: {broken}")
         self._nodes[name] = node
         self._note_homes()
+        if self._replicas > 1:
+            return  # a follower has time to catch up
         for partition, known in self.acknowledged.items():
             if partition.topic not in self.topics or not known or self._homes.get(partition) != name:
                 continue
@@ -127,6 +212,7 @@ class Ledger:
     def stopped(self, name: str) -> None:
         """A node has stopped as it should."""
         self._note_homes()
+        self.replica_agreement.forget_node(name)
         self._nodes.pop(name, None)
 
     def _note_homes(self) -> None:
@@ -168,3 +254,8 @@ class Ledger:
             if producer.partition(".")[0] in idempotent and int(number) <= before:
                 self.violated(f"{partition}: {producer} wrote {number} behind {before}")
             last[producer] = int(number)
+
+
+def _members(partition: PartitionImage) -> list[str]:
+    """The nodes whose replicas are in sync."""
+    return [f"node{replica}" for replica in partition.isr]

@@ -51,6 +51,8 @@ class Plan:
     """Whether somebody makes leaders resign and changes voters."""
     settings: dict[str, str]
     flushes_each: bool
+    replicas: int = 1
+    """Of each partition."""
     producers: int
     consumers: int
     groups: int
@@ -69,7 +71,7 @@ class Plan:
     def __str__(self) -> str:
         return (
             f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
-            f"{', voters may change' if self.voters_may_change else ''}; "
+            f"{', voters may change' if self.voters_may_change else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
@@ -145,8 +147,10 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
     }
     if flushes_each:
         settings["log.flush.interval.messages"] = "1"
+    brokers = sum(node.is_broker for node in nodes)
+    replicas = min(brokers, random.choice((1, 2, 3, 3, 3))) if is_cluster else 1
     if is_cluster:
-        settings |= _draw_quorum(random)
+        settings |= _draw_quorum(random) | _draw_replication(random, replicas)
     settings |= _draw_logs(random)
     kinds = FAULTS + FAULTS_OF_CLUSTERS if is_cluster else FAULTS
     return Plan(
@@ -155,6 +159,7 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         operates=is_cluster and random.random() < 0.5,
         settings=settings,
         flushes_each=flushes_each,
+        replicas=replicas,
         producers=random.randrange(1, 4),
         consumers=random.randrange(1, 5),
         groups=random.randrange(1, 3),
@@ -196,6 +201,16 @@ def _draw_quorum(random: Random) -> dict[str, str]:
     )
 
 
+def _draw_replication(random: Random, replicas: int) -> dict[str, str]:
+    return replica_settings(replicas, random.randrange(1, replicas + 1)) | {
+        "replica.lag.time.max.ms": str(random.choice((1500, 5000))),
+        "replica.fetch.wait.max.ms": str(random.choice((100, 500))),
+        "replica.fetch.max.bytes": str(random.choice((200, 1 << 20))),
+        "replica.fetch.backoff.ms": "100",
+        "num.replica.fetchers": str(random.choice((1, 2))),
+    }
+
+
 def quorum_settings(
     *, election_ms: int = 500, patience_ms: int = 1000, heartbeat_ms: int = 200, session_ms: int = 2000
 ) -> dict[str, str]:
@@ -207,15 +222,18 @@ def quorum_settings(
         "controller.quorum.request.timeout.ms": str(patience_ms),
         "broker.heartbeat.interval.ms": str(heartbeat_ms),
         "broker.session.timeout.ms": str(session_ms),
-        "default.replication.factor": "1",
-        **dict.fromkeys(_INTERNAL_FACTORS, "1"),
+        **replica_settings(1, 1),
     }
 
 
-_INTERNAL_FACTORS = (
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-    "transaction.state.log.min.isr",
-    "share.coordinator.state.topic.replication.factor",
-    "share.coordinator.state.topic.min.isr",
-)
+def replica_settings(replicas: int, min_in_sync: int) -> dict[str, str]:
+    """How many replicas there are of each partition, and how many must be in sync for acks=all."""
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(min_in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(min_in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min_in_sync),
+    }

@@ -54,7 +54,7 @@ def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, i
         if machine.node is not None:
             for partition in partitions_of(machine.node):
                 where = TopicPartition(partition.topic, partition.index)
-                if where in ends:
+                if where in ends and partition.leader is not None:
                     ends[where] = partition.log.log_end_offset
     return ends
 
@@ -79,6 +79,15 @@ def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:
                 broker = image_of(machine.node).brokers.get(other.plan.node_id)
                 if other.plan.is_broker and (broker is None or broker.fenced):
                     yield f"{machine.name} sees {other.name} fenced"
+    yield from _out_of_sync(machines)
+
+
+def _out_of_sync(machines: Sequence[Machine]) -> Iterator[str]:
+    images = [image_of(machine.node) for machine in machines if machine.node is not None]
+    for topic in max(images, key=lambda image: image.offset).topics.values() if images else ():
+        for index, partition in topic.partitions.items():
+            if sorted(partition.isr) != sorted(partition.replicas):
+                yield f"{topic.name}-{index} has {list(partition.isr)} of {list(partition.replicas)} in sync"
 
 
 def _late_clients(

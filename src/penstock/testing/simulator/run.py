@@ -63,7 +63,7 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
 def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outcome:
     loop = VirtualLoop(Random(random.getrandbits(64)))
     trace = Trace(loop.time)
-    ledger = Ledger(trace, flushes_each=plan.flushes_each, retention_ms=plan.retention_ms)
+    ledger = Ledger(trace, flushes_each=plan.flushes_each, replicas=plan.replicas, retention_ms=plan.retention_ms)
     simulation = _Simulation(plan, loop, random, ledger, trace)
     with _faults_in_logs(ledger):
         try:

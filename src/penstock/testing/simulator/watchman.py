@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from penstock.testing.simulator.disk import DiskConditions
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.views import partitions_of
 
 LOOK_S = 0.5
+LOOKS_AT_REPLICAS = 5
 PATIENCE_S = 5.0
 """What a controller may take to fence a broker whose session is over: it has to commit that."""
 
@@ -16,7 +19,9 @@ PATIENCE_S = 5.0
 async def watch(machines: Sequence[Machine], ledger: Ledger, session_s: float) -> None:
     """For ever: metadata logs match, and brokers that are away for long are fenced."""
     while True:
-        await asyncio.sleep(LOOK_S)
+        for _ in range(LOOKS_AT_REPLICAS):
+            await asyncio.sleep(LOOK_S / LOOKS_AT_REPLICAS)
+            check_replicas(machines, ledger)
         check_logs(machines)
         for overlooked in _overlooked(machines, session_s + PATIENCE_S):
             ledger.violated(overlooked)
@@ -28,6 +33,20 @@ def check_logs(machines: Sequence[Machine]) -> None:
     for machine in machines:
         if machine.is_up and not machine.is_paused:
             machine.observer.check_log()
+
+
+def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
+    """Compare what the nodes hold of each partition."""
+    ledger.look_at_weak()
+    for machine in machines:
+        if machine.node is None or not machine.is_up or machine.is_paused:
+            continue
+        conditions, machine.disk.conditions = machine.disk.conditions, DiskConditions()
+        try:
+            for partition in list(partitions_of(machine.node)):
+                ledger.look_at_replica(machine.name, partition)
+        finally:
+            machine.disk.conditions = conditions
 
 
 def _overlooked(machines: Sequence[Machine], limit_s: float) -> Iterator[str]:

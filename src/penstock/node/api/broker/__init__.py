@@ -6,9 +6,7 @@ PASSED_ON = passed_by(BROKERS)
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
-    "alter_partition_reassignments",
     "api_versions",
-    "create_topics",
     "delete_groups",
     "delete_records",
     "describe_cluster",

@@ -10,9 +10,8 @@ from tests.unit.node.metadata_node import context, create, handed_on, start_brok
 
 from penstock.metadata.records import RegisterBrokerRecord
 from penstock.metadata.topics import CONSUMER_OFFSETS
-from penstock.node.api.broker.create_topics import create_topics
 from penstock.node.broker import Broker
-from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.controlling.topic_creation import creatable
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import (
@@ -21,7 +20,6 @@ from penstock.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from penstock.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -42,8 +40,8 @@ async def broker(tmp_path: Path) -> Broker:
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create(broker: Broker, version: int) -> None:
     request, _ = decode(CreateTopicsRequest, version, encode(creation("flights"), version))
-    response = await create_topics(broker, context(version), request)
-    again = await create_topics(broker, context(version), request)
+    response = await handed_on(broker, context(version), request)
+    again = await handed_on(broker, context(version), request)
     for answer, code in ((response, 0), (again, ErrorCode.TOPIC_ALREADY_EXISTS)):
         (topic,) = decode(CreateTopicsResponse, version, encode(answer, version))[0].topics
         assert (topic.name, topic.error_code) == ("flights", code)
@@ -87,7 +85,7 @@ async def stuck(tmp_path: Path) -> tuple[Broker, GatedLog]:
 
 async def test_what_is_not_committed_in_time_is_answered_and_may_still_come(tmp_path: Path) -> None:
     broker, log = await stuck(tmp_path)
-    response = await create_topics(broker, context(7), creation("flights", timeout_ms=1))
+    response = await handed_on(broker, context(7), creation("flights", timeout_ms=1))
     assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     log.open.set()
     await create(broker, "delays")
@@ -96,47 +94,28 @@ async def test_what_is_not_committed_in_time_is_answered_and_may_still_come(tmp_
 
 async def test_a_timeout_of_nothing_waits(tmp_path: Path) -> None:
     broker, log = await stuck(tmp_path)
-    waiting = asyncio.ensure_future(create_topics(broker, context(7), creation("flights", timeout_ms=0)))
+    waiting = asyncio.ensure_future(handed_on(broker, context(7), creation("flights", timeout_ms=0)))
     await asyncio.to_thread(log.started.wait, 30)
     assert not waiting.done()
     log.open.set()
     assert (await waiting).topics[0].error_code == 0
 
 
-@pytest.fixture
-async def one_of_two(tmp_path: Path) -> Broker:
-    """A broker of a cluster in which there is another one; topics have three replicas by default."""
-    broker, _ = await start_broker(str(tmp_path), {"default.replication.factor": "3"})
-    broker.image.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=9, fenced=False))
-    return broker
-
-
-async def test_several_replicas_are_refused_beside_what_can_be_created(one_of_two: Broker) -> None:
-    placed = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
-    topics = [
-        CreatableTopic(name="by-default", num_partitions=1, replication_factor=-1),
-        CreatableTopic(name="good", num_partitions=1, replication_factor=1),
-        CreatableTopic(name="placed", num_partitions=-1, replication_factor=-1, assignments=[placed]),
-    ]
-    response = await create_topics(one_of_two, context(7), CreateTopicsRequest(topics=topics))
-    assert [topic.name for topic in response.topics] == ["by-default", "good", "placed"]
-    refused, good, placed_result = response.topics
-    assert good.error_code == 0
-    assert refused.error_code == placed_result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert "3 are asked for" in (refused.error_message or "")
-    assert "2 are asked for" in (placed_result.error_message or "")
-    assert list(one_of_two.image.topics) == ["good"]
-
-
-async def test_topics_that_come_into_being_by_themselves_have_one_replica(one_of_two: Broker) -> None:
-    names = ["auto", CONSUMER_OFFSETS]
-    assert await create_missing(one_of_two, names) == {}
-    replicas = [p.replicas for name in names for p in one_of_two.image.topics[name].partitions.values()]
-    assert {len(each) for each in replicas} == {1}
+async def test_internal_topics_have_no_more_replicas_than_there_are_brokers_unless_somebody_says_so(
+    tmp_path: Path,
+) -> None:
+    broker, _ = await start_broker(str(tmp_path))
+    del broker.config.static["offsets.topic.replication.factor"]
+    broker.config.offsets_topic_replication_factor = 3
+    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 1
+    broker.image.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=9, fenced=True))
+    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 2
+    broker.config.static["offsets.topic.replication.factor"] = "3"
+    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 3
+    assert creatable(broker, "of a user").replication_factor == -1
 
 
 async def test_alone_the_controller_says_that_there_are_too_few_brokers(broker: Broker) -> None:
     topic = CreatableTopic(name="copied", num_partitions=1, replication_factor=2)
-    response = await create_topics(broker, context(7), CreateTopicsRequest(topics=[topic]))
+    response = await handed_on(broker, context(7), CreateTopicsRequest(topics=[topic]))
     assert response.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert "not replicated yet" not in (response.topics[0].error_message or "")

@@ -1,0 +1,217 @@
+"""Keeps the replicas in sync of the partitions that this broker leads: who comes in, who goes, what is settled.
+
+| event                             | what follows                                                              |
+| --------------------------------- | ------------------------------------------------------------------------- |
+| a follower fetches                | it is proposed if it has what a replica in sync has, and its broker is up |
+| an append, a new leader           | its followers are looked after, until all of them have everything         |
+| half of `replica.lag.time.max.ms` | those that lag for longer than the whole of it are proposed to go         |
+| a proposal is refused             | it is taken back; another fetch or look proposes anew                     |
+| its fate is not known             | it is asked for again, and counts until the metadata say otherwise        |
+
+One request is under way to the controller at a time; all that is proposed meanwhile goes with the next one (KIP-497).
+A partition whose followers have everything costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from penstock.metadata.image import ClusterImage
+from penstock.node.controlling.commands import ActiveController
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.isr import IsrProposal, Watch, grown_isr, proposal
+
+RETRY_S: Final = 0.1
+MOST_AT_ONCE: Final = 2_000
+"""Partitions in one request."""
+LOOKED_AT_ONCE: Final = 500
+"""Partitions whose followers are looked at before the event loop gets to do something else."""
+ANY_EPOCH: Final = -1
+
+SETTLED: Final = (
+    ErrorCode.NONE,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.NEW_LEADER_ELECTED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_REQUEST,
+)
+"""Answers after which the metadata will say, or have said, what holds."""
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[UUID, int]
+
+
+class InSyncReplicas:
+    """See the module. `node_id` and `broker_epoch` are this broker's; `max_lag_ms` gives `replica.lag.time.max.ms`."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        image: ClusterImage,
+        controller: ActiveController,
+        *,
+        max_lag_ms: Callable[[], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._image = image
+        self._controller = controller
+        self._max_lag_ms = max_lag_ms
+        self._now_ms = now_ms
+        self._watched: dict[Partition, Watch] = {}
+        self._proposed: dict[Key, tuple[Partition, IsrProposal]] = {}
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Look and tell in the background."""
+        self._tasks = [
+            asyncio.create_task(self._look(), name="look at followers"),
+            asyncio.create_task(self._tell(), name="tell the controller of replicas in sync"),
+        ]
+
+    async def stop(self) -> None:
+        """Look and tell no more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # -- what happens to a partition ----------------------------------------------------------------------------------
+
+    def watch(self, partition: Partition) -> None:
+        """The leader of a partition with followers begins, or is about to append."""
+        if partition not in self._watched and partition.leader is not None:
+            self._watched[partition] = Watch(partition.leader, self._now_ms())
+
+    def fetched(self, partition: Partition, replica: int) -> None:
+        """A follower has told how far it is."""
+        leader = partition.leader
+        if leader is None:
+            return
+        isr = grown_isr(leader, replica)
+        if isr is not None and self._may_come_in(replica, leader.followers[replica].broker_epoch):
+            self._propose(partition, isr)
+
+    def _may_come_in(self, replica: int, broker_epoch: int) -> bool:
+        """Not while its broker is fenced or on its way out, nor in another life of it (KIP-841, KIP-903)."""
+        broker = self._image.brokers.get(replica)
+        return broker is not None and broker.active and broker_epoch in (ANY_EPOCH, broker.epoch)
+
+    def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        leader = partition.leader
+        assert leader is not None
+        leader.on_proposed(isr)
+        wanted = proposal(leader, isr, self._broker_epoch())
+        logger.info("%s: in sync shall be %s, not %s", partition, list(isr), list(leader.isr))
+        self._proposed[partition.topic_id, partition.index] = partition, wanted
+        self._changed.set()
+
+    # -- who lags -----------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._max_lag_ms() / 2000)
+            for number, partition in enumerate(list(self._watched)):
+                self._look_at(partition)
+                if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+
+    def _look_at(self, partition: Partition) -> None:
+        leader = partition.leader
+        watch = self._watched.get(partition)
+        if leader is None or watch is None:
+            self._watched.pop(partition, None)
+            return
+        isr = watch.shrunk_isr(leader, self._now_ms(), self._max_lag_ms())
+        if isr is not None:
+            self._propose(partition, isr)
+        elif watch.is_over(leader):
+            del self._watched[partition]
+
+    # -- the controller -----------------------------------------------------------------------------------------------
+
+    async def _tell(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._proposed:
+                asked = {key: self._proposed.pop(key) for key in list(self._proposed)[:MOST_AT_ONCE]}
+                answers, unknown = await self._ask(asked)
+                is_uncertain = False
+                for key, (partition, wanted) in asked.items():
+                    is_uncertain |= not self._answered(partition, wanted, *answers.get(key, (unknown, ANY_EPOCH)))
+                if is_uncertain:
+                    await asyncio.sleep(RETRY_S)
+
+    def _answered(self, partition: Partition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
+        """Whether it is certain what became of a proposal, or will be when the metadata come."""
+        leader = partition.leader
+        is_current = (
+            leader is not None
+            and leader.leader_epoch == wanted.leader_epoch
+            and leader.partition_epoch == wanted.partition_epoch
+            and leader.proposed_isr == wanted.isr
+        )
+        if leader is None or not is_current:
+            return True  # the metadata have told more meanwhile
+        is_as_it_was = code == ErrorCode.NONE and partition_epoch == wanted.partition_epoch
+        if is_as_it_was or code == ErrorCode.INELIGIBLE_REPLICA:
+            partition.on_isr_refused()
+            return True
+        if code in SETTLED:
+            return True
+        logger.info("%s: in sync shall be %s: %s, asked again", partition, list(wanted.isr), code.name)
+        self._proposed[partition.topic_id, partition.index] = partition, wanted
+        return False
+
+    async def _ask(
+        self, asked: dict[Key, tuple[Partition, IsrProposal]]
+    ) -> tuple[dict[Key, tuple[ErrorCode, int]], ErrorCode]:
+        """The error and the partition epoch that answer each proposal, and the error where there is no answer."""
+        # A single node proposes nothing, and starts without this module.
+        from penstock.protocol.messages.alter_partition import (
+            AlterPartitionRequest,
+            AlterPartitionRequestPartitionData,
+            AlterPartitionRequestTopicData,
+            AlterPartitionResponse,
+            BrokerState,
+        )
+
+        topics: dict[UUID, AlterPartitionRequestTopicData] = {}
+        for (topic_id, index), (_, wanted) in asked.items():
+            topic = topics.setdefault(topic_id, AlterPartitionRequestTopicData(topic_id=topic_id))
+            topic.partitions.append(
+                AlterPartitionRequestPartitionData(
+                    partition_index=index,
+                    leader_epoch=wanted.leader_epoch,
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=replica, broker_epoch=epoch)
+                        for replica, epoch in zip(wanted.isr, wanted.broker_epochs, strict=True)
+                    ],
+                    partition_epoch=wanted.partition_epoch,
+                )
+            )
+        request = AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+        try:
+            reply = await self._controller.submit(request, AlterPartitionResponse)
+        except KafkaError as error:
+            return {}, error.code
+        answers = {
+            (topic.topic_id, answer.partition_index): (ErrorCode(answer.error_code), answer.partition_epoch)
+            for topic in reply.topics
+            for answer in topic.partitions
+        }
+        return answers, ErrorCode(reply.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR

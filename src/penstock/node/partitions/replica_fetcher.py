@@ -1,0 +1,332 @@
+"""Follows the partitions that one broker leads: fetches their records, appends them, and cuts what the leader lacks.
+
+One request is under way at a time, within a fetch session. Each names, for every partition whose log has changed, how
+far it is and the epoch of its last record; a leader whose log parted from it says where (KIP-595), so that a follower
+is cut and goes on in the same request that brings records to the others.
+
+| the leader says          | what happens here                                                                      |
+| ------------------------ | -------------------------------------------------------------------------------------- |
+| records                  | are checked and appended; the high watermark and the log's start follow                |
+| a diverging epoch        | the log is cut to the last offset that both may share                                  |
+| OFFSET_OUT_OF_RANGE      | its log ends before ours (an unclean election): ours is cut; or it begins behind ours: |
+|                          | ours begins anew there                                                                 |
+| another error            | this partition rests for `replica.fetch.backoff.ms`; the others go on                  |
+| nothing, or nonsense     | the connection and the session are opened again after a pause                          |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from penstock.client.address import Address
+from penstock.client.connection import Connection, connect
+from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.settings import ClientSettings
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.replication.fetch_session import Asked, FollowerSession, Key, Position
+from penstock.replication.truncation import truncation_offset
+
+logger = logging.getLogger(__name__)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+APPENDED_AT_ONCE: Final = 2 << 20
+"""Bytes that are appended before the event loop gets to do something else: a millisecond or two."""
+NEW_SESSION: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+"""Refusals after which a request with a new session is tried at once."""
+PASSING: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""One of the two brokers is behind in the metadata: nobody need hear of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Who follows: this broker. `address_of` says where another broker is, None if nobody knows."""
+
+    node_id: int
+    broker_epoch: Callable[[], int]
+    config: BrokerConfig
+    settings: ClientSettings
+    address_of: Callable[[int], Address | None]
+
+
+class ReplicaFetcher:
+    """See the module. It works from the first partition on until `stop`."""
+
+    def __init__(self, leader_id: int, follower: Follower) -> None:
+        self.leader_id = leader_id
+        self._follower = follower
+        self._session = FollowerSession()
+        self._partitions: dict[Key, Partition] = {}
+        self._resting: dict[Key, asyncio.TimerHandle] = {}
+        self._connection: Connection | None = None
+        self._failures = 0
+        self._wanted = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name=f"follow broker {leader_id}")
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
+        key = (partition.topic_id, partition.index)
+        self._rest_no_longer(key)
+        self._partitions[key] = partition
+        self._want(key, partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch it no longer."""
+        key = (partition.topic_id, partition.index)
+        self._rest_no_longer(key)
+        if self._partitions.pop(key, None) is not None:
+            self._session.forget(key)
+
+    async def stop(self) -> None:
+        """Fetch nothing any more."""
+        for key in list(self._resting):
+            self._rest_no_longer(key)
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._hang_up()
+
+    # -- what is wanted -----------------------------------------------------------------------------------------------
+
+    def _want(self, key: Key, partition: Partition) -> None:
+        log = partition.log
+        position = Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
+        self._session.want(key, position)
+        self._wanted.set()
+
+    def _rest(self, key: Key) -> None:
+        """Leave a partition alone for a while."""
+        self._session.forget(key)
+        self._rest_no_longer(key)
+        pause_s = self._follower.config.replica_fetch_backoff_ms / 1000
+        self._resting[key] = self._loop.call_later(pause_s, self._go_on, key)
+
+    def _rest_no_longer(self, key: Key) -> None:
+        timer = self._resting.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _go_on(self, key: Key) -> None:
+        del self._resting[key]
+        self._want(key, self._partitions[key])
+
+    # -- the requests -------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            if not len(self._session):
+                self._wanted.clear()
+                await self._wanted.wait()
+            try:
+                await self._fetch()
+            except (ClientError, KafkaError, DecodeError, TimeoutError) as error:
+                await self._failed(error)
+            except Exception as error:
+                logger.exception("a fetch from broker %d failed by our own fault", self.leader_id)
+                await self._failed(error)
+
+    async def _fetch(self) -> None:
+        connection = await self._connected()
+        asked = self._session.next()
+        response = await connection.request(
+            self._request(asked), FetchResponse, timeout_ms=self._follower.config.replica_socket_timeout_ms
+        )
+        if response.error_code:
+            self._session.reset()
+            if response.error_code not in NEW_SESSION:
+                raise KafkaError(ErrorCode(response.error_code))
+            return
+        self._session.answered(response.session_id)
+        if self._failures:
+            logger.info("broker %d answers again", self.leader_id)
+            self._failures = 0
+        await self._take(response, connection)
+
+    async def _failed(self, error: Exception) -> None:
+        """Begin again after a pause that grows."""
+        if not self._failures:
+            logger.warning("could not fetch from broker %d: %s", self.leader_id, error)
+        self._session.reset()
+        await self._hang_up()
+        pause_ms = self._follower.settings.backoff_ms(self._failures)
+        self._failures += 1
+        await asyncio.sleep(pause_ms / 1000)
+
+    async def _connected(self) -> Connection:
+        """The connection to the leader, at the address that it has now."""
+        address = self._follower.address_of(self.leader_id)
+        if address is None:
+            raise ClusterUnreachableError(f"nobody has said where broker {self.leader_id} listens")
+        connection = self._connection
+        if connection is None or connection.closed or connection.address != address:
+            await self._hang_up()
+            self._session.reset()
+            connection = self._connection = await connect(address, self._follower.settings)
+        return connection
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _request(self, asked: Asked) -> FetchRequest:
+        config = self._follower.config
+        topics: dict[UUID, FetchTopic] = {}
+        for (topic_id, index), position in asked.positions:
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
+                )
+            )
+        forgotten: dict[UUID, ForgottenTopic] = {}
+        for topic_id, index in asked.forgotten:
+            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._follower.node_id, replica_epoch=self._follower.broker_epoch()),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=asked.session_id,
+            session_epoch=asked.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    # -- the answers --------------------------------------------------------------------------------------------------
+
+    async def _take(self, response: FetchResponse, connection: Connection) -> None:
+        appended = 0
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                partition = self._partitions.get(key)
+                asked = self._session.told(key)
+                if partition is None or asked is None or asked.leader_epoch != partition.leader_epoch:
+                    continue  # it is followed no longer, or in another epoch, since the request went out
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    await self._out_of_range(key, partition, connection)
+                else:
+                    self._take_partition(key, partition, asked, data)
+                appended += len(data.records or b"")
+                if appended >= APPENDED_AT_ONCE:
+                    appended = 0
+                    await asyncio.sleep(0)
+
+    def _take_partition(self, key: Key, partition: Partition, asked: Position, data: PartitionData) -> None:
+        """Rest if it cannot be used; a log that changed under the request is asked about again."""
+        if data.error_code:
+            self._refused(partition, data.error_code)
+            self._rest(key)
+            return
+        if asked.fetch_offset != partition.log.log_end_offset:
+            self._want(key, partition)
+            return
+        try:
+            if data.diverging_epoch.end_offset >= 0 or data.diverging_epoch.epoch >= 0:
+                self._cut(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            else:
+                partition.append_fetched(data.records or b"", data.high_watermark, data.log_start_offset)
+        except KafkaError as error:
+            logger.error("%s: what broker %d sent is not appended: %s", partition, self.leader_id, error)
+            self._rest(key)
+            return
+        self._want(key, partition)
+
+    def _refused(self, partition: Partition, error_code: int) -> None:
+        level = logging.DEBUG if error_code in PASSING else logging.WARNING
+        logger.log(level, "%s: broker %d says %s", partition, self.leader_id, ErrorCode(error_code).name)
+
+    def _cut(self, partition: Partition, leader_epoch: int, leader_end_offset: int) -> None:
+        """Both logs part somewhere behind what they share: what lies behind that in ours is not committed."""
+        log = partition.log
+        offset = truncation_offset(
+            leader_epoch,
+            leader_end_offset,
+            own_end_for=log.end_offset_for_epoch,
+            log_end_offset=log.log_end_offset,
+            high_watermark=partition.high_watermark,
+        )
+        logger.info("%s: cut from %d to %d, where it parts from its leader", partition, log.log_end_offset, offset)
+        partition.cut_to(offset)
+
+    async def _out_of_range(self, key: Key, partition: Partition, connection: Connection) -> None:
+        """Our log ends where the leader's has not begun, or behind where the leader's ends."""
+        log = partition.log
+        try:
+            end_offset = await self._leader_offset(partition, LATEST, connection)
+            if end_offset < log.log_end_offset:
+                logger.warning(
+                    "%s: cut from %d to %d, the end of a leader that was elected uncleanly",
+                    partition,
+                    log.log_end_offset,
+                    end_offset,
+                )
+                partition.cut_to(end_offset)
+            else:
+                start_offset = await self._leader_offset(partition, EARLIEST, connection)
+                if start_offset > log.log_end_offset:
+                    logger.info("%s: begins anew at %d, where its leader's log begins", partition, start_offset)
+                    partition.begin_at(start_offset)
+        except KafkaError as error:
+            logger.warning("%s: cannot go on from offset %d: %s", partition, log.log_end_offset, error)
+            self._rest(key)
+        else:
+            if self._partitions.get(key) is partition:
+                self._want(key, partition)
+
+    async def _leader_offset(self, partition: Partition, timestamp: int, connection: Connection) -> int:
+        """Where the leader's log ends or begins. Raises KafkaError, ClientError."""
+        epoch = partition.leader_epoch
+        asked = ListOffsetsPartition(partition_index=partition.index, current_leader_epoch=epoch, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            replica_id=self._follower.node_id,
+            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
+        )
+        response = await connection.request(request, ListOffsetsResponse)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        if partition.leader_epoch != epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "the partition has another leader meanwhile")
+        return answer.offset

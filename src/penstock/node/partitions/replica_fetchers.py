@@ -1,0 +1,78 @@
+"""All that this broker follows: `num.replica.fetchers` fetchers for each broker that leads some of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+from zlib import crc32
+
+from penstock.node.partitions.partition import Partition
+
+
+class Fetcher(Protocol):
+    """Follows partitions of one leader's broker (`ReplicaFetcher`); its length is how many."""
+
+    def __len__(self) -> int: ...
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch it no longer."""
+
+    async def stop(self) -> None:
+        """Fetch nothing any more."""
+
+
+class ReplicaFetchers:
+    """See the module. `make` makes the fetcher for a leader's broker, `count` is how many there may be for each.
+
+    Fetchers are made when they are needed, and end with the last partition that they follow.
+    """
+
+    def __init__(self, make: Callable[[int], Fetcher], count: Callable[[], int]) -> None:
+        self._make = make
+        self._count = count
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._of: dict[Partition, tuple[int, int]] = {}
+        self._ending: dict[asyncio.Task[None], None] = {}
+        self._is_stopped = False
+
+    def follow(self, partition: Partition, leader_id: int) -> None:
+        """Follow `leader_id` from now on, in the partition's epoch as it is now."""
+        if self._is_stopped:
+            return
+        place = leader_id, _number(partition, self._count())
+        if self._of.get(partition, place) != place:
+            self.leave(partition)
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = self._make(leader_id)
+        self._of[partition] = place
+        fetcher.follow(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Follow nobody."""
+        place = self._of.pop(partition, None)
+        if place is None:
+            return
+        fetcher = self._fetchers[place]
+        fetcher.leave(partition)
+        if not len(fetcher):
+            del self._fetchers[place]
+            ending = asyncio.ensure_future(fetcher.stop())
+            self._ending[ending] = None
+            ending.add_done_callback(self._ending.pop)
+
+    async def stop(self) -> None:
+        """Follow nothing any more."""
+        self._is_stopped = True
+        for partition in list(self._of):
+            self.leave(partition)
+        if self._ending:
+            await asyncio.wait(list(self._ending))
+
+
+def _number(partition: Partition, count: int) -> int:
+    return crc32(f"{partition.topic}-{partition.index}".encode()) % max(count, 1)

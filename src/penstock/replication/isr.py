@@ -1,0 +1,79 @@
+"""Which replicas a leader wants in its ISR: who comes in, and who lags for too long.
+
+A replica comes in when its log has reached the high watermark and the start of the leader's epoch: then nothing that
+is committed is missing in it, and nothing of an older leader is left over in it. It goes when it has not had all of
+the leader's log for `replica.lag.time.max.ms`.
+
+When a follower was last caught up is known from its fetches while records come. One that has everything is not looked
+at again until more is appended, however often it asks meanwhile: `Watch` keeps the moment at which that happened.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.replication.partition_leader import PartitionLeader
+
+
+class IsrProposal(NamedTuple):
+    """What the leader of a partition asks the controller for, and on what grounds."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    """Of the replicas in `isr`, -1 for those that were not heard of in this leader epoch (KIP-903)."""
+
+
+def grown_isr(leader: PartitionLeader, replica: int) -> tuple[int, ...] | None:
+    """The ISR with a follower that has just fetched; None if it is in it, may not be in it, or another is proposed."""
+    state = leader.followers.get(replica)
+    if state is None or leader.proposed_isr is not None or replica in leader.isr:
+        return None
+    if state.log_end_offset < max(leader.high_watermark, leader.epoch_start_offset):
+        return None
+    return (*leader.isr, replica)
+
+
+def proposal(leader: PartitionLeader, isr: tuple[int, ...], own_broker_epoch: int) -> IsrProposal:
+    """What to ask the controller for."""
+    epochs = tuple(
+        own_broker_epoch if replica == leader.node_id else leader.followers[replica].broker_epoch for replica in isr
+    )
+    return IsrProposal(leader.leader_epoch, leader.partition_epoch, isr, epochs)
+
+
+class Watch:
+    """Looks at the followers of a leader from an append on, until all of them have everything again."""
+
+    __slots__ = ("_end_offset", "_since_ms")
+
+    def __init__(self, leader: PartitionLeader, now_ms: int) -> None:
+        """Begin before an append: until then, whoever has all that there is was caught up."""
+        self._end_offset = leader.log_end_offset
+        self._since_ms = now_ms
+
+    def shrunk_isr(self, leader: PartitionLeader, now_ms: int, max_lag_ms: int) -> tuple[int, ...] | None:
+        """The ISR without those that have lagged for longer than `max_lag_ms`; None if there are none."""
+        lagging: dict[int, None] = {}
+        for replica in leader.isr:
+            state = leader.followers.get(replica)
+            if state is None:
+                continue
+            if state.log_end_offset >= self._end_offset:
+                state.last_caught_up_ms = max(state.last_caught_up_ms, self._since_ms)
+            if state.log_end_offset < leader.log_end_offset and now_ms - state.last_caught_up_ms > max_lag_ms:
+                lagging[replica] = None
+        self._end_offset, self._since_ms = leader.log_end_offset, now_ms
+        if not lagging or leader.proposed_isr is not None:
+            return None
+        return tuple(replica for replica in leader.isr if replica not in lagging)
+
+    @staticmethod
+    def is_over(leader: PartitionLeader) -> bool:
+        """Whether every replica in sync has everything."""
+        return all(
+            leader.followers[replica].log_end_offset >= leader.log_end_offset
+            for replica in leader.isr
+            if replica in leader.followers
+        )

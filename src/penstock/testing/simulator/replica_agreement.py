@@ -1,0 +1,127 @@
+"""What the replicas of each partition must agree upon, at every look and over all their lives.
+
+| what                           | rule                                                                              |
+| ------------------------------ | --------------------------------------------------------------------------------- |
+| an epoch of a partition        | has one leader                                                                    |
+| the high watermark of a leader | never goes back within its epoch, and lies within its log                         |
+| a batch below a high watermark | is the same in every replica that has a high watermark beyond it                  |
+| a leader                       | has all that was ever below a high watermark, but for what power cuts may take    |
+| a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.batch import read_header
+
+READ_BYTES = 1 << 20
+
+Key = tuple[UUID, int]
+Batch = tuple[int, int, int]
+"""Where a batch ends, its leader's epoch and its CRC."""
+
+
+@dataclass(slots=True)
+class _Committed:
+    """What was seen below the high watermarks of one partition."""
+
+    batches: dict[int, Batch] = field(default_factory=dict)
+    high_watermark: int = 0
+    leaders: dict[int, str] = field(default_factory=dict)
+    high_watermarks: dict[int, int] = field(default_factory=dict)
+    """By leader epoch."""
+
+
+class ReplicaAgreement:
+    """Keeps what was seen anywhere; `violated` is told what does not go together."""
+
+    def __init__(self, violated: Callable[[str], None]) -> None:
+        self._violated = violated
+        self._committed: dict[Key, _Committed] = {}
+        self._checked: dict[tuple[str, Key], tuple[int, int]] = {}
+
+    def look(self, name: str, partition: Partition, *, leads: bool, is_weak: bool) -> None:
+        """Look at the replica that a node holds. Reads its log: faults of the disk should not strike meanwhile.
+
+        `leads`: it is the leader, as the newest metadata have it, too. `is_weak`: a power cut may have taken what this
+        replica knows as committed, and nobody has noticed.
+        """
+        key = (partition.topic_id, partition.index)
+        committed = self._committed.setdefault(key, _Committed())
+        if leads:
+            self._look_at_leader(name, partition, committed)
+        if leads or not is_weak:
+            self._compare(name, key, partition, committed, leads=leads)
+
+    def forget_node(self, name: str) -> None:
+        """Its process ended: what it has is looked at anew."""
+        for place in [place for place in self._checked if place[0] == name]:
+            del self._checked[place]
+
+    def lost(self, key: Key, offset: int) -> None:
+        """Power cuts may have taken all that lies at this offset and behind it."""
+        committed = self._committed.get(key)
+        if committed is None:
+            return
+        committed.high_watermark = min(committed.high_watermark, offset)
+        committed.high_watermarks.clear()
+        for base_offset in [base for base, batch in committed.batches.items() if batch[0] > offset]:
+            del committed.batches[base_offset]
+
+    def _look_at_leader(self, name: str, partition: Partition, committed: _Committed) -> None:
+        epoch, high_watermark = partition.leader_epoch, partition.high_watermark
+        end_offset = partition.log.log_end_offset
+        leader = committed.leaders.setdefault(epoch, name)
+        if leader != name:
+            self._violated(f"{leader} and {name} lead epoch {epoch} of {partition}")
+        before = committed.high_watermarks.get(epoch, 0)
+        if high_watermark < before:
+            self._violated(f"{name}: the high watermark of {partition} was {before} and is {high_watermark}")
+        committed.high_watermarks[epoch] = high_watermark
+        if end_offset < committed.high_watermark:
+            self._violated(
+                f"{name} leads epoch {epoch} of {partition} and ends at {end_offset}; "
+                f"{committed.high_watermark} was committed"
+            )
+        if high_watermark > end_offset:
+            self._violated(f"{name}: {partition} ends at {end_offset}, its high watermark is {high_watermark}")
+        committed.high_watermark = max(committed.high_watermark, high_watermark)
+
+    def _compare(self, name: str, key: Key, partition: Partition, committed: _Committed, *, leads: bool) -> None:
+        """Compare what has come below the high watermark since the last look. What the leader has is right."""
+        place, log = (name, key), partition.log
+        known_id, checked = self._checked.get(place, (0, 0))
+        if known_id != id(log):
+            checked = 0
+        offset = max(checked, log.log_start_offset)
+        for base_offset, batch in _batches(partition, offset):
+            known = committed.batches.get(base_offset)
+            if known is None and leads:
+                known = committed.batches[base_offset] = batch
+            if known is None:
+                break
+            if known != batch:
+                self._violated(f"{name}: the batch at {base_offset} of {partition} is {batch}, elsewhere it is {known}")
+            offset = batch[0]
+        self._checked[place] = (id(log), offset)
+
+
+def _batches(partition: Partition, offset: int) -> Iterator[tuple[int, Batch]]:
+    """Those from an offset on that end at the high watermark or before it."""
+    log, high_watermark = partition.log, partition.high_watermark
+    while offset < high_watermark:
+        data = log.read(offset, READ_BYTES, upper_offset=high_watermark).read()
+        position = 0
+        if not data:
+            return
+        while position < len(data):
+            header = read_header(data, position)
+            if position + header.size_in_bytes > len(data):
+                break
+            yield header.base_offset, (header.last_offset + 1, header.partition_leader_epoch, header.crc)
+            position += header.size_in_bytes
+            offset = header.last_offset + 1

@@ -1,0 +1,155 @@
+"""The replicas in sync of a leader: what is proposed, and what becomes of it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node
+
+from penstock.metadata.records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from penstock.node.partitions.in_sync_replicas import InSyncReplicas
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from penstock.protocol.schema import Message
+
+OTHER, THIRD = NODE_ID + 1, NODE_ID + 2
+OWN_EPOCH, OTHER_EPOCH = 5, 9
+
+
+class Controller:
+    """Notes what it is asked for; the test answers."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[tuple[AlterPartitionRequest, asyncio.Future[Any]]] = asyncio.Queue()
+
+    def submit(self, request: Message, answer: type[Message], **_: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        assert isinstance(request, AlterPartitionRequest)
+        self.asked.put_nowait((request, future))
+        return future
+
+    async def answer(self, code: ErrorCode, partition_epoch: int = -1) -> list[int]:
+        """The ISR that was asked for; the answer is this."""
+        request, future = await self.asked.get()
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        row = AlterPartitionResponsePartitionData(
+            partition_index=asked.partition_index, error_code=code, partition_epoch=partition_epoch
+        )
+        future.set_result(
+            AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[row])])
+        )
+        return [state.broker_id for state in asked.new_isr_with_epochs]
+
+
+class Led(Node):
+    """A node that leads one partition of three replicas, of which it alone is in sync."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.controller = Controller()
+        self.in_sync = InSyncReplicas(
+            NODE_ID, lambda: OWN_EPOCH, self.image, self.controller, max_lag_ms=lambda: 1, now_ms=lambda: self.now_ms
+        )
+        self.replicas.in_sync = self.in_sync
+        self.open(
+            RegisterBrokerRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, fenced=False),
+            RegisterBrokerRecord(broker_id=THIRD, broker_epoch=OTHER_EPOCH + 1, fenced=True),
+            TopicRecord(name="orders", topic_id=TOPIC_ID),
+            PartitionRecord(
+                partition_id=0,
+                topic_id=TOPIC_ID,
+                replicas=[NODE_ID, OTHER, THIRD],
+                isr=[NODE_ID],
+                leader=NODE_ID,
+                leader_epoch=0,
+                partition_epoch=0,
+            ),
+        )
+        self.in_sync.start()
+
+    @property
+    def orders(self) -> Partition:
+        return self.partition()
+
+    @property
+    def proposed(self) -> tuple[int, ...] | None:
+        assert self.orders.leader is not None
+        return self.orders.leader.proposed_isr
+
+    def fetch(self, replica: int, broker_epoch: int = OTHER_EPOCH) -> None:
+        """A follower has everything."""
+        self.orders.on_fetched(replica, self.orders.log.log_end_offset, broker_epoch, self.now_ms)
+
+
+@pytest.fixture
+async def led(tmp_path: Path) -> Any:
+    node = Led(tmp_path)
+    yield node
+    await node.in_sync.stop()
+
+
+async def test_a_follower_that_has_everything_comes_in(led: Led) -> None:
+    led.fetch(OTHER)
+    assert await led.controller.answer(ErrorCode.NONE, 1) == [NODE_ID, OTHER]
+    assert led.proposed == (NODE_ID, OTHER)  # it counts until the metadata say more
+    led.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[NODE_ID, OTHER]))
+    assert led.orders.leader is not None
+    assert led.orders.leader.isr == (NODE_ID, OTHER)
+    assert led.orders.leader.proposed_isr is None
+
+
+@pytest.mark.parametrize(
+    ("replica", "broker_epoch"), [(THIRD, OTHER_EPOCH + 1), (OTHER, OTHER_EPOCH - 1), (7, OTHER_EPOCH)]
+)
+async def test_who_may_not_be_in_sync_is_not_proposed(led: Led, replica: int, broker_epoch: int) -> None:
+    """A fenced broker, an earlier life of one, and one that has no replica."""
+    led.fetch(replica, broker_epoch)
+    assert led.proposed is None
+
+
+async def test_what_is_refused_is_taken_back_and_proposed_again_at_the_next_fetch(led: Led) -> None:
+    led.fetch(OTHER)
+    await led.controller.answer(ErrorCode.INELIGIBLE_REPLICA)
+    while led.proposed is not None:
+        await asyncio.sleep(0)
+    led.fetch(OTHER)
+    assert await led.controller.answer(ErrorCode.NONE, 1) == [NODE_ID, OTHER]
+
+
+async def test_what_may_have_been_committed_counts_and_is_asked_again(led: Led) -> None:
+    led.fetch(OTHER)
+    await led.controller.answer(ErrorCode.REQUEST_TIMED_OUT)
+    assert await led.controller.answer(ErrorCode.INVALID_UPDATE_VERSION) == [NODE_ID, OTHER]
+    assert led.proposed == (NODE_ID, OTHER)
+
+
+async def test_an_old_proposal_says_nothing_about_a_new_epoch(led: Led) -> None:
+    led.fetch(OTHER)
+    while led.controller.asked.empty():
+        await asyncio.sleep(0)
+    led.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE_ID, isr=[NODE_ID]))
+    led.fetch(OTHER)
+    assert led.proposed == (NODE_ID, OTHER)
+    await led.controller.answer(ErrorCode.INELIGIBLE_REPLICA)
+    assert await led.controller.answer(ErrorCode.NONE, 2) == [NODE_ID, OTHER]
+    assert led.proposed == (NODE_ID, OTHER)
+
+
+async def test_a_follower_that_lags_goes(led: Led) -> None:
+    led.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[NODE_ID, OTHER]))
+    led.produce(b"late")
+    led.now_ms += 10
+    assert await led.controller.answer(ErrorCode.NONE, 2) == [NODE_ID]
