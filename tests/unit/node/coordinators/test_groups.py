@@ -8,6 +8,7 @@ from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
 from penstock.log import record_checks
 from penstock.log.config import LogConfig
+from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import CONSUMER_OFFSETS
@@ -31,6 +32,7 @@ from penstock.protocol.messages.offset_commit import (
 )
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.protocol.records import Record, encode_batch
 
 
 @pytest.fixture
@@ -375,3 +377,42 @@ async def test_what_is_asked_for_while_a_machine_ends_is_not_written(tmp_path: P
     assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
     assert [partition.log.log_end_offset for partition in node.table.held.values()] == ends
     await node.stop()
+
+
+async def test_a_machine_of_an_earlier_epoch_writes_nothing(node: GroupNode) -> None:
+    """The partition has followed the metadata already, its coordinator not yet, and a request comes in between."""
+    node.create_flights()
+    node.create_offsets_topic()
+    await node.ready()
+    for index in range(2):
+        partition = node.table.held[CONSUMER_OFFSETS, index]
+        partition.obey(1, PartitionImage(1, 2, 2, (1,), (1,)), 0)
+    ends = [partition.log.log_end_offset for partition in node.table.held.values()]
+    waiting = asyncio.ensure_future(ask(offset_commit, node, 8, commit_request(5)))
+    await asyncio.sleep(0)
+    assert [partition.log.log_end_offset for partition in node.table.held.values()] == ends
+    for index in range(2):
+        node.tell(PartitionChangeRecord(partition_id=index, topic_id=OFFSETS_ID, leader=1))
+    assert (await waiting).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    await node.ready()
+    assert await committed(node) == {}
+
+
+async def test_markers_of_transactions_are_not_taken_for_records_of_groups(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A directory on which Apache Kafka ran has them: offsets may be committed within a transaction."""
+    before = GroupNode(tmp_path)
+    before.create_offsets_topic()
+    await before.ready()
+    commit_marker = Record(timestamp_ms=0, key=b"\x00\x00\x00\x01", value=b"\x00\x00\x00\x00\x00\x00")
+    marker = encode_batch([commit_marker], producer_id=1, producer_epoch=0, is_transactional=True, is_control=True)
+    for partition in before.table.held.values():
+        partition.append(memoryview(marker), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    await before.stop()
+    after = GroupNode(tmp_path)
+    after.create_offsets_topic()
+    await after.ready()
+    assert [hosted.machine.group_ids() for hosted in after.groups.serving()] == [[], []]
+    assert "left out" not in caplog.text
+    await after.stop()

@@ -110,6 +110,10 @@ async def test_a_crash_between_the_two_partitions_loses_and_repeats_nothing(
         with pytest.raises(KafkaError) as refused:
             node.groups.find(MOVED[-1])
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "nobody is told half of it"
+        stay = next(n for n in NAMES if n not in MOVED and not node.groups._led[former_partition(n, 3)].is_serving)
+        with pytest.raises(KafkaError) as refused:
+            node.groups.find(stay)
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "nor of those that stay"
         await node.stop()
 
     after = await started(tmp_path)
@@ -146,4 +150,24 @@ async def test_groups_of_nodes_that_do_not_answer_stay(tmp_path: Path, monkeypat
     node = await started(tmp_path)
     await node.ready()
     await check_all_found(node)
+    await node.stop()
+
+
+async def test_groups_that_no_version_of_ours_put_there_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody changed the number of partitions: such a group is nobody's, here as in Kafka."""
+    with monkeypatch.context() as other:
+        other.setattr(host, "coordinator_partition", lambda name, partitions: 0)
+        other.setattr(misplaced_groups, "coordinator_partition", lambda name, partitions: 0)
+        node = await started(tmp_path)
+        await node.ready()
+        for name in NAMES:
+            await ask(offset_commit, node, 8, commit_request(1, name))
+        await node.stop()
+    node = await started(tmp_path)
+    await node.ready()
+    hosted = node.groups.hosted(0)
+    assert hosted is not None
+    moved = [name for name in MOVED if former_partition(name, PARTITIONS) == 0]
+    assert moved
+    assert sorted(hosted.machine.group_ids()) == sorted(set(NAMES) - set(moved))
     await node.stop()
