@@ -8,7 +8,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench versus drills mutants docs kcat clean
+.PHONY: help install demo test check format bench versus drills kafka mutants docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
 	$(BIN)/python -m bench.versus
+
+kafka: $(STAMP) ## hand in hand with Apache Kafka: one directory, one quorum (Maven, Java 17; NAMES=… picks scenarios)
+	nice -n 10 $(BIN)/python -m bench.hand_in_hand $(NAMES)
 
 drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (15 minutes): bench/results/drills.json
 	$(BIN)/python -m bench.drills

@@ -23,7 +23,7 @@ REGRESSIONS = {
 PLANTED: dict[Bug, int] = {
     planted.fenced_brokers_lead: 20,
     planted.unclean_without_leave: 60,
-    planted.producer_ids_given_again: 20,
+    planted.producer_ids_given_again: 100,
     planted.moves_forgotten_at_a_takeover: 100,
     planted.sessions_forgotten_at_a_takeover: 60,
     planted.second_incarnation_accepted: 20,

@@ -17,6 +17,7 @@ from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Session
 from penstock.controller.moves import Going, finish, left_by, left_with, taken_by
 from penstock.metadata.brokers import FENCE, UNFENCE
+from penstock.metadata.features import CORDONED_LEVEL
 from penstock.metadata.image import BrokerImage
 from penstock.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord
 from penstock.protocol.errors import ErrorCode
@@ -35,7 +36,18 @@ def decide_broker_heartbeat(
     session = state.heartbeats.heard(broker.node_id, broker.epoch, request.current_metadata_offset, now_ms)
     decision = _decide(state, broker, session, request)
     decision.reply.is_caught_up = request.current_metadata_offset >= broker.epoch
+    decision.records.extend(_cordoned(state, broker, request))
     return decision
+
+
+def _cordoned(state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest) -> list[MetadataRecord]:
+    """Notes which directories a broker wants no new replicas in, where that has changed (KIP-1066)."""
+    said = request.cordoned_log_dirs
+    if said is None or state.image.metadata_version < CORDONED_LEVEL or tuple(said) == broker.cordoned_directories:
+        return []
+    change = _change(broker)
+    change.cordoned_log_dirs = list(said)
+    return [change]
 
 
 def fence_silent_broker(state: ControllerState, now_ms: int) -> list[MetadataRecord]:

@@ -45,6 +45,8 @@ def left_by(state: ControllerState, broker_id: int, going: Going) -> list[Metada
     Of one that is back as much as fits is done at once: for what is left, it would be as if it had been fenced.
     """
     moves = _leaving(state, broker_id, going, lambda partition: True)
+    if going is Going.BACK_AFTER_CRASH:
+        moves = chain(moves, _not_eligible(state, broker_id))
     is_back = going in (Going.BACK, Going.BACK_AFTER_CRASH)
     return _bounded(state, broker_id, moves, limit=MAX_RECORDS_PER_DECISION - 1 if is_back else None)
 
@@ -112,6 +114,16 @@ def _leaving(
             record = _left(state, electorate, topic, index, going)
             if record is not None:
                 yield record
+
+
+def _not_eligible(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
+    """A crash may have cost a broker records that other eligible leaders of a partition have (KIP-966)."""
+    for name, index in each(state.image.index.leaderless):
+        topic = state.image.topics[name]
+        eligible = topic.partitions[index].eligible_leader_replicas
+        if broker_id in eligible and len(eligible) > 1:
+            others = [replica for replica in eligible if replica != broker_id]
+            yield PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, eligible_leader_replicas=others)
 
 
 def _left(

@@ -1,11 +1,14 @@
 """How a partition changes: who leads it then, who is in sync, and when a move to other replicas is over.
 
-All that changes a partition goes through `changed`. Its rules are Kafka's, without eligible leader replicas (KIP-966),
-which stay as they are:
+All that changes a partition goes through `changed`. Its rules are Kafka's. Eligible leader replicas (KIP-966) come from
+Kafka's controllers alone; ours elects them, and makes none:
 
 * A move is over as soon as every replica of its target is in sync; what was to be removed goes with the same record.
 * The leader stays if it may lead. Otherwise the first replica leads that is in sync and may lead, in the order of the
   assignment; if there is none, nobody does. A preferred election asks for the first replica even if another one leads.
+* Where nobody is in sync, which Kafka's controllers allow, the eligible leader replicas stand for those who are; then
+  the last known leader, if it is the only one known, which has to recover. With a leader all these are forgotten: only
+  a controller that keeps track of them could go on believing in them.
 * An unclean election takes the first replica that may lead though it is not in sync. It alone is in sync then, and has
   to recover first (KIP-704).
 * Replicas of brokers that are not active stay in sync only while nobody who is could lead: then they may come back.
@@ -98,6 +101,8 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
         after = after._replace(directories=_directories(electorate.image, before, after.replicas))
     leader, is_unclean = _elect(electorate, after, wanted.election)
     after = after._replace(leader=leader)
+    if leader != NO_LEADER:
+        after = after._replace(isr=after.isr or (leader,), eligible_leader_replicas=(), last_known_elr=())
     if is_unclean:
         after = after._replace(isr=(leader,), leader_recovery_state=RECOVERING)
     elif electorate.is_active(leader):
@@ -140,6 +145,10 @@ def _difference(topic_id: UUID, index: int, before: PartitionImage, after: Parti
         record.removing_replicas = list(after.removing_replicas)
     if after.adding_replicas != before.adding_replicas:
         record.adding_replicas = list(after.adding_replicas)
+    if after.eligible_leader_replicas != before.eligible_leader_replicas:
+        record.eligible_leader_replicas = list(after.eligible_leader_replicas)
+    if after.last_known_elr != before.last_known_elr:
+        record.last_known_elr = list(after.last_known_elr)
     if after.leader_recovery_state != before.leader_recovery_state:
         record.leader_recovery_state = after.leader_recovery_state
     return record
@@ -147,7 +156,8 @@ def _difference(topic_id: UUID, index: int, before: PartitionImage, after: Parti
 
 def _elect(electorate: Electorate, partition: PartitionImage, election: Election) -> tuple[int, bool]:
     """Who leads, and whether it had to be somebody who is not in sync."""
-    leader, replicas, isr = partition.leader, partition.replicas, partition.isr
+    leader, replicas = partition.leader, partition.replicas
+    isr = partition.isr or partition.eligible_leader_replicas
     candidates = [replica for replica in replicas if replica in isr and electorate.may_lead(partition, replica)]
     if leader in candidates and (election is not Election.PREFERRED or candidates[0] != replicas[0]):
         return leader, False
@@ -155,6 +165,8 @@ def _elect(electorate: Electorate, partition: PartitionImage, election: Election
         return candidates[0], False
     if leader in isr and leader in replicas and electorate.may_go_on(leader):
         return leader, False
+    if not isr and len(partition.last_known_elr) == 1 and electorate.may_lead(partition, partition.last_known_elr[0]):
+        return partition.last_known_elr[0], True
     if election is Election.UNCLEAN:
         for replica in replicas:
             if electorate.may_lead(partition, replica):

@@ -62,6 +62,9 @@ CONTROLLER_REGISTRATION_LEVEL: Final = 15
 DIRECTORY_LEVEL: Final = 17
 """From this level of metadata.version on the metadata says in which directories replicas lie (3.7-IV2)."""
 
+CORDONED_LEVEL: Final = 30
+"""From this level of metadata.version on brokers say which directories are to get no new replicas (4.3-IV0)."""
+
 LEVELS_WITH_NEW_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """The levels of metadata.version that brought records or fields with them: who goes back behind one may lose data."""
 

@@ -19,7 +19,12 @@ from tests.unit.controller.cluster import (
 
 from penstock.controller.decision import Decision
 from penstock.metadata.image import TopicImage
-from penstock.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord, RegisterControllerRecord
+from penstock.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    RegisterControllerRecord,
+)
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from penstock.protocol.messages.controller_registration import Listener as ControllerListener
@@ -241,6 +246,19 @@ def test_the_same_incarnation_amends_its_registration() -> None:
     assert reply.broker_epoch == after.epoch == before.epoch
     assert after.directories == (DISK_1, DISK_2)
     assert not after.fenced
+
+
+def test_a_broker_says_which_directories_are_to_get_nothing_new() -> None:
+    controller = active_controller(log_dirs=[DISK_1, DISK_2])
+    cordoning = heartbeat(controller, 1, cordoned_log_dirs=[DISK_2])
+    carry_out(controller, cordoning)
+    assert controller.image.brokers[1].cordoned_directories == (DISK_2,)
+    assert controller.decide(cordoning, 0).records == [], "it has not changed"
+    assert controller.decide(heartbeat(controller, 1), 0).records == [], "an older broker does not say"
+    carry_out(controller, heartbeat(controller, 1, cordoned_log_dirs=[]))
+    assert not controller.image.brokers[1].cordoned_directories
+    controller.apply([FeatureLevelRecord(name="metadata.version", feature_level=29)])
+    assert controller.decide(cordoning, 0).records == [], "the level has no such record"
 
 
 def test_a_broker_is_unregistered_with_all_it_led() -> None:

@@ -69,7 +69,7 @@ ROWS: Final = (
         "the levels of features, metadata.version first of all, are raised or lowered (KIP-584)"),
     Row(ApiKey.BROKER_REGISTRATION, (0, 4), NODES, CONTROLLERS,
         "a broker joins the cluster, or comes back, and gets the epoch of this life (KIP-631)"),
-    Row(ApiKey.BROKER_HEARTBEAT, (0, 1), NODES, CONTROLLERS,
+    Row(ApiKey.BROKER_HEARTBEAT, (0, 2), NODES, CONTROLLERS,
         "a broker lives, and learns whether it is fenced and whether it may stop (KIP-631)"),
     Row(ApiKey.UNREGISTER_BROKER, (0, 0), ALTER, BOTH,
         "a broker that will not come back is forgotten (KIP-631)"),

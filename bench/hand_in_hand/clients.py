@@ -1,0 +1,149 @@
+"""What clients do with a node of either system, and what they must find again: records, offsets, settings."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from bench.hand_in_hand.node import PAUSE_S, HandError
+
+PARTITIONS: Final = 3
+LIMIT_S: Final = 60.0
+NOT_YET: Final = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+)
+GROUPS: Final = ("readers", "billing-service", "g", "a.group-with_a.long.name.2026", "café")
+"""Names whose hash codes are positive and negative, so that they lie in different partitions."""
+
+
+@dataclass
+class Promise:
+    """What was acknowledged so far, on any node: each system has to find all of it."""
+
+    topic: str
+    records: dict[bytes, bytes] = field(default_factory=dict)
+    committed: dict[str, int] = field(default_factory=dict)
+    """By group: how many records of partition 0 it has committed."""
+
+
+def is_up(address: str) -> bool:
+    """Whether a node answers."""
+    try:
+        return bool(AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=2).brokers)
+    except Exception:
+        return False
+
+
+def create(address: str, topic: str) -> None:
+    """A topic with a setting of its own."""
+    new = NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "604800001"})
+    admin = AdminClient({"bootstrap.servers": address})  # its futures end with it
+    for future in admin.create_topics([new]).values():
+        future.result(LIMIT_S)
+
+
+def produce(address: str, promise: Promise, stint: int, count: int = 300) -> None:
+    """More records, all acknowledged, in batches of the codecs in turn."""
+    codec = ("none", "gzip", "lz4", "zstd")[stint % 4]
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "compression.type": codec})
+    failed: list[object] = []
+
+    def note(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for index in range(count):
+        key, value = f"{stint}-{index}".encode(), f"value {index} of stint {stint}".encode()
+        producer.produce(promise.topic, value, key, on_delivery=note)
+        promise.records[key] = value
+    if producer.flush(LIMIT_S) or failed:
+        raise HandError(f"not all records were acknowledged: {failed[:3]}")
+
+
+def commit(address: str, promise: Promise, stint: int) -> None:
+    """Each group commits an offset, and so says where it goes on."""
+    for index, group in enumerate(GROUPS):
+        consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
+        offset = 1 + stint * 10 + index
+        _patiently(
+            lambda consumer, offset: consumer.commit(
+                offsets=[TopicPartition(promise.topic, 0, offset)], asynchronous=False
+            ),
+            consumer,
+            offset,
+        )
+        consumer.close()
+        promise.committed[group] = offset
+
+
+def check(address: str, promise: Promise) -> None:
+    """All that was acknowledged is there, once. Raises HandError."""
+    found = read_all(address, promise.topic)
+    if found != sorted(promise.records.items()):
+        raise HandError(f"{len(promise.records)} records were acknowledged, {len(found)} were read, or they differ")
+    admin = AdminClient({"bootstrap.servers": address})
+    for group, offset in promise.committed.items():
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(promise.topic, 0)])
+        answer = _patiently(
+            lambda asked, group: admin.list_consumer_group_offsets([asked])[group].result(LIMIT_S), asked, group
+        )
+        seen = [partition.offset for partition in answer.topic_partitions]
+        if seen != [offset]:
+            raise HandError(f"group {group} committed {offset}, and {seen} was found")
+    resource = ConfigResource(ResourceType.TOPIC, promise.topic)
+    settings = admin.describe_configs([resource])[resource].result(LIMIT_S)
+    if settings["retention.ms"].value != "604800001":
+        raise HandError(f"retention.ms of the topic is {settings['retention.ms'].value}")
+
+
+def _patiently(ask: Callable[..., Any], *arguments: object, **options: object) -> Any:
+    """What a node answers once it leads its partitions and its coordinators have taken up theirs."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            return ask(*arguments, **options)
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_S)
+
+
+def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
+    """All records of a topic, sorted by key."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader-of-all", "enable.auto.commit": False})
+    try:
+        partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+        left = sum(_patiently(consumer.get_watermark_offsets, each, timeout=LIMIT_S)[1] for each in partitions)
+        consumer.assign(partitions)
+        found = []
+        while left > 0:
+            messages = consumer.consume(min(left, 500), timeout=10)
+            if not messages:
+                raise HandError(f"{left} records of {topic} do not come")
+            for message in messages:
+                if message.error():
+                    raise HandError(f"{topic}: {message.error()}")
+                found.append((message.key() or b"", message.value() or b""))
+            left -= len(messages)
+        return sorted(found)
+    finally:
+        consumer.close()

@@ -1,0 +1,120 @@
+"""Three controllers of both systems in one quorum: two of the founder's, which begin, and one of the other.
+
+A broker of the other system joins. Leaders are killed and come back until each system has led; a topic is created and
+written under each leader, and in the end the logs of all three controllers say the same.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bench.hand_in_hand import clients
+from bench.hand_in_hand.changing_hands import CLUSTER_ID
+from bench.hand_in_hand.clients import Promise
+from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, penstock, wait_until
+from bench.process import free_port
+from penstock.cli.metadata_shell_source import read_view
+from penstock.metadata.features import KAFKAS_FEATURES, KRAFT_VERSION
+
+CONTROLLERS: Final = (1, 2, 3)
+BROKER: Final = 4
+MOST_ROUNDS: Final = 12
+"""So often a leader is killed until the other system has led: each election is a draw."""
+
+
+def mix(folder: Path, founder: str, release: str, say: Callable[[str], None]) -> None:
+    """See the module. Raises HandError."""
+    other = PENSTOCK if founder == KAFKA else KAFKA
+    systems = {1: founder, 2: founder, 3: other, BROKER: other}
+    nodes, address = _nodes(folder)
+    try:
+        for node_id, node in nodes.items():
+            node.format(systems[node_id], CLUSTER_ID, *_wishes(systems[node_id], release))
+        for node_id in (1, 2):
+            nodes[node_id].start(founder)
+        for node_id in (3, BROKER):
+            nodes[node_id].start(other)
+        wait_until("the broker serves", lambda: clients.is_up(address), list(nodes.values()))
+        led = _rounds(nodes, systems, address, say)
+        if set(led) != {KAFKA, PENSTOCK}:
+            raise HandError(f"only {set(led)} led in {len(led)} rounds")
+        wait_until("all controllers say the same", lambda: _agree(nodes, len(led)), list(nodes.values()))
+    finally:
+        for node_id in (BROKER, *CONTROLLERS):
+            nodes[node_id].stop()
+
+
+def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: Callable[[str], None]) -> list[str]:
+    """Which system led in each round."""
+    led: list[str] = []
+    for number in range(MOST_ROUNDS):
+        leader = _leader(nodes, address)
+        led.append(systems[leader])
+        promise = Promise(f"under-{number}")
+        clients.create(address, promise.topic)
+        clients.produce(address, promise, number)
+        clients.check(address, promise)
+        say(f"controller {leader} ({systems[leader]}) leads: {promise.topic} is there")
+        if len(set(led)) == 2:
+            break
+        nodes[leader].kill()
+        _leader(nodes, address, besides=leader)
+        nodes[leader].start(systems[leader])
+    return led
+
+
+def _leader(nodes: dict[int, Node], address: str, besides: int = -1) -> int:
+    """Who leads the quorum, as the broker is told; another than `besides`."""
+    found = -1
+
+    def is_known() -> bool:
+        nonlocal found
+        words = [*penstock(), "metadata-quorum", "--bootstrap-server", address, "describe", "--status"]
+        said = subprocess.run(words, capture_output=True, text=True).stdout
+        match = re.search(r"^LeaderId:\s+(\d+)", said, re.MULTILINE)
+        found = int(match[1]) if match else -1
+        return found not in (-1, besides)
+
+    wait_until("a controller leads", is_known, [node for node_id, node in nodes.items() if node_id != besides])
+    return found
+
+
+def _agree(nodes: dict[int, Node], topics: int) -> bool:
+    """Whether the logs of all controllers say the same of topics, settings and features."""
+    said = []
+    for node_id in CONTROLLERS:
+        image = read_view(nodes[node_id].data).image
+        ids = {name: topic.topic_id for name, topic in image.topics.items() if not topic.is_internal}
+        said.append((ids, image.configs, image.features))
+    return said[0] == said[1] == said[2] and len(said[0][0]) == topics
+
+
+def _wishes(system: str, release: str) -> list[str]:
+    """Kafka's tool is told to leave out the features that Penstock does not have yet."""
+    wishes = ["--release-version", release]
+    if system == KAFKA:
+        for feature in KAFKAS_FEATURES.keys() - {KRAFT_VERSION}:
+            wishes += ["--feature", f"{feature}=0"]
+    return wishes
+
+
+def _nodes(folder: Path) -> tuple[dict[int, Node], str]:
+    ports = {node_id: free_port() for node_id in (*CONTROLLERS, BROKER)}
+    voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id]}" for node_id in CONTROLLERS)
+    nodes = {}
+    for node_id, port in ports.items():
+        is_broker = node_id == BROKER
+        settings = {
+            "process.roles": "broker" if is_broker else "controller",
+            "node.id": str(node_id),
+            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(folder / str(node_id) / "data"),
+            "offsets.topic.num.partitions": "3",
+            "offsets.topic.replication.factor": "1",
+        }
+        nodes[node_id] = Node(folder / str(node_id), settings)
+    return nodes, f"127.0.0.1:{ports[BROKER]}"
