@@ -230,6 +230,7 @@ def _(servers: str) -> None:
     topic = filled_topic(servers, [20, 5])
     assert tasks_of(servers, subscribe=topic, maxRecordsPerPartition="5") == 5
     refused("maxRecordsPerPartition=0: it must be", servers, maxRecordsPerPartition="0")
+    assert tasks_of(servers, subscribe=filled_topic(servers, [1] * 40), maxRecordsPerPartition="5") == 40
 
 
 @row("`maxOffsetsPerTrigger`")

@@ -9,8 +9,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.sql.streaming.datasource import ReadLimit
-from tests.spark.topics import KEEP, filled_topic, new_topic, numbered, write
+from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
+from penstock.client.blocking_offsets import committed_offsets
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source_options import source_options
@@ -82,6 +83,11 @@ def recreate(admin: AdminClient, servers: str, topic: str, numbers: range) -> No
     for done in admin.create_topics([NewTopic(topic, 1, 1, config=KEEP)]).values():
         done.result()
     write(servers, topic, 0, numbered(numbers))
+
+
+def without_ids(position: str | None) -> str:
+    """As an older Penstock stored it."""
+    return json.dumps({name: inner for name, inner in json.loads(position or "").items() if name != "#ids"})
 
 
 def named(numbers: range) -> list[str]:
@@ -160,6 +166,55 @@ def test_a_topic_created_again_is_lost_data_or_read_from_its_beginning(servers: 
     assert query.next() == named(range(20, 29))
     query.start(failOnDataLoss="true")
     assert query.next() == []
+
+
+def test_a_topic_created_again_while_the_reader_waits_is_lost_data(
+    servers: str, admin: AdminClient, at_first_pause: Callable[[Callable[[], None]], None]
+) -> None:
+    topic = filled_topic(servers, [4])
+    query = Query(servers, subscribe=topic)
+    query.next()
+    at_first_pause(lambda: recreate(admin, servers, topic, range(20, 29)))
+    with pytest.raises(PipelineError, match=f"topic '{topic}' was deleted and created again"):
+        query.next()
+
+
+def test_a_checkpoint_without_ids_still_knows_partitions_that_are_gone(servers: str, admin: AdminClient) -> None:
+    topic = filled_topic(servers, [3, 4])
+    query = Query(servers, subscribe=topic, failOnDataLoss="false")
+    query.plan()
+    query.planned = without_ids(query.planned)
+    recreate(admin, servers, topic, range(20, 23))
+    assert query.run() == named(range(20, 23))
+
+
+def test_a_group_is_told_of_topics_that_are_there_and_the_same(
+    servers: str, admin: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, deleted, again = filled_topic(servers, [3]), filled_topic(servers, [4]), filled_topic(servers, [5])
+    query = Query(servers, subscribe=f"{kept},{deleted},{again}", failOnDataLoss="false", **{"kafka.group.id": kept})
+    query.next()
+    query.start(**{"kafka.default.api.timeout.ms": "1"})
+    delete(admin, deleted)
+    recreate(admin, servers, again, range(20, 22))
+    assert query.next() == named(range(20, 22))
+    partitions = [(kept, 0), (again, 0)]
+    assert committed_offsets(cluster_at(servers), kept, partitions) == {(kept, 0): 3}
+    query.plan()
+    assert committed_offsets(cluster_at(servers), kept, partitions) == {(kept, 0): 3, (again, 0): 2}
+    assert "could not be committed" not in caplog.text
+
+
+def test_an_end_that_went_back_is_looked_at_again(
+    servers: str, admin: AdminClient, at_first_pause: Callable[[Callable[[], None]], None]
+) -> None:
+    topic = filled_topic(servers, [4])
+    query = Query(servers, subscribe=topic)
+    query.next()
+    query.done = without_ids(query.done)  # so that the end of a smaller topic is what a new leader might say
+    recreate(admin, servers, topic, range(20, 22))
+    at_first_pause(lambda: write(servers, topic, 0, numbered(range(22, 26))))
+    assert query.next() == named(range(24, 26))
 
 
 def test_a_planned_batch_of_a_topic_created_again_reads_nothing_of_the_new_one(
