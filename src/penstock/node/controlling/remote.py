@@ -2,7 +2,8 @@
 
 | what travels                                           | how                            | its connection            |
 | ------------------------------------------------------ | ------------------------------ | ------------------------- |
-| what nodes say themselves: registration, heartbeats    | as it is                       | theirs: nothing delays it |
+| signs of life: registration, heartbeats                | as they are                    | theirs: nothing delays it |
+| what brokers ask for themselves: producer ids, the ISR | as it is                       | one for all of that       |
 | commands of clients, which wait for a majority         | in an Envelope, with who asked | one for all commands      |
 | questions and orders to the quorum, answered at once   | so, too                        | one for all of them       |
 | changes of voters, which wait for the voter to be      | so, too                        | one for them              |
@@ -29,9 +30,9 @@ from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
+SIGNS_OF_LIFE: Final = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
 OF_NODES: Final = (
-    ApiKey.BROKER_REGISTRATION,
-    ApiKey.BROKER_HEARTBEAT,
+    *SIGNS_OF_LIFE,
     ApiKey.ALLOCATE_PRODUCER_IDS,
     ApiKey.ALTER_PARTITION,
     ApiKey.CONTROLLER_REGISTRATION,
@@ -48,11 +49,13 @@ class RemoteController:
     """
 
     def __init__(self, settings: ClientSettings, own_timeout_ms: int) -> None:
-        self._of_nodes = ControllerLink(replace(settings, request_timeout_ms=own_timeout_ms))
+        own = replace(settings, request_timeout_ms=own_timeout_ms)
+        self._life = ControllerLink(own)
+        self._of_nodes = ControllerLink(own)
         self._commands = ControllerLink(settings)
         self._questions = ControllerLink(settings)
         self._voters = ControllerLink(settings)
-        self._links = (self._of_nodes, self._commands, self._questions, self._voters)
+        self._links = (self._life, self._of_nodes, self._commands, self._questions, self._voters)
 
     async def ask(
         self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
@@ -65,7 +68,7 @@ class RemoteController:
         address = Address(host, port)
         try:
             if api_of_request(request).key in OF_NODES:
-                connection = await self._of_nodes.opened(address)
+                connection = await self._link_for(request).opened(address)
                 reply: Message = await connection.request(request, api_of_request(request).response_class)
             else:
                 reply = await self._handed_on(address, request, deadline_s, context)
@@ -87,9 +90,12 @@ class RemoteController:
         return unwrap(response, request, version)
 
     def _link_for(self, request: Message) -> ControllerLink:
+        key = api_of_request(request).key
+        if key in OF_NODES:
+            return self._life if key in SIGNS_OF_LIFE else self._of_nodes
         if is_command(request):
             return self._commands
-        return self._voters if api_of_request(request).key in CHANGES_OF_VOTERS else self._questions
+        return self._voters if key in CHANGES_OF_VOTERS else self._questions
 
     def give_up(self) -> None:
         """Another node leads now: whoever waits for an answer is told that there is none."""

@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 import pytest
-from tests.unit.node.api.controller.quorum_of_core import CLUSTER, LISTENER, CoreQuorum, controller_node
+from tests.unit.node.api.controller.quorum_of_core import CLUSTER, LISTENER, Answer, CoreQuorum, controller_node
 from tests.unit.node.served_node import serving_node
 
 from penstock.client.settings import ClientSettings
 from penstock.node.controlling.remote import RemoteController
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -31,7 +32,7 @@ ADD_VOTER = AddRaftVoterRequest(
 class Served:
     """A controller behind a listener, and the way to it."""
 
-    def __init__(self, *answers: Message | KafkaError) -> None:
+    def __init__(self, *answers: Answer) -> None:
         self.quorum = CoreQuorum(1)
         self.quorum.lead()
         self.answers = list(answers)
@@ -40,7 +41,7 @@ class Served:
         self.remote = RemoteController(ClientSettings(), own_timeout_ms=10_000)
         self.port = 0
 
-    def _answer(self, command: Message) -> Message | KafkaError:
+    def _answer(self, command: Message) -> Answer:
         self.asked.append(command)
         return self.answers.pop(0)
 
@@ -50,7 +51,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(*answers: Message | KafkaError) -> AsyncIterator[Served]:
+async def served(*answers: Answer) -> AsyncIterator[Served]:
     one = Served(*answers)
     async with serving_node(one.node, LISTENER) as server:
         one.port = server.endpoint.port
@@ -69,6 +70,19 @@ async def test_a_voter_that_is_slow_to_join_holds_up_nothing_else() -> None:
         assert isinstance(await controller.ask(DescribeQuorumRequest()), DescribeQuorumResponse)
         assert not joining.done(), "the voter has not answered yet"
         joining.cancel()
+
+
+async def test_what_waits_for_a_majority_holds_up_no_heartbeat() -> None:
+    loop = asyncio.get_running_loop()
+    slow: list[asyncio.Future[Message]] = [loop.create_future(), loop.create_future()]
+    async with served(*slow, BrokerHeartbeatResponse()) as controller:
+        waiting = [asyncio.ensure_future(controller.ask(command)) for command in (AlterPartitionRequest(), CREATE)]
+        while len(controller.asked) < len(waiting):
+            await asyncio.sleep(0)
+        assert isinstance(await controller.ask(BrokerHeartbeatRequest()), BrokerHeartbeatResponse)
+        for one in waiting:
+            assert not one.done()
+            one.cancel()
 
 
 async def test_the_controller_there_is_told_how_much_time_is_left() -> None:

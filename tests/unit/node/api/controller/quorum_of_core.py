@@ -25,6 +25,7 @@ from penstock.raft.requests import VoteAnswer
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
+Answer = Message | KafkaError | asyncio.Future[Message]
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 LISTENER = "CONTROLLER"
 ME = ReplicaKey(1, UUID(int=1))
@@ -135,15 +136,17 @@ def _votes_asked(effects: list[Effect]) -> Iterator[tuple[int, ask.Vote]]:
 class Answering:
     """A controller that answers or refuses every command as the test says, and remembers them."""
 
-    def __init__(self, answer: Callable[[Message], Message | KafkaError]) -> None:
+    def __init__(self, answer: Callable[[Message], Answer]) -> None:
         self.answer = answer
         self.is_active = False
         self.commands: list[Message] = []
 
     def submit(self, command: Message, deadline_s: float) -> asyncio.Future[Any]:
         self.commands.append(command)
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer = self.answer(command)
+        if isinstance(answer, asyncio.Future):
+            return answer
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(answer, KafkaError):
             reply.set_exception(answer)
         else:
@@ -151,7 +154,7 @@ class Answering:
         return reply
 
 
-def controller_node(member: CoreQuorum, answer: Callable[[Message], Message | KafkaError]) -> ControllerNode:
+def controller_node(member: CoreQuorum, answer: Callable[[Message], Answer]) -> ControllerNode:
     return ControllerNode(
         config=BrokerConfig.embedded(),
         node_id=1,
