@@ -18,7 +18,7 @@ from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import load_log
 from penstock.log.log_content import LogContent
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.lookup import TimestampOffset, find_max_timestamp, find_timestamp
+from penstock.log.lookup import Search, TimestampOffset, find_max_timestamp, find_timestamp, run_through
 from penstock.log.names import LOG_SUFFIX, PARTITION_METADATA
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
@@ -314,15 +314,23 @@ class PartitionLog:
         except OSError as error:
             raise self._storage_error(error) from error
 
+    def search_timestamp(self, timestamp_ms: int) -> Search:
+        """The first record whose timestamp is at least this one, in steps (see `lookup`)."""
+        with self._reporting():
+            return (yield from find_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+
+    def search_max_timestamp(self) -> Search:
+        """The first record that has the latest timestamp of the log, in steps."""
+        with self._reporting():
+            return (yield from find_max_timestamp(self.segments, self.log_start_offset))
+
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is at least this one."""
-        with self._reporting():
-            return find_timestamp(list(self.segments), timestamp_ms, self.log_start_offset)
+        return run_through(self.search_timestamp(timestamp_ms))
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the latest timestamp of the log."""
-        with self._reporting():
-            return find_max_timestamp(list(self.segments), self.log_start_offset)
+        return run_through(self.search_max_timestamp())
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""

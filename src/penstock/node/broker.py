@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Broker:
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
+    slices: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a slice of a long answer is worked on (`serving.slices`)."""
     broker_epoch: int = -1
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     kraft_version: Callable[[], int] = static_voters

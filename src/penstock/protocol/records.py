@@ -158,8 +158,17 @@ def iterate_records(
     buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
     """Give the records of a batch one by one; the whole batch must be in the buffer. DecodeError as they come."""
+    yield from iterate_unpacked(unpack_records(buffer, position, header, max_bytes=max_bytes), header)
+
+
+def unpack_records(buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
+    """Return the bytes of a batch's records as they are without compression; DecodeError."""
     payload = memoryview(buffer)[position + HEADER_SIZE : position + header.size_in_bytes]
-    data = bytes(decompress(header.compression, payload, max_bytes))
+    return bytes(decompress(header.compression, payload, max_bytes))
+
+
+def iterate_unpacked(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """Give the records of what `unpack_records` returned."""
     if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
         raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
     at = 0

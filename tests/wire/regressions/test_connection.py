@@ -24,7 +24,7 @@ def test_a_version_from_the_future_is_answered_in_version_0_with_the_table(clien
     assert (correlation_id, answer.error_code) == (7, ErrorCode.UNSUPPORTED_VERSION)
     told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
     assert told[ApiKey.API_VERSIONS] == (0, 4)
-    assert told[ApiKey.PRODUCE] == (3, 13)
+    assert told[ApiKey.PRODUCE] == (0, 13)
     assert client.lives()
 
 

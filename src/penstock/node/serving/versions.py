@@ -3,6 +3,7 @@
 A version that is not served is answered with UNSUPPORTED_VERSION in the layout of version 0, with the table in it, so
 that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused, and
 APIs of our own are told only to a client that is ours.
+Of Produce lower versions are told than are served; who uses one is refused as for any version that is not served.
 Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
 """
 
@@ -15,6 +16,7 @@ from penstock.metadata.brokers import Feature
 from penstock.metadata.features import KRAFT_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (
     ApiVersion,
@@ -26,6 +28,10 @@ from penstock.protocol.messages.api_versions import (
 from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+TOLD_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
+"""Versions that are told and not served: librdkafka before 2.11.1 takes a broker that does not tell Produce 0 for one
+that cannot gzip, snappy and lz4, and Kafka does the same for its sake (KAFKA-18659)."""
 
 
 def told_versions(
@@ -69,7 +75,11 @@ def unsupported_version(handlers: Mapping[int, Handler]) -> ApiVersionsResponse:
 
 def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion]:
     return [
-        ApiVersion(api_key=handler.api_key, min_version=handler.lowest, max_version=handler.newest)
+        ApiVersion(
+            api_key=handler.api_key,
+            min_version=TOLD_FROM.get(handler.api_key, handler.lowest),
+            max_version=handler.newest,
+        )
         for handler in handlers.values()
         if is_ours or handler.api_key < FIRST_OWN_KEY
     ]

@@ -13,14 +13,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Awaitable
+
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.slices import Steps, in_slices
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -40,39 +43,41 @@ _SINCE_VERSION = {
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch; -1 for what is not known."""
 NOTHING: Found = (-1, -1, -1)
+PARTITIONS_A_STEP = 50
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11), needs=(Need.DESCRIBE_TOPIC,))
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look up one offset per partition."""
-    asked: dict[tuple[str, int], int] = {}
+def list_offsets(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Look up one offset per partition, in slices, as many records may have to be looked at for that."""
+    return in_slices(_answer(broker, context.api_version, request), broker.slices)
+
+
+def _answer(broker: Broker, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    response, done = ListOffsetsResponse(), 0
     for topic in request.topics:
+        answered = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answered)
         for wanted in topic.partitions:
-            asked[topic.name, wanted.partition_index] = asked.get((topic.name, wanted.partition_index), 0) + 1
-
-    def answer(topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-        try:
-            if asked[topic, wanted.partition_index] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST)
-            if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            partition = broker.partition(topic, wanted.partition_index)
-            partition.check_leader(wanted.current_leader_epoch)
-            found = _look_up(partition, wanted.timestamp, _end(partition, request))
-            response.timestamp, response.offset, response.leader_epoch = found
-        except KafkaError as error:
-            response.error_code = error.code
-        return response
-
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name, partitions=[answer(topic.name, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+            told = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            answered.partitions.append(told)
+            try:
+                if asked[topic.name, wanted.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
+                    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+                partition = broker.partition(topic.name, wanted.partition_index)
+                partition.check_leader(wanted.current_leader_epoch)
+                found = yield from _look_up(partition, wanted.timestamp, _end(partition, request))
+                told.timestamp, told.offset, told.leader_epoch = found
+            except KafkaError as error:
+                told.error_code = error.code
+            done += 1
+            if done % PARTITIONS_A_STEP == 0:
+                yield None
+    return response
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
@@ -85,7 +90,7 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.high_watermark
 
 
-def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Found:
+def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Steps[Found]:
     log = partition.log
     if timestamp == LATEST:
         return -1, end_offset, partition.latest_epoch
@@ -93,7 +98,8 @@ def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Found:
         return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)
+    found = yield from search
     if found is None or found.offset >= end_offset:
         return NOTHING
     return found.timestamp_ms, found.offset, found.leader_epoch

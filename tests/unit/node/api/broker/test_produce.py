@@ -8,12 +8,15 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.node.on_disk import NODE_ID, NOW_MS, Node, batch, node_on, produce_request, topic_records
+from tests.unit.node.on_disk import NODE_ID, NOW_MS, PEER, Node, batch, node_on, produce_request, topic_records
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, TopicRecord
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import encode_request
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import Record, encode_batch
 
@@ -182,3 +185,14 @@ async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
         await future
     await asyncio.sleep(0)
     assert not node.partition("copied").committed.waits
+
+
+def test_versions_that_are_gone_are_told_for_old_clients_and_refused(node: Node) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    told = node.ask(request, 3)
+    assert isinstance(told, ApiVersionsResponse)
+    assert [(api.min_version, api.max_version) for api in told.api_keys if api.api_key == ApiKey.PRODUCE] == [(0, 13)]
+    frame = memoryview(bytearray(encode_request(ProduceRequest(), 3, 1, "old")))[4:]
+    frame[3] = 2
+    with pytest.raises(CloseConnection, match="version 2 of Produce is not served"):
+        node.dispatcher.dispatch(frame, PEER)
