@@ -50,15 +50,13 @@ class ConfigEntry(Value):
 Layers = Sequence[tuple[ConfigSource, Mapping[str, str]]]
 """Where broker keys can be set, highest rank first: for this broker, for all brokers, in the file."""
 
-_LINKED: tuple[tuple[str, ...], ...] = (
-    ("log.roll.ms", "log.roll.hours"),
-    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-)
 _BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
-    **{key: keys for keys in _LINKED for key in keys},
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 }
+"""Keys that others stand behind. Those stand for themselves alone, as in Kafka: they can only be set in the file."""
 
 
 def broker_text(layers: Layers, name: str) -> str | None:

@@ -66,6 +66,26 @@ def test_an_internal_key_shows_only_where_it_is_set() -> None:
     assert topic_values({"internal.segment.bytes": "99"}, config().layers)["internal.segment.bytes"] == 99
 
 
+def test_only_the_finest_unit_of_a_time_has_others_behind_it() -> None:
+    broker = config(log_retention_hours="2")
+    broker.apply_dynamic(broker={"log.retention.ms": "5000"}, default={})
+    entries = {entry.definition.name: entry for entry in broker_entries(broker.layers)}
+    assert entries["log.retention.ms"].synonyms == (
+        Synonym("log.retention.ms", "5000", ConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    hours, minutes = entries["log.retention.hours"], entries["log.retention.minutes"]
+    assert (hours.value, hours.source) == ("2", ConfigSource.STATIC_BROKER), "it is not dynamic"
+    assert (minutes.value, minutes.source, minutes.synonyms) == (None, ConfigSource.DEFAULT, ())
+
+
+def test_both_names_of_a_nodes_id_are_told() -> None:
+    for name in ("node.id", "broker.id"):
+        broker = BrokerConfig.embedded({name: "7"})
+        assert (broker.text("node.id"), broker.text("broker.id"), broker.node_id) == ("7", "7", 7)
+
+
 def test_a_broker_shows_the_file_and_the_default_behind_it() -> None:
     entries = {entry.definition.name: entry for entry in broker_entries(config(num_partitions="4").layers)}
     entry = entries["num.partitions"]
