@@ -215,10 +215,10 @@ def _said(node: ast.AST) -> str:
     return " ".join(ast.unparse(node).split())
 
 
-def mutants_of(package: str) -> list[Mutant]:
-    """All bugs that can be planted in a package."""
+def mutants_of(place: str) -> list[Mutant]:
+    """All bugs that can be planted in a package, or in a file of one such as `log/recovery.py`."""
     found: list[Mutant] = []
-    for path in sorted((SOURCE / package).rglob("*.py")):
+    for path in [SOURCE / place] if place.endswith(".py") else sorted((SOURCE / place).rglob("*.py")):
         planter = Planter(path)
         planter.visit(ast.parse(path.read_text()))
         found += planter.found
@@ -283,18 +283,18 @@ def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> No
     os._exit(code)
 
 
-def judge(package: str, count: int, random: Random, ends: float) -> Iterator[tuple[Mutant, str]]:
-    """Plant up to `count` bugs in a package, as long as there is time."""
-    tests = [str(ROOT / "tests" / name) for name in TESTS[package]]
+def judge(place: str, count: int, random: Random, ends: float) -> Iterator[tuple[Mutant, str]]:
+    """Plant up to `count` bugs in a package or a file, as long as there is time."""
+    tests = [str(ROOT / "tests" / name) for name in TESTS[place.split("/")[0]]]
     verdict, took_s = run_tests(tests, None, 3600)
     if verdict != "survives":
-        sys.exit(f"the tests of {package} fail without any bug")
+        sys.exit(f"the tests of {place} fail without any bug")
     cpu_s = int(max(CPU_MINIMUM_S, CPU_FACTOR * took_s))
-    possible = mutants_of(package)
-    print(f"{package}: {len(possible)} bugs are possible; the tests take {took_s:.0f} s of CPU", flush=True)
+    possible = mutants_of(place)
+    print(f"{place}: {len(possible)} bugs are possible; the tests take {took_s:.0f} s of CPU", flush=True)
     for mutant in random.sample(possible, min(count, len(possible))):
         if time.monotonic() > ends:
-            print(f"{package}: no time for more", flush=True)
+            print(f"{place}: no time for more", flush=True)
             return
         yield mutant, run_tests(tests, mutant, cpu_s)[0]
 
@@ -302,23 +302,23 @@ def judge(package: str, count: int, random: Random, ends: float) -> Iterator[tup
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Plant bugs and see which ones the tests do not notice.")
-    parser.add_argument("packages", nargs="*", default=list(TESTS), choices=[*TESTS, []], metavar="PACKAGE")
-    parser.add_argument("--count", type=int, default=100, help="bugs for each package (default: %(default)s)")
+    parser.add_argument("places", nargs="*", metavar="PLACE", help="a package or a file, as in log/recovery.py")
+    parser.add_argument("--count", type=int, default=100, help="bugs for each place (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="at most so long altogether (default: %(default)s)")
     options = parser.parse_args()
     os.chdir(ROOT)
     deadline = time.monotonic() + options.minutes * 60
-    packages = list(options.packages or TESTS)
-    for number, package in enumerate(packages):
+    places = options.places or list(TESTS)
+    for number, place in enumerate(places):
         now = time.monotonic()
-        ends = now + (deadline - now) / (len(packages) - number)
+        ends = now + (deadline - now) / (len(places) - number)
         tally: dict[str, int] = {}
-        for mutant, verdict in judge(package, options.count, Random(options.seed), ends):
+        for mutant, verdict in judge(place, options.count, Random(options.seed), ends):
             tally[verdict] = tally.get(verdict, 0) + 1
             if verdict != "noticed":
                 print(f"{verdict}: {mutant}", flush=True)
-        print(f"{package}: {tally}", flush=True)
+        print(f"{place}: {tally}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ twentieth of it, and most clusters never see most commands. So a module is impor
 """
 
 from collections.abc import Callable
-from functools import cache
 from pkgutil import resolve_name
 from typing import Any, Final
 
@@ -44,10 +43,5 @@ def is_command(request: Message) -> bool:
 def decision_on(command: Message) -> Decide:
     """What decides on such a command."""
     assert is_command(command), f"{type(command).__name__} is no command of the controller"
-    return _function_for(api_of_request(command).key)
-
-
-@cache
-def _function_for(key: AnyApiKey) -> Decide:
-    function: Decide = resolve_name(DECISIONS[key])
+    function: Decide = resolve_name(DECISIONS[api_of_request(command).key])
     return function

@@ -94,7 +94,7 @@ class Pulling(Role):
             role.fetch(now_ms)
 
     def quorum_changed(self, now_ms: int) -> None:
-        """Voters and observers change seats."""
+        """Become an observer where this voter is none any more, and a follower where this observer votes now."""
         if self.replica.may_stand != isinstance(self, Follower):
             self.roles.stand_by(now_ms, self.fetching)
 

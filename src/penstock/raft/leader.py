@@ -168,7 +168,7 @@ class Leader(Role):
         self._advance(now_ms)
 
     def quorum_changed(self, now_ms: int) -> None:
-        """Another majority counts from now on."""
+        """Tell voters that are new who leads, and nobody that is none any more."""
         self._begin_asking.keep(self._others(), now_ms)
 
     def _advance(self, now_ms: int) -> None:

@@ -286,7 +286,6 @@ class Raft:
     # From one role to the next; what they mean stands in `role.Roles`.
 
     def learn(self, leader_id: int | None, epoch: int, now_ms: int) -> None:
-        """A peer says that `leader_id` leads `epoch`, or that nobody is known to."""
         state = self.replica.state
         if leader_id == self.replica.me.id or (leader_id is not None and leader_id < 0):
             leader_id = None  # if it led, it would know
@@ -298,36 +297,30 @@ class Raft:
             self.stand_by(now_ms)
 
     def become_prospective(self, now_ms: int) -> None:
-        """Ask the others whether an election would be won."""
         assert self.replica.may_stand, "only voters stand"
         self._take(Prospective(self, now_ms), now_ms)
 
     def become_candidate(self, now_ms: int) -> None:
-        """Begin an epoch and vote for itself."""
         assert self.replica.may_stand, "only voters stand"
         self.replica.remember(self.epoch + 1, None, self.replica.me)
         self._take(Candidate(self, now_ms), now_ms)
 
     def become_leader(self, granting: Sequence[ReplicaKey], now_ms: int) -> None:
-        """Those in `granting` have elected this replica."""
         me = self.replica.me
         assert self.replica.state.voted == me, "a leader has voted for itself"
         self.replica.remember(self.epoch, me.id, me)
         self._take(Leader(self, granting, now_ms), now_ms)
 
     def become_resigned(self, successors: Sequence[ReplicaKey], now_ms: int) -> None:
-        """Lead no longer, and tell the voters who should stand first."""
         self._take(Resigned(self, successors, now_ms), now_ms)
         self.replica.out.append(Announce(None, self.epoch))
 
     def begin_next_epoch(self, now_ms: int) -> None:
-        """This replica led the epoch and does so no longer: nobody can be elected in it."""
         if self.replica.may_stand:
             self.replica.remember(self.epoch + 1, None, None)
         self.stand_by(now_ms)
 
     def stand_by(self, now_ms: int, fetching: Fetching | None = None) -> None:
-        """Follow the leader of this epoch, or wait for one; as an observer if it has no vote."""
         replica, state = self.replica, self.replica.state
         leader_id = None if state.leader_id == replica.me.id else state.leader_id
         role: Role

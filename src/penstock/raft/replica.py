@@ -26,7 +26,7 @@ class InconsistentLogError(Exception):
 
 
 class Replica:
-    """State that outlives roles, and what changes it."""
+    """State that outlives roles: who votes, epoch and vote, log, snapshots, what is committed and what is flushed."""
 
     __slots__ = (
         "_flush_covers",

@@ -69,7 +69,7 @@ class VoterChanges:
         return NEVER if self._pending is None else self._pending.deadline_ms
 
     def add(self, request: AddVoter, token: Token, now_ms: int) -> None:
-        """A voter more. What it understands is asked of the replica itself."""
+        """Ask a replica which levels of `kraft.version` it understands; `versions_answered` makes it a voter."""
         quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
@@ -82,7 +82,7 @@ class VoterChanges:
             self._replica.out.append(Send(request.key.id, question))
 
     def versions_answered(self, question: AskVersions, answer: AskVersionsAnswer, now_ms: int) -> None:
-        """The replica spoke: let it vote if it can follow."""
+        """Make the replica a voter if it understands the level of the quorum and has caught up."""
         pending = self._pending
         if pending is None or pending.question is not question or not isinstance(pending.request, AddVoter):
             return
@@ -97,7 +97,7 @@ class VoterChanges:
             self._finish(VoterChangeAnswer(ErrorCode.NONE), self._replica.me.id)
 
     def remove(self, request: RemoveVoter, token: Token, now_ms: int) -> None:
-        """A voter less; perhaps the leader itself, which goes when that is committed."""
+        """Remove a voter. The leader may remove itself: it resigns when that is committed."""
         quorum = self._replica.quorum
         if (why := self._obstacle()) is not None:
             self._answer(token, why)
@@ -112,7 +112,7 @@ class VoterChanges:
             self._append(self._pending, quorum.without(request.key), now_ms)
 
     def update(self, request: UpdateVoter, token: Token, now_ms: int) -> None:
-        """A voter listens elsewhere now, or understands more."""
+        """Write down the new endpoints of a voter, and which levels of `kraft.version` it understands."""
         replica, voter = self._replica, request.voter
         why = self._obstacle()
         if why is None and not replica.quorum.has(voter.key):

@@ -316,7 +316,8 @@ def test_who_knows_that_an_epoch_is_over_is_not_told_again() -> None:
     assert isinstance(request, EndEpoch)
     assert sorted(told) == [2, 3]
     raft.answered(2, request, EndEpochAnswer(ErrorCode.NONE, None, raft.epoch), now_ms)
-    raft.request_failed(3, request, now_ms)
+    for late in (2, 3):
+        raft.request_failed(late, request, now_ms)
     assert [to for to, _ in sent(raft.tick(raft.deadline_ms))] == [3]
 
 

@@ -41,3 +41,8 @@ def test_readers_are_due_when_it_moves_and_when_the_epoch_is_over() -> None:
     follower.committed.waits.add(6, a_reader)
     assert follower.on_appended(5, 5) == [a_reader]
     assert follower.on_epoch_over() == [a_reader]
+
+
+def test_a_follower_begins_with_what_the_metadata_says() -> None:
+    follower = PartitionFollower(2, 4, 3, Committed(0))
+    assert (follower.leader_id, follower.leader_epoch, follower.partition_epoch) == (2, 4, 3)

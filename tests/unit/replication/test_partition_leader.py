@@ -179,3 +179,19 @@ def test_readers_of_transactions_stop_at_the_first_that_is_open() -> None:
     assert committed.last_stable_offset == 6
     committed.first_unstable_offset = 16
     assert committed.last_stable_offset == 10
+
+
+def test_what_is_known_of_a_follower_outlives_a_change_of_the_partition() -> None:
+    leader = leading(ME, SECOND, THIRD, high_watermark=2)
+    fetch(leader, SECOND, 8)
+    fetch(leader, THIRD, 9)
+    leader.on_metadata(3, (ME, SECOND, THIRD), (ME, THIRD))
+    assert (leader.followers[SECOND].log_end_offset, leader.followers[THIRD].log_end_offset) == (8, 9)
+    assert leader.high_watermark == 9
+
+
+def test_a_leader_begins_with_what_the_metadata_says() -> None:
+    leader = PartitionLeader(ME, 4, 3, (ME, SECOND), (ME,), log_end_offset=10, committed=Committed(0))
+    assert (leader.node_id, leader.leader_epoch, leader.partition_epoch) == (ME, 4, 3)
+    state = leader.followers[SECOND]
+    assert (state.log_end_offset, state.broker_epoch, state.last_fetch_ms, state.last_caught_up_ms) == (UNKNOWN,) * 4

@@ -1,0 +1,61 @@
+"""What is kept of a commit, and what of it is refused."""
+
+from random import Random
+
+from penstock.coordinator.effects import Append, Reply
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.shard import GroupShard
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+INTERVAL_MS = 20_000
+
+
+def commit(shard: GroupShard, *metadata: str | None) -> list[int]:
+    """Commit an offset for a partition with each of these metadata; the errors."""
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=7, committed_metadata=text)
+        for number, text in enumerate(metadata)
+    ]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+    effects = shard.commit("token", OffsetCommitRequest(group_id="reports", topics=topics), 8, 0)
+    for append in [effect for effect in effects if isinstance(effect, Append)]:
+        effects += shard.appended(append.write_id, ErrorCode.NONE, 0)
+    (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
+    return [partition.error_code for partition in reply.response.topics[0].partitions]  # type: ignore[attr-defined]
+
+
+def started() -> GroupShard:
+    shard = GroupShard(
+        GroupSettings(offset_metadata_max_bytes=5, offsets_retention_check_interval_ms=INTERVAL_MS), Random(1)
+    )
+    shard.loaded(0)
+    return shard
+
+
+def test_metadata_are_kept_and_none_are_empty_ones() -> None:
+    shard = started()
+    assert commit(shard, "half", None, "") == [ErrorCode.NONE] * 3
+    kept = shard.offsets("reports")["flights"]
+    assert [offset.metadata for offset in kept.values()] == ["half", "", ""]
+
+
+def test_metadata_that_are_too_large_are_refused_and_nothing_else() -> None:
+    shard = started()
+    assert commit(shard, "12345", "123456", None) == [
+        ErrorCode.NONE,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.NONE,
+    ]
+    assert list(shard.offsets("reports")["flights"]) == [0, 2]
+
+
+def test_offsets_are_looked_through_once_in_an_interval() -> None:
+    shard = started()
+    assert shard.next_deadline_ms() == INTERVAL_MS
+    shard.wake(INTERVAL_MS)
+    assert shard.next_deadline_ms() == 2 * INTERVAL_MS
