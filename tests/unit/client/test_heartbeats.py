@@ -60,7 +60,7 @@ class Coordinator(FakeCluster):
                 self.left.set()
                 return LeaveGroupResponse(members=[MemberResponse(member_id="m")])
         if isinstance(request, FetchRequest):
-            return self.fetched(request) if len(self.joins) > 1 else None
+            return self.fetched(request)
         return super().__call__(header, request)
 
     def _beaten(self) -> Message:
@@ -69,9 +69,9 @@ class Coordinator(FakeCluster):
             self.third_beat.set()
         return HeartbeatResponse(error_code=self.answers.pop(0) if self.answers else ErrorCode.NONE)
 
-    def fetched(self, request: FetchRequest) -> Message:
-        """Nothing: a test that reads says otherwise."""
-        return FetchResponse()
+    def fetched(self, request: FetchRequest) -> Message | None:
+        """No answer: a test that reads says otherwise."""
+        return None
 
 
 class Listening(RebalanceListener):
@@ -162,7 +162,9 @@ class CoordinatorWithRecords(Coordinator):
         super().__init__([ErrorCode.REBALANCE_IN_PROGRESS])
         self.joins_answered = 1
 
-    def fetched(self, request: FetchRequest) -> Message:
+    def fetched(self, request: FetchRequest) -> Message | None:
+        if len(self.joins) < 2:
+            return FetchResponse()
         records = bytes(encode_batch([Record(value=b"v")]))
         rows = [PartitionData(partition_index=0, high_watermark=1, records=records)]
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
@@ -170,9 +172,8 @@ class CoordinatorWithRecords(Coordinator):
 
 async def test_a_cooperative_member_reads_on_while_its_group_rebalances() -> None:
     coordinator = CoordinatorWithRecords()
-    async with member(
-        coordinator, partition_assignment_strategy=("cooperative-sticky",), request_timeout_ms=1
-    ) as consumer:
+    strategy = ("cooperative-sticky",)
+    async with member(coordinator, partition_assignment_strategy=strategy) as consumer:
         listener = Listening(consumer)
         await consumer.subscribe(["t"], listener=listener)
         records: list[ConsumedRecord] = []
