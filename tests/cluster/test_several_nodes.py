@@ -77,7 +77,7 @@ async def test_each_node_takes_every_request_and_serves_every_client(three: Node
         assert values == expected
     leaders = {p.leader for known in three.image(1).topics.values() for p in known.partitions.values()}
     assert leaders == {1, 2, 3}, "work is spread over the brokers"
-    assert {len(p.replicas) for p in three.image(1).topics[CONSUMER_OFFSETS].partitions.values()} == {1}
+    assert {len(p.replicas) for p in three.image(1).topics[CONSUMER_OFFSETS].partitions.values()} == {3}
 
 
 async def test_all_nodes_know_the_same_controller_brokers_and_controllers(three: Nodes) -> None:
@@ -99,20 +99,26 @@ async def test_a_controllers_listener_is_not_for_clients_of_brokers(three: Nodes
         await Admin(f"{endpoint.host}:{endpoint.port}").cluster.start()
 
 
-async def test_several_replicas_are_refused_in_words_and_the_other_topics_created(three: Nodes) -> None:
+async def test_topics_have_as_many_replicas_as_were_asked_for_and_more_than_brokers_are_refused(three: Nodes) -> None:
     client = AdminClient({"bootstrap.servers": three.address()})
     asked = client.create_topics(
         [
             ConfluentTopic("copied", 1, 3),
             ConfluentTopic("single", 1, 1),
             ConfluentTopic("placed", 1, replica_assignment=[[1, 2]]),
+            ConfluentTopic("many", 1, 4),
         ]
     )
-    await asyncio.to_thread(asked["single"].result)
-    for name, count in (("copied", 3), ("placed", 2)):
-        with pytest.raises(KafkaException, match=f"{count} are asked for: partitions are not replicated yet"):
-            await asyncio.to_thread(asked[name].result)
-    assert list(three.image(three.active.node_id).topics) == ["single"]
+    for name in ("copied", "single", "placed"):
+        await asyncio.to_thread(asked[name].result)
+    with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
+        await asyncio.to_thread(asked["many"].result)
+    topics = three.image(three.active.node_id).topics
+    assert {name: len(topic.partitions[0].replicas) for name, topic in topics.items()} == {
+        "copied": 3,
+        "single": 1,
+        "placed": 2,
+    }
 
 
 async def test_a_controller_that_stops_hands_over_at_once_and_comes_back(three: Nodes) -> None:
