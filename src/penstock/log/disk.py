@@ -80,6 +80,14 @@ class OpenFile:
         """Return when all that was written outlives a power cut. Raises SyncFailedError."""
         _sync(self.fd)
 
+    def forget_cache(self) -> None:
+        """Have what is read next come from the disk.
+
+        After a sync that failed, the page cache may go on showing what the disk never got, as if it were written.
+        """
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def sync_file_system(self) -> None:
         """Return when all that was written to the file's file system outlives a power cut. Raises SyncFailedError, also
         for what could not be written since this file was opened.

@@ -2,7 +2,7 @@
 
 A batch is believed if its header makes sense, all of its bytes are there, its offsets follow the ones before it,
 and its CRC is right. The first one that fails ends the log: it and all behind it were never promised to be on the
-disk.
+disk. The disk is asked, not the page cache, which may show what a failed sync did not bring there.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ def recover_segment(segment: Segment, index_interval_bytes: int, on_batch: Calla
     `on_batch(position, header)` is told of each batch that stays.
     """
     file = segment.opened()
+    file.forget_cache()
     file_size = file.size()
     segment.restart_indexes()
     segment.size = 0

@@ -173,6 +173,11 @@ class SimulatedFile(OpenFile):
                 file.fail_to_sync()
             raise SyncFailedError(error.errno, error.strerror) from error
 
+    def forget_cache(self) -> None:
+        """What is read next comes from the disk."""
+        self._host.check(self._process, self._root)
+        self._file.forget_cache()
+
     def sync_file_system(self) -> None:
         """All of the disk outlives a power cut."""
         self._before_sync(self._host.root.files())

@@ -41,19 +41,25 @@ class File:
         self.modified_ms = now_ms
 
     def sync(self) -> None:
-        """All of it outlives a power cut."""
+        """All of it outlives a power cut, but for what an earlier sync lost."""
+        if self.changes:
+            self.durable = bytes(self._without_losses()) if self.has_lost else bytes(self.content)
+            self.changes.clear()
+
+    def _without_losses(self) -> bytearray:
+        left = bytearray(self.durable)
+        for position, data in self.changes:
+            if data is None:
+                _cut(left, position)
+            else:
+                _put(left, data, position)
+        return left
+
+    def forget_cache(self) -> None:
+        """What is read next comes from the disk."""
         if self.has_lost:
-            left = bytearray(self.durable)
-            for position, data in self.changes:
-                if data is None:
-                    _cut(left, position)
-                else:
-                    _put(left, data, position)
-            self.durable = bytes(left)
-            self.changes.clear()
-        elif self.changes:
-            self.durable = bytes(self.content)
-            self.changes.clear()
+            self.content = self._without_losses()
+            self.has_lost = False
 
     def fail_to_sync(self) -> None:
         """The page cache takes the changes for written, and the disk has none of them."""
