@@ -9,12 +9,12 @@ KAFKA_STORAGE_ERROR.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
-from penstock.log.config import LogConfig
+from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.directory_errors import (
     DamagedDirectoryError,
     MisplacedMetadataError,
@@ -29,9 +29,12 @@ from penstock.log.names import (
     METADATA_TOPIC,
     PARTITION_METADATA,
     deleted_partition_directory,
+    future_partition_directory,
+    parse_future_directory,
     parse_partition_directory,
     partition_directory,
     stray_partition_directory,
+    unique_id_of,
 )
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
@@ -79,6 +82,10 @@ class LogDirectories:
         self._removals = Removals(self._disk)
         self.open_files = OpenFiles(self._disk, max_open_segments)
         self.logs: PartitionLogs = {}
+        self.futures: PartitionLogs = {}
+        """Copies of logs that are on their way to another directory (KIP-113)."""
+        self.preferred: dict[TopicPartition, str] = {}
+        """In which directory a replica shall be made that is not here yet."""
         self.roots = LogRoots(
             self._disk, paths, node_id=node_id, random=random, metadata_path=metadata_path, cluster_id=cluster_id
         )
@@ -94,9 +101,11 @@ class LogDirectories:
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""
+        names = self._all_names()
+        self._finish_swaps(names)
         for directory in self.roots.online:
             try:
-                self._open_directory(directory, config_of)
+                self._open_directory(directory, names[directory.path], config_of)
                 directory.forget_clean_shutdown()
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
@@ -105,17 +114,53 @@ class LogDirectories:
                     raise DamagedDirectoryError(directory.path, str(error)) from error
                 directory.give_up(UnusableDirectoryError(directory.path, error.__cause__))
         self.roots.check()
+        if not self.roots.offline:
+            for key in [key for key in self.futures if key not in self.logs]:
+                self.drop_future(key, 0)
         return self.logs
 
-    def _open_directory(self, directory: LogDirectory, config_of: Callable[[str], LogConfig]) -> None:
+    def _all_names(self) -> dict[str, list[str]]:
+        """The names of the directories in each log directory."""
+        names: dict[str, list[str]] = {}
+        for directory in self.roots.online:
+            try:
+                names[directory.path] = sorted(self._disk.directories(directory.path))
+            except OSError as error:
+                directory.give_up(UnusableDirectoryError(directory.path, error))
+        return names
+
+    def _finish_swaps(self, names: dict[str, list[str]]) -> None:
+        """Give copies their final names whose originals were renamed away when the last process ended."""
+        gone = {unique_id_of(name) for found in names.values() for name in found if name.endswith("-delete")}
+        for path, found in names.items():
+            for number, name in enumerate(found):
+                key = parse_future_directory(name)
+                if key is None or unique_id_of(name) not in gone:
+                    continue
+                final = partition_directory(*key)
+                if any(final in others for others in names.values()):
+                    continue
+                try:
+                    self._disk.rename(f"{path}/{name}", f"{path}/{final}")
+                    self._disk.sync_directory(path)
+                except OSError as error:
+                    self.roots[path].give_up(UnusableDirectoryError(path, error))
+                else:
+                    found[number] = final
+
+    def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
         start_offsets = directory.log_start_offsets()
         configs: dict[str, LogConfig] = {}
         topics: dict[str, str] = {}
-        for name in sorted(self._disk.directories(directory.path)):
+        for name in names:
             path = f"{directory.path}/{name}"
             if name.endswith(DELETED_DIRECTORY_SUFFIX):
                 self._removals.schedule(path, 0)
+                continue
+            future = parse_future_directory(name)
+            if future is not None:
+                self.futures[future] = self._future(directory, path, future, config_of(future[0]), directory.is_clean)
                 continue
             key = parse_partition_directory(name)
             if key is None:
@@ -204,6 +249,10 @@ class LogDirectories:
             metadata.health.check()
             return metadata
         online = [directory for directory in self.roots.for_data if directory.is_online]
+        preferred = self.preferred.pop(key, None)
+        for directory in online:
+            if is_new and directory.path == preferred:
+                return directory
         for directory in online:
             if assigned is not None and directory.directory_id == assigned:
                 return directory
@@ -224,6 +273,7 @@ class LogDirectories:
         """Rename the partition's directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError."""
         self.logs.pop((log.topic, log.partition), None)
         log.health.check()
+        log.abandon()  # first: a thread that flushes it must not take its files for lost
         name = deleted_partition_directory(log.topic, log.partition, random_uuid(self._random))
         path = f"{log.parent}/{name}"
         try:
@@ -232,6 +282,83 @@ class LogDirectories:
             raise log.health.report(error, f"deleting {log.directory}") from error
         log.mark_deleted(path)
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+
+    # moving logs from one directory to another
+
+    def _future(
+        self, directory: LogDirectory, path: str, key: TopicPartition, config: LogConfig, is_clean: bool
+    ) -> PartitionLog:
+        """`recovery_point` is not known: no checkpoint has it."""
+        return PartitionLog(
+            self.open_files,
+            self._removals,
+            path,
+            *key,
+            config,
+            recovery_point=-1,
+            is_clean=is_clean,
+            health=directory.health,
+        )
+
+    def create_future(self, log: PartitionLog, path: str) -> PartitionLog:
+        """An empty log in the log directory `path` that is to become a copy of `log`. Raises KafkaError."""
+        key, directory = (log.topic, log.partition), self.roots[path]
+        name = future_partition_directory(*key, random_uuid(self._random))
+        if parse_future_directory(name) != key:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic}: too long a name for a copy of its logs")
+        topic_id = self._topic_id(log)
+        if topic_id is not None:
+            self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
+        config = replace(log.config, flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
+        future = self._future(directory, f"{path}/{name}", key, config, is_clean=True)
+        future.truncate_fully_and_start_at(log.log_start_offset)
+        self.futures[key] = future
+        return future
+
+    def drop_future(self, key: TopicPartition, now_ms: int) -> None:
+        """Remove a copy that is not wanted any more, or that lies in a directory which failed. Raises KafkaError."""
+        future = self.futures.pop(key)
+        if future.health.failure is not None:
+            future.abandon()
+            return
+        path = f"{future.parent}/{deleted_partition_directory(*key, random_uuid(self._random))}"
+        try:
+            self._disk.rename(future.directory, path)
+        except OSError as error:
+            raise future.health.report(error, f"deleting {future.directory}") from error
+        future.mark_deleted(path)
+        self._removals.schedule(path, now_ms + future.config.file_delete_delay_ms)
+
+    def swap(self, log: PartitionLog, now_ms: int) -> None:
+        """Let the copy of `log`, which was closed, take its place. The original is removed later. Raises KafkaError.
+
+        The original goes first: a copy without its original, whose names have the same unique id, is whole, and the
+        next start finishes what a crash interrupted. When the copy cannot be renamed, the original comes back.
+        """
+        future = self.futures[log.topic, log.partition]
+        directory, unique_id = log.directory, unique_id_of(future.directory)
+        assert unique_id is not None
+        gone = f"{log.parent}/{deleted_partition_directory(log.topic, log.partition, unique_id)}"
+        final = f"{future.parent}/{partition_directory(log.topic, log.partition)}"
+        log.abandon()
+        try:
+            self._disk.rename(directory, gone)
+            self._disk.sync_directory(log.parent)
+        except OSError as error:
+            raise log.health.report(error, f"renaming {directory}") from error
+        try:
+            self._disk.rename(future.directory, final)
+            self._disk.sync_directory(future.parent)
+        except OSError as error:
+            failure = future.health.report(error, f"renaming {future.directory}")
+            try:
+                self._disk.rename(gone, directory)
+            except OSError as another:
+                raise log.health.report(another, f"renaming {gone}") from another
+            raise failure from error
+        del self.futures[log.topic, log.partition]
+        log.take_over(future, final)
+        self._removals.schedule(gone, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, log: PartitionLog) -> str:
         """Rename the directory of a log that belongs to no partition; returns its path. Raises KafkaError.
@@ -338,7 +465,8 @@ class LogDirectories:
 
     def _close(self, directory: LogDirectory, logs: list[PartitionLog], broker_epoch: int) -> None:
         many = sum(log.is_dirty for log in logs) > MAX_SINGLE_SYNCS
-        for log in logs:
+        futures = [future for future in self.futures.values() if future.parent == directory.path]
+        for log in (*logs, *futures):
             log.close(durable=not many)
         if many:
             directory.sync_all()
@@ -347,7 +475,7 @@ class LogDirectories:
 
     def abandon(self) -> None:
         """Let go of everything without saving anything, as a crash would."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
-        self.logs = {}
+        self.logs, self.futures = {}, {}
         self.roots.abandon()

@@ -12,6 +12,7 @@ DELETED_SUFFIX = ".deleted"
 LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
 DELETED_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
+FUTURE_DIRECTORY_SUFFIX = "-future"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -50,6 +51,28 @@ def stray_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) 
     """`<topic>-<partition>.<32 hex digits>-stray`, as Kafka names a log that belongs to no partition."""
     suffix = f"-{partition}.{unique_id.hex}{STRAY_DIRECTORY_SUFFIX}"
     return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def future_partition_directory(topic: str, partition: int, unique_id: uuid.UUID) -> str:
+    """`<topic>-<partition>.<32 hex digits>-future`: a replica on its way from another log directory (KIP-113)."""
+    suffix = f"-{partition}.{unique_id.hex}{FUTURE_DIRECTORY_SUFFIX}"
+    return topic[: MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def unique_id_of(name: str) -> uuid.UUID | None:
+    """What a directory's name has behind the partition; None if there is nothing."""
+    digits = name.rpartition(".")[2].partition("-")[0]
+    try:
+        return uuid.UUID(hex=digits) if len(digits) == 32 else None
+    except ValueError:
+        return None
+
+
+def parse_future_directory(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a replica that is on its way, or None if the name is of another kind."""
+    if not name.endswith(FUTURE_DIRECTORY_SUFFIX) or unique_id_of(name) is None:
+        return None
+    return parse_partition_directory(name.rpartition(".")[0])
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:

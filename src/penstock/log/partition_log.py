@@ -426,7 +426,7 @@ class PartitionLog:
         """Return when all that was appended before outlives a power cut. May run in a thread beside appends."""
         content = self._content
         if content is not None:
-            with self._reporting():
+            with self._flushing(content):
                 content.flush()
 
     def maybe_flush(self, now_ms: int) -> bool:
@@ -435,10 +435,20 @@ class PartitionLog:
         May run in a thread beside appends, as `flush`.
         """
         content = self._content
-        if content is None:
-            return False
+        if content is not None:
+            with self._flushing(content):
+                return content.maybe_flush(self.config.flush_ms, now_ms)
+        return False
+
+    @contextmanager
+    def _flushing(self, content: LogContent) -> Iterator[None]:
+        """As `_reporting`, but files may be missing of a log that was deleted or moved while a thread flushed it."""
         with self._reporting():
-            return content.maybe_flush(self.config.flush_ms, now_ms)
+            try:
+                yield
+            except FileNotFoundError:
+                if self._content is content:
+                    raise
 
     def close(self, *, durable: bool = True) -> None:
         """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be loaded
@@ -460,6 +470,17 @@ class PartitionLog:
             self._rewritten_below = content.rewritten_below
             self._start_offset = content.start_offset
             self._end_offset = content.end_offset
+
+    def take_over(self, moved: "PartitionLog", directory: str) -> None:
+        """Be from now on what `moved` is, a copy of this log that was closed and now lies in `directory`."""
+        self.abandon()
+        self.directory = directory
+        self.health = moved.health
+        self._is_clean = True
+        self._recovery_point = moved._recovery_point
+        self._rewritten_below = moved._rewritten_below
+        self._start_offset = moved._start_offset
+        self._end_offset = moved._end_offset
 
     def mark_deleted(self, directory: str) -> None:
         """The directory was renamed away: whoever still asks gets UNKNOWN_TOPIC_OR_PARTITION."""

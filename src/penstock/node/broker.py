@@ -15,6 +15,7 @@ from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
@@ -53,6 +54,8 @@ class Broker:
     partitions: PartitionTable
     replicas: LocalReplicas
     """Keeps `partitions` in step with `image`."""
+    moves: DirectoryMoves
+    """Moves replicas between log directories."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
     groups: GroupCoordinator

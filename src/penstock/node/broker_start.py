@@ -26,6 +26,7 @@ from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.replica_directories import ReplicaDirectories
 from penstock.node.partitions.replica_fetchers import Fetcher, ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
@@ -70,6 +71,7 @@ class BrokerParts:
             in_sync=self.in_sync,
             now_ms=surroundings.now_ms,
         )
+        self.moves = self._directory_moves(table)
         self.broker = Broker(
             config=config,
             node_id=config.node_id,
@@ -77,6 +79,7 @@ class BrokerParts:
             image=parts.image,
             partitions=table,
             replicas=self.replicas,
+            moves=self.moves,
             controller=channel,
             groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),
             handlers=load_handlers(),
@@ -100,6 +103,18 @@ class BrokerParts:
             on_registered=self._registered,
             on_replaced=self._end,
         )
+
+    def _directory_moves(self, table: PartitionTable) -> DirectoryMoves:
+        parts = self._parts
+        moves = DirectoryMoves(
+            parts.directories,
+            table,
+            parts.surroundings.now_ms,
+            lambda: parts.config.replica_alter_log_dirs_io_max_bytes_per_second,
+            self.replicas.on_moved,
+        )
+        self.replicas.on_dropped = moves.forget
+        return moves
 
     def _ground(self, table: PartitionTable) -> Ground:
         async def create_topic(name: str) -> None:
@@ -171,6 +186,7 @@ class BrokerParts:
         self.broker.groups.start()
         self.upkeep.start()
         self.in_sync.start()
+        self.moves.start()
         await self._server.listen(self._listeners)
 
     async def stop(self) -> None:
@@ -184,6 +200,7 @@ class BrokerParts:
             parts.push_async_callback(self.upkeep.stop)
             parts.push_async_callback(self.in_sync.stop)
             parts.push_async_callback(self.fetchers.stop)
+            parts.push_async_callback(self.moves.stop)
             parts.push_async_callback(self.replica_directories.stop)
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.

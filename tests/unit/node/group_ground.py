@@ -11,6 +11,7 @@ from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
 from penstock.node.coordinators.hosted import Hosted
+from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
@@ -37,4 +38,5 @@ async def no_topic(name: str) -> None:
 
 
 NO_REPLICAS = cast("LocalReplicas", None)
+NO_MOVES = cast("DirectoryMoves", None)
 """For a broker whose handlers are asked for nothing that lies in a log directory."""

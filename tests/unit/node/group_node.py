@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.unit.node.group_ground import NO_REPLICAS, no_log, stay
+from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, no_log, stay
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -103,6 +103,7 @@ class GroupNode:
             image=image,
             partitions=self.table,
             replicas=NO_REPLICAS,
+            moves=NO_MOVES,
             controller=self.controller,
             groups=self.groups,
             random=Random(5),

@@ -19,6 +19,7 @@ from penstock.node.controlling.commands import NoController
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
@@ -100,6 +101,9 @@ class Node:
             image=self.image,
             partitions=self.table,
             replicas=self.replicas,
+            moves=DirectoryMoves(
+                self.directories, self.table, lambda: self.now_ms, lambda: 1 << 30, self.replicas.on_moved
+            ),
             groups=idle_groups(config, self.image, self.table),
             handlers=load_handlers(),
             random=Random(1),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from tests.unit.node.group_ground import NO_REPLICAS, idle_groups
+from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -93,6 +93,7 @@ async def serving(*handlers: Handler, limits: ConnectionLimits | None = None) ->
         cluster_id="cluster",
         image=image,
         replicas=NO_REPLICAS,
+        moves=NO_MOVES,
         partitions=table,
         groups=idle_groups(config, image, table),
         handlers={handler.api_key: handler for handler in (API_VERSIONS, *handlers)},

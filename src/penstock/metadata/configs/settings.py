@@ -61,6 +61,7 @@ class BrokerSettings:
     min_insync_replicas: int
     penstock_produce_validate: str
     producer_id_expiration_ms: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
 
     # groups
     group_initial_rebalance_delay_ms: int

@@ -53,7 +53,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "replication is not throttled yet": (
         "follower.replication.throttled.",
         "leader.replication.throttled.",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
         "replication.quota.window.",
         "alter.log.dirs.replication.quota.window.",
     ),

@@ -81,6 +81,7 @@ class LocalReplicas:
         self._todo: deque[tuple[UUID, int]] = deque()
         self._done: asyncio.Event | None = None
         self.on_misplaced: Callable[[], None] = _nobody_waits
+        self.on_dropped: Callable[[Partition], None] = _nobody_cares
         self.on_settled: Callable[[], None] = _nobody_waits
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
         """Replicas that the image looks for in another directory than the one they lie in, and that one's id."""
@@ -278,6 +279,12 @@ class LocalReplicas:
         elif partition.leader_epoch != epoch:
             self.fetchers.follow(partition, image.leader)
 
+    def on_moved(self, partition: Partition) -> None:
+        """The replica lies in another log directory now."""
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        if topic is not None and partition.index in topic.partitions:
+            self._compare_directories(partition, topic.partitions[partition.index])
+
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
         said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
         is_only = len(self._directories.roots.for_data) == 1
@@ -295,6 +302,7 @@ class LocalReplicas:
 
     def _drop(self, partition: Partition) -> None:
         self._table.remove(partition)
+        self.on_dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
         try:
             self._directories.delete(partition.log, self._now_ms())
@@ -311,6 +319,10 @@ class LocalReplicas:
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
+
+
+def _nobody_cares(partition: Partition) -> None:
+    """What `on_dropped` is until somebody wants to know."""
 
 
 def _nobody_waits() -> None:

@@ -6,6 +6,7 @@ PASSED_ON = passed_by(BROKERS)
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
+    "alter_replica_log_dirs",
     "api_versions",
     "delete_groups",
     "delete_records",

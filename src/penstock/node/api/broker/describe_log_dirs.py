@@ -6,6 +6,7 @@ import logging
 import os.path
 
 from penstock.log.directory import DirectoryDescription
+from penstock.log.partition_log import PartitionLog
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.access import Need
@@ -33,29 +34,37 @@ def describe_log_dirs(
     else:
         wanted = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
         partitions = [held for name, index in wanted if (held := broker.partitions.get(name, index)) is not None]
-    by_directory: dict[str, list[Partition]] = {}
+    by_directory: dict[str, list[Replica]] = {}
     for partition in partitions:
-        by_directory.setdefault(partition.log.parent, []).append(partition)
+        by_directory.setdefault(partition.log.parent, []).append((partition, None))
+        future = broker.moves.future_of(partition)
+        if future is not None:
+            by_directory.setdefault(future.parent, []).append((partition, future))
     described = broker.replicas.describe_directories()
     return DescribeLogDirsResponse(
         results=[_describe(directory, by_directory.get(directory.path, [])) for directory in described]
     )
 
 
-def _describe(directory: DirectoryDescription, partitions: list[Partition]) -> DescribeLogDirsResult:
+Replica = tuple[Partition, PartitionLog | None]
+"""A partition, and its copy that is on the way to another directory if that one is meant."""
+
+
+def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> DescribeLogDirsResult:
     """One directory; where anything in it cannot be read, the error stands for all of it."""
     path = os.path.abspath(directory.path)
     try:
         if directory.failure is not None:
             raise directory.failure
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for partition in partitions:
+        for partition, future in replicas:
             topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
             topic.partitions.append(
                 DescribeLogDirsPartition(
                     partition_index=partition.index,
-                    partition_size=partition.log.size_bytes,
-                    offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+                    partition_size=(future or partition.log).size_bytes,
+                    offset_lag=_lag(partition, future),
+                    is_future_key=future is not None,
                 )
             )
     except KafkaError as error:
@@ -67,3 +76,10 @@ def _describe(directory: DirectoryDescription, partitions: list[Partition]) -> D
         total_bytes=directory.total_bytes,
         usable_bytes=directory.usable_bytes,
     )
+
+
+def _lag(partition: Partition, future: PartitionLog | None) -> int:
+    """How many records a copy lacks, or a replica of those that are committed."""
+    if future is not None:
+        return max(0, partition.log.log_end_offset - future.log_end_offset)
+    return max(0, partition.high_watermark - partition.log.log_end_offset)

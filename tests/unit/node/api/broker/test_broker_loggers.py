@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.node.group_ground import NO_REPLICAS, idle_groups
+from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -62,6 +62,7 @@ def broker() -> Broker:
         cluster_id="some-cluster",
         image=image,
         replicas=NO_REPLICAS,
+        moves=NO_MOVES,
         partitions=table,
         groups=idle_groups(config, image, table),
         controller=Controller(),

@@ -1,0 +1,226 @@
+"""Replicas move from one log directory of this node to another, while they are written and read (KIP-113).
+
+A copy grows beside the log, in a directory `<topic>-<partition>.<id>-future`; when it has all that the log has, on the
+disk, it takes the log's place. One replica moves at a time, slice by slice in a thread, no faster than
+`replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on.
+
+| what happens                                  | what becomes of the move                                 |
+| --------------------------------------------- | -------------------------------------------------------- |
+| it is asked for again, with another directory | the copy is dropped; a new one begins, unless it is home |
+| the replica is given up                       | the copy is dropped                                      |
+| the log is cut, or begins later               | so is the copy                                           |
+| the directory of the log fails                | the copy stays, and goes on after a restart              |
+| the directory of the copy fails               | the move ends                                            |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os.path
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from penstock.log.directory import LogDirectories
+from penstock.log.log_slice import LogSlice
+from penstock.log.partition_log import PartitionLog
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+SLICE_BYTES: Final = 1 << 20
+SLICES_BEHIND: Final = 20
+"""After so many slices that were not full, the log grows as fast as its copy: what is left is copied in one turn."""
+RETRY_S: Final = 1.0
+MAX_FAILURES: Final = 10
+"""A copy that fails so often in a row is dropped."""
+MAX_PREFERRED: Final = 10_000
+"""Replicas whose directory was named before they are here."""
+
+Key = tuple[str, int]
+Move = tuple[Partition, str]
+"""A replica, and the log directory that it is to move to."""
+
+
+class DirectoryMoves:
+    """See the module. `on_moved` is called with each partition whose log lies elsewhere now."""
+
+    def __init__(
+        self,
+        directories: LogDirectories,
+        table: PartitionTable,
+        now_ms: Callable[[], int],
+        max_bytes_per_s: Callable[[], int],
+        on_moved: Callable[[Partition], None],
+    ) -> None:
+        self._directories = directories
+        self._table = table
+        self._now_ms = now_ms
+        self._max_bytes_per_s = max_bytes_per_s
+        self._on_moved = on_moved
+        self._wanted: dict[Key, Move] = {}
+        self._unwanted: dict[Key, None] = {}
+        """Copies to drop once nobody writes to them."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._work: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Go on with the copies that were found, and work in the background."""
+        for key, future in self._directories.futures.items():
+            partition = self._table.get(*key)
+            if partition is None or future.topic_id != partition.topic_id:
+                self._unwanted[key] = None
+            else:
+                self._wanted[key] = partition, future.parent
+        self._changed.set()
+        self._task = asyncio.create_task(self._run(), name="moves between log directories")
+
+    async def stop(self) -> None:
+        """Stop working; the caller closes the logs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._work is not None:  # its thread goes on; the files must not be closed under it
+            await asyncio.wait([self._work])
+
+    def future_of(self, partition: Partition) -> PartitionLog | None:
+        """The copy of a partition's log, if there is one."""
+        return self._directories.futures.get((partition.topic, partition.index))
+
+    def check_target(self, path: str) -> str:
+        """The log directory that a client names by its absolute path.
+
+        Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR.
+        """
+        for directory in self._directories.roots.for_data:
+            if os.path.abspath(directory.path) == path:
+                directory.health.check()
+                return directory.path
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this node's log directories")
+
+    def prefer(self, topic: str, index: int, path: str) -> None:
+        """Make a replica there once it is this node's."""
+        if len(self._directories.preferred) < MAX_PREFERRED:
+            self._directories.preferred[topic, index] = path
+
+    def move(self, partition: Partition, path: str) -> None:
+        """Let a replica move to this directory, or stay where it is if that is the one. Raises KafkaError."""
+        key = (partition.topic, partition.index)
+        partition.log.health.check()
+        future = self._directories.futures.get(key)
+        if future is not None and future.parent != path:
+            self._unwanted[key] = None
+        elif future is not None and key in self._wanted:
+            return
+        self._wanted.pop(key, None)
+        if partition.log.parent != path:
+            self._wanted[key] = partition, path
+        self._changed.set()
+
+    def forget(self, partition: Partition) -> None:
+        """The replica is given up."""
+        key = (partition.topic, partition.index)
+        self._wanted.pop(key, None)
+        if key in self._directories.futures:
+            self._unwanted[key] = None
+            self._changed.set()
+
+    # in the background
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self._drop_unwanted()
+            while self._wanted:
+                key, move = next(iter(self._wanted.items()))
+                try:
+                    await self._carry_out(key, move)
+                except KafkaError as error:
+                    logger.error("%s does not move to %s: %s", move[0], move[1], error.message)
+                if self._wanted.get(key) is move:
+                    del self._wanted[key]
+                self._drop_unwanted()
+
+    def _drop_unwanted(self) -> None:
+        for key in list(self._unwanted):
+            del self._unwanted[key]
+            try:
+                if key in self._directories.futures:
+                    self._directories.drop_future(key, self._now_ms())
+            except KafkaError as error:
+                logger.error("%s", error.message)
+
+    def _is_wanted(self, key: Key, move: Move) -> bool:
+        return self._wanted.get(key) is move and move[0].log.health.failure is None
+
+    async def _carry_out(self, key: Key, move: Move) -> None:
+        partition, path = move
+        log = partition.log
+        future = self._directories.futures.get(key) or self._directories.create_future(log, path)
+        logger.info("%s moves from %s to %s", partition, log.parent, path)
+        failures = nearly_done = 0
+        while self._is_wanted(key, move):
+            try:
+                found = _next_slice(log, future)
+                if found is None or nearly_done >= SLICES_BEHIND:
+                    if await self._finish(key, move, future, at_once=nearly_done >= SLICES_BEHIND):
+                        return
+                else:
+                    nearly_done += found.length < SLICE_BYTES
+                    await self._in_thread(partial(_copy, found, future))
+                    await asyncio.sleep(found.length / self._max_bytes_per_s())
+                failures = 0
+            except KafkaError as error:
+                failures += 1
+                if future.health.failure is not None or failures >= MAX_FAILURES:
+                    self._unwanted[key] = None
+                    raise
+                logger.warning("%s: %s; another try follows", partition, error.message)
+                await asyncio.sleep(RETRY_S)
+
+    async def _finish(self, key: Key, move: Move, future: PartitionLog, *, at_once: bool) -> bool:
+        """Bring the copy to the disk, and swap if the log has nothing more by then; whether it is done."""
+        partition = move[0]
+        log = partition.log
+        await self._in_thread(future.close)
+        if not self._is_wanted(key, move):
+            return False
+        while (found := _next_slice(log, future)) is not None:
+            if not at_once:
+                return False
+            _copy(found, future)
+        future.close()
+        self._directories.swap(log, self._now_ms())
+        partition.dirty[partition] = None
+        logger.info("%s lies in %s now", partition, log.parent)
+        self._on_moved(partition)
+        return True
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        self._work = asyncio.get_running_loop().run_in_executor(None, work)
+        await asyncio.shield(self._work)
+
+
+def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
+    """What the copy lacks next; None if nothing. Cuts what it has too much."""
+    if future.log_end_offset < log.log_start_offset:
+        future.truncate_fully_and_start_at(log.log_start_offset)
+    latest = future.leader_epochs.latest
+    if latest >= 0:
+        epoch, end_offset = log.end_offset_for_epoch(latest)
+        if epoch != latest or end_offset < future.log_end_offset:
+            future.truncate_to(max(min(end_offset, log.log_end_offset), future.log_start_offset))
+    if future.log_start_offset < log.log_start_offset:
+        future.advance_log_start(log.log_start_offset)
+    if future.log_end_offset >= log.log_end_offset:
+        return None
+    return log.read(future.log_end_offset, SLICE_BYTES)
+
+
+def _copy(found: LogSlice, future: PartitionLog) -> None:
+    future.append_as_follower(memoryview(found.read()))

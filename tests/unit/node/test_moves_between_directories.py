@@ -1,0 +1,176 @@
+"""Replicas move from one log directory of a node to another while they are written, and a crash changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+from tests.unit.log.failing_disk import FailingDisk
+from tests.unit.log.logs import all_batches, append, batch
+from tests.unit.node.test_offline_directories import TOPIC, Running, running
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.node.partitions import moves
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+CONFIG = LogConfig(segment_bytes=300)
+TOPIC_ID = UUID(int=9)
+
+
+async def alter(world: Running, path: str, *partitions: int, topic: str = TOPIC) -> list[int]:
+    asked = AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=list(partitions))])
+    response = await world.ask(AlterReplicaLogDirsRequest(dirs=[asked]), 2)
+    return [row.error_code for result in response.results for row in result.partitions]
+
+
+async def test_a_replica_moves_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "SLICE_BYTES", 100)
+    async with running(tmp_path) as world:
+        await world.create()
+        moving, target = world.in_directory("p1")[0], str(tmp_path / "p2")
+        partition = world.node.broker.partitions.get(TOPIC, moving)
+        assert partition is not None
+        for _ in range(20):
+            assert await world.produce(moving) == ErrorCode.NONE
+        assert await alter(world, target, moving) == [ErrorCode.NONE]
+        count = 20
+        while partition.log.parent != target:
+            assert await world.produce(moving) == ErrorCode.NONE
+            count += 1
+        for _ in range(5):
+            assert await world.produce(moving) == ErrorCode.NONE
+        assert all_batches(partition.log) == [(offset, offset) for offset in range(count + 5)]
+        assert (tmp_path / "p2" / f"{TOPIC}-{moving}").is_dir()
+        assert not (tmp_path / "p1" / f"{TOPIC}-{moving}").exists()
+        topic, there = world.node.broker.image.topics[TOPIC], world.node.parts.directories.roots[target].directory_id
+        await world.until(lambda: topic.partitions[moving].directory_of(1) == there)
+    async with running(tmp_path) as world:
+        assert moving in world.in_directory("p2")
+        again = world.node.broker.partitions.get(TOPIC, moving)
+        assert again is not None
+        assert again.log.log_end_offset == count + 5
+
+
+async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await world.create(1)
+        assert await alter(world, "/elsewhere", 0) == [ErrorCode.LOG_DIR_NOT_FOUND]
+        assert await alter(world, str(tmp_path / "p2"), 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        (here,) = [name for name in ("p1", "p2") if world.in_directory(name)]
+        assert await alter(world, str(tmp_path / here), 0) == [ErrorCode.NONE], "it lies there"
+        assert not world.node.broker.moves._wanted
+
+
+async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
+    settings = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
+    async with running(tmp_path, None, **settings) as world:
+        await world.create()
+        moving = world.in_directory("p1")[0]
+        assert await world.produce(moving) == ErrorCode.NONE
+        assert await alter(world, str(tmp_path / "p2"), moving) == [ErrorCode.NONE]
+        await world.until(lambda: (TOPIC, moving) in world.node.parts.directories.futures)
+        described = await world.ask(DescribeLogDirsRequest(topics=None), 4)
+        rows = [row for found in described.results for topic in found.topics for row in topic.partitions]
+        assert any(row.is_future_key and row.partition_index == moving for row in rows)
+        assert await alter(world, str(tmp_path / "p1"), moving) == [ErrorCode.NONE]
+        await world.node.broker.moves.stop()  # it sleeps for the throttle
+        world.node.broker.moves._drop_unwanted()
+        assert world.node.parts.directories.futures == {}
+
+
+# the swap, and a crash in it
+
+
+def opened(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
+    paths = [str(tmp_path / "p1"), str(tmp_path / "p2")]
+    directories = LogDirectories(paths, node_id=1, random=Random(1), disk=disk or FailingDisk())
+    directories.open_all(lambda topic: CONFIG)
+    return directories
+
+
+def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
+    directories = opened(tmp_path, disk)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    for _ in range(9):
+        append(log, batch(1))
+    future = directories.create_future(log, str(tmp_path / "p2"))
+    while (found := moves._next_slice(log, future)) is not None:
+        moves._copy(found, future)
+    future.close()
+    return directories
+
+
+def test_a_copy_takes_the_place_of_the_log(tmp_path: Path) -> None:
+    directories = with_a_copy(tmp_path)
+    log = directories.logs["t", 0]
+    directories.swap(log, 0)
+    assert log.parent == str(tmp_path / "p2")
+    assert append(log, batch(1)) == 9
+    directories.abandon()
+    again = opened(tmp_path)
+    assert len(all_batches(again.logs["t", 0])) == 10
+    assert again.logs["t", 0].topic_id == TOPIC_ID
+
+
+def test_a_swap_that_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = with_a_copy(tmp_path, disk)
+    disk.fail("rename", "-future", always=True)
+    disk.fail("rename", "-delete", always=True)
+    with pytest.raises(KafkaError):
+        directories.swap(directories.logs["t", 0], 0)
+    directories.abandon()
+    assert [path.name[:4] for path in (tmp_path / "p1").glob("t-0*")] == ["t-0."]
+    again = opened(tmp_path)
+    assert again.logs["t", 0].parent == str(tmp_path / "p2")
+    assert len(all_batches(again.logs["t", 0])) == 9
+    assert again.futures == {}
+
+
+def test_a_copy_that_cannot_be_renamed_leaves_the_log_where_it_was(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = with_a_copy(tmp_path, disk)
+    disk.fail("rename", "-future")
+    log = directories.logs["t", 0]
+    with pytest.raises(KafkaError):
+        directories.swap(log, 0)
+    assert log.parent == str(tmp_path / "p1")
+    assert append(log, batch(1)) == 9
+    assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]
+
+
+def test_a_copy_whose_log_is_gone_is_no_log(tmp_path: Path) -> None:
+    directories = with_a_copy(tmp_path)
+    directories.delete(directories.logs["t", 0], 0)
+    directories.abandon()
+    again = opened(tmp_path)
+    assert again.logs == {}
+    assert again.futures == {}
+
+
+def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
+    directories = with_a_copy(tmp_path)
+    log, future = directories.logs["t", 0], directories.futures["t", 0]
+    log.truncate_to(4)
+    for _ in range(7):
+        append(log, batch(1), epoch=3)
+    log.advance_log_start(2)
+    while (found := moves._next_slice(log, future)) is not None:
+        moves._copy(found, future)
+    assert all_batches(future) == all_batches(log)
+    assert future.leader_epochs.entries == log.leader_epochs.entries
+
+
+def test_a_replica_is_made_where_it_was_to_move_before_it_was_here(tmp_path: Path) -> None:
+    directories = opened(tmp_path)
+    directories.preferred["t", 0] = str(tmp_path / "p2")
+    assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "p2")
