@@ -59,7 +59,7 @@ def describe(
 
 
 def _level_options(function: Decorated) -> Decorated:
-    """--feature, --metadata, --dry-run."""
+    """--feature, --metadata, --release-version, --dry-run."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Ask whether it could be done."),
         click.option("--metadata", help="The level of metadata.version: a number or a name, such as 4.0-IV3 or 3.9."),

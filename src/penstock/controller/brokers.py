@@ -27,7 +27,7 @@ from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, 
 def decide_broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Moves a broker towards what it wants, and tells it how far that is."""
+    """Fences, unfences or stops a broker as it asks, where that can be; the reply says what it is now."""
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))

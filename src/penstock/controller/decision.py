@@ -9,6 +9,7 @@ from penstock.controller.heartbeats import Heartbeats
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.uuids import uuid_to_text
+from penstock.protocol.value import Value
 
 MAX_RECORDS_PER_DECISION = 20_000
 """The records of a decision are appended as one batch, so that all of them hold or none; this bounds its size."""
@@ -16,8 +17,7 @@ MAX_RECORDS_PER_DECISION = 20_000
 ReplyT = TypeVar("ReplyT", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[ReplyT]):
+class Decision(Value, Generic[ReplyT]):
     """Records to append as one, and the reply that may be sent once they are committed."""
 
     records: list[MetadataRecord]
@@ -37,8 +37,7 @@ class Chance(Protocol):
         """Puts `x` into a drawn order."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigEntry:
+class TopicConfigEntry(Value):
     """One config of a new topic as its creator is told it; `source` is Kafka's code for where the value comes from."""
 
     name: str
@@ -64,8 +63,7 @@ class ConfigRules(Protocol):
         """All configs that a topic with these settings has, by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSettings:
+class ControllerSettings(Value):
     """What an operator decided about the controller."""
 
     rules: ConfigRules

@@ -101,7 +101,7 @@ class Heartbeats:
         return session
 
     def forget(self, broker_id: int) -> None:
-        """The broker may go, or is gone."""
+        """Ends the session of a broker that was let go or is registered no more."""
         self._draft.sessions.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:

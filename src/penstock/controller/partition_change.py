@@ -28,6 +28,7 @@ from penstock.controller.decision import ControllerState
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, is_online
+from penstock.protocol.value import Value
 
 RECOVERED = 0
 RECOVERING = 1
@@ -59,8 +60,7 @@ class Wanted:
     election: Election = Election.ONLINE
 
 
-@dataclass(frozen=True, slots=True)
-class Electorate:
+class Electorate(Value):
     """Who may lead: as the image says, but for one broker that is just coming or going."""
 
     image: ClusterImage

@@ -23,9 +23,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 class SecurityImage:
-    """A part of the `ClusterImage`; only `apply` changes it. Who removes what is not there removes nothing, as in
-    Kafka.
-    """
+    """A part of the `ClusterImage`; only `apply` changes it. Removing what is not there changes nothing."""
 
     def __init__(self) -> None:
         self.scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}

@@ -5,7 +5,6 @@ node ask of its listeners and its quorum is in `role_rules`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
@@ -18,13 +17,13 @@ from penstock.metadata.configs.voters import (
     parse_servers,
     parse_voters,
 )
+from penstock.protocol.value import Value
 
 MAP_KEY = "listener.security.protocol.map"
 NOT_ROUTABLE = ("0.0.0.0", "::")
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Value):
     """Who a node is and where it is found.
 
     `listeners` are its own: those for clients and brokers, and those of the controller. A node that is no controller
@@ -45,10 +44,10 @@ class Addresses:
     log_dirs: tuple[str, ...]
 
 
-Value = Callable[[str], ConfigValue]
+ValueOf = Callable[[str], ConfigValue]
 
 
-def read_addresses(static: Mapping[str, str], value: Value) -> Addresses:
+def read_addresses(static: Mapping[str, str], value: ValueOf) -> Addresses:
     """Read the keys that say who a node is and where it is found.
 
     Raises:
@@ -86,7 +85,7 @@ def _texts(value: ConfigValue) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _roles(static: Mapping[str, str], value: Value) -> tuple[str, ...]:
+def _roles(static: Mapping[str, str], value: ValueOf) -> tuple[str, ...]:
     roles = _texts(value("process.roles"))
     if not roles:
         raise ConfigError(
@@ -99,7 +98,7 @@ def _roles(static: Mapping[str, str], value: Value) -> tuple[str, ...]:
     return tuple(sorted(roles))
 
 
-def _node_id(static: Mapping[str, str], value: Value) -> int:
+def _node_id(static: Mapping[str, str], value: ValueOf) -> int:
     node_id, broker_id = static.get("node.id"), static.get("broker.id")
     if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
         raise ConfigError("broker.id", broker_id, f"the value of node.id, which is {node_id}")
@@ -109,7 +108,7 @@ def _node_id(static: Mapping[str, str], value: Value) -> int:
     return number
 
 
-def _protocols(static: Mapping[str, str], value: Value, controller_names: tuple[str, ...]) -> dict[str, str]:
+def _protocols(static: Mapping[str, str], value: ValueOf, controller_names: tuple[str, ...]) -> dict[str, str]:
     text = value(MAP_KEY)
     protocols = parse_protocol_map(MAP_KEY, tuple(str(text).split(",")) if text else ())
     if MAP_KEY not in static:
@@ -122,7 +121,7 @@ def _protocols(static: Mapping[str, str], value: Value, controller_names: tuple[
 
 def _advertised(
     static: Mapping[str, str],
-    value: Value,
+    value: ValueOf,
     protocols: Mapping[str, str],
     broker_listeners: tuple[Listener, ...],
     listeners: tuple[Listener, ...],
@@ -144,7 +143,7 @@ def _advertised(
     return {listener.name: listener for listener in advertised}
 
 
-def _inter_broker_name(static: Mapping[str, str], value: Value, broker_listeners: tuple[Listener, ...]) -> str:
+def _inter_broker_name(static: Mapping[str, str], value: ValueOf, broker_listeners: tuple[Listener, ...]) -> str:
     key = "inter.broker.listener.name"
     names = [listener.name for listener in broker_listeners]
     name = static.get(key, "").strip().upper()
@@ -160,7 +159,7 @@ def _inter_broker_name(static: Mapping[str, str], value: Value, broker_listeners
     return by_protocol if by_protocol in names else names[0]
 
 
-def _log_dirs(value: Value) -> tuple[str, ...]:
+def _log_dirs(value: ValueOf) -> tuple[str, ...]:
     directories = _texts(value("log.dirs")) or (str(value("log.dir")).strip(),)
     if not all(directories) or len(set(directories)) != len(directories):
         raise ConfigError("log.dirs", ",".join(directories), "at least one directory, none empty, each once")
@@ -178,7 +177,7 @@ _AT_MOST = (
 )
 
 
-def check_rules(listeners: tuple[Listener, ...], value: Value) -> None:
+def check_rules(listeners: tuple[Listener, ...], value: ValueOf) -> None:
     """Check what keys must fulfil together, and what cannot be done yet."""
     for listener in listeners:
         if listener.security_protocol != "PLAINTEXT":
@@ -204,7 +203,7 @@ _SINGLE_NODE_KEYS = (
 )
 
 
-def single_node_warnings(static: Mapping[str, str], value: Value) -> Iterator[str]:
+def single_node_warnings(static: Mapping[str, str], value: ValueOf) -> Iterator[str]:
     """Name the keys that ask for more replicas than a single node has, unless their default does."""
     for name in _SINGLE_NODE_KEYS:
         wanted = value(name)

@@ -49,7 +49,7 @@ class ConfigError(ValueError):
     """A value that its key does not allow. The text names the key, the value and what is allowed."""
 
     def __init__(self, key: str, value: str | None, allowed: str) -> None:
-        """Keep the parts, so that a caller can tell which key is at fault."""
+        """Keep key, value and what is allowed beside the text."""
         found = "it is not set" if value is None else f"{value!r} is not allowed"
         super().__init__(f"{key}: {found}; expected {allowed}")
         self.key = key
