@@ -15,6 +15,7 @@ from penstock.node.api.broker.heartbeat import heartbeat
 from penstock.node.api.broker.list_groups import list_groups
 from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.coordinators import host, misplaced_groups
+from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.coordinators.misplaced_groups import former_partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition, java_string_hash
@@ -112,7 +113,7 @@ async def test_a_crash_between_the_two_partitions_loses_and_repeats_nothing(
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "nobody is told half of it"
         stay = next(n for n in NAMES if n not in MOVED and not node.groups._led[former_partition(n, 3)].is_serving)
         with pytest.raises(KafkaError) as refused:
-            node.groups.find(stay)
+            CoordinatorHost.find(node.groups, stay)
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "nor of those that stay"
         await node.stop()
 
@@ -170,4 +171,32 @@ async def test_groups_that_no_version_of_ours_put_there_stay(tmp_path: Path, mon
     moved = [name for name in MOVED if former_partition(name, PARTITIONS) == 0]
     assert moved
     assert sorted(hosted.machine.group_ids()) == sorted(set(NAMES) - set(moved))
+    await node.stop()
+
+
+async def test_a_group_is_not_served_before_it_has_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition where it belongs serves already, the one where it lies does not."""
+    await written_by_the_former_rule(tmp_path, monkeypatch)
+    remove = GroupShard.remove_group
+
+    def fails(shard: GroupShard, token: object, group_id: str, now_ms: int) -> list[Effect]:
+        if former_partition(group_id, PARTITIONS) == 0:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")
+        return remove(shard, token, group_id, now_ms)
+
+    monkeypatch.setattr(GroupShard, "remove_group", fails)
+    node = await started(tmp_path)
+    hosted = node.groups.hosted(2)
+    assert hosted is not None
+    while not hosted.is_serving:
+        await asyncio.sleep(0)
+    group = next(
+        name
+        for name in MOVED
+        if former_partition(name, PARTITIONS) == 0 and coordinator_partition(name, PARTITIONS) == 2
+    )
+    assert CoordinatorHost.find(node.groups, group) is hosted
+    with pytest.raises(KafkaError) as refused:
+        node.groups.find(group)
+    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await node.stop()
