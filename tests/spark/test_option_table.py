@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
-from tests.spark.test_stream_reader import Query, delete_records, named
+from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import T0_MS, cluster_at, filled_topic, new_topic, numbered, offsets_json, write
 
 from penstock.client.blocking_offsets import committed_offsets

@@ -5,62 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from pyspark.sql.streaming.datasource import ReadLimit
+from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking_offsets import committed_offsets
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.options import read_options
-from penstock.pipeline.source_options import source_options
-from penstock.pipeline.source_stream import PenstockStreamReader
-from penstock.pipeline.stream_position import PositionJson
-
-
-class Query:
-    """Plays Spark: plans batches, reads them, remembers the ends as a checkpoint does, in text."""
-
-    def __init__(self, servers: str, **options: str) -> None:
-        self.options = {"bootstrap.servers": servers, "startingOffsets": "earliest"} | options
-        self.planned: str | None = None
-        self.done: str | None = None
-        self.start()
-
-    def start(self, **options: str) -> None:
-        """A new reader, with the checkpoint that there is."""
-        self.options |= options
-        self.reader = PenstockStreamReader(source_options(read_options(self.options), streaming=True))
-
-    def plan(self) -> bool:
-        """Whether there is a batch to do now."""
-        start = self._start()
-        limit: ReadLimit = self.reader.getDefaultReadLimit()
-        end = json.dumps(self.reader.latestOffset(json.loads(start), limit))
-        self.planned = end if end != start else None
-        return self.planned is not None
-
-    def run(self) -> list[str]:
-        """Read the planned batch; its values in order."""
-        assert self.planned is not None
-        parts = self.reader.partitions(json.loads(self._start()), json.loads(self.planned))
-        values = [
-            value.decode()
-            for part in parts
-            for batch in self.reader.read(part)
-            for value in batch.column("value").to_pylist()
-        ]
-        self.done, self.planned = self.planned, None
-        return sorted(values, key=lambda value: int(value[1:]))
-
-    def next(self) -> list[str]:
-        """Plan a batch and read it; nothing where there is none."""
-        return self.run() if self.plan() else []
-
-    def _start(self) -> str:
-        start: PositionJson = self.reader.initialOffset()
-        return self.done or json.dumps(start)
 
 
 @pytest.fixture
@@ -70,11 +21,6 @@ def admin(servers: str) -> AdminClient:
 
 def delete(admin: AdminClient, topic: str) -> None:
     for done in admin.delete_topics([topic]).values():
-        done.result()
-
-
-def delete_records(admin: AdminClient, topic: str, partition: int, before: int) -> None:
-    for done in admin.delete_records([TopicPartition(topic, partition, before)]).values():
         done.result()
 
 
@@ -88,10 +34,6 @@ def recreate(admin: AdminClient, servers: str, topic: str, numbers: range) -> No
 def without_ids(position: str | None) -> str:
     """As an older Penstock stored it."""
     return json.dumps({name: inner for name, inner in json.loads(position or "").items() if name != "#ids"})
-
-
-def named(numbers: range) -> list[str]:
-    return [f"v{number}" for number in numbers]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def file_lister(session: SparkSession) -> ListFiles:
         paths = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
         configuration = session._jsparkSession.sessionState().newHadoopConf()
     except AttributeError:
-        return _local_files
+        return local_files
 
     def names(path: str) -> list[str]:
         place = paths.Path(path)
@@ -56,7 +56,8 @@ def file_lister(session: SparkSession) -> ListFiles:
     return names
 
 
-def _local_files(path: str) -> list[str]:
+def local_files(path: str) -> list[str]:
+    """Lists a directory of this machine."""
     folder = Path(path.removeprefix("file://"))
     return [item.name for item in folder.iterdir()] if folder.is_dir() else []
 

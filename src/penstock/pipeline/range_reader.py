@@ -1,7 +1,8 @@
-"""What a task does: fetch one offset range from its leader and turn it into Arrow, the next fetch already on its way.
+"""What a task does: fetch offset ranges from their leaders and turn them into Arrow, the next fetch already on its way.
 
-States: asked (a request is on its way), answered (its records are being decoded, the next request is on its way), done.
-A failure that may pass (a leader that moved, a broken connection) leads back to asked, at the offset that is due.
+States of a range: asked (a request is on its way), answered (its records are being decoded, the next request is on its
+way), done. A failure that may pass (a leader that moved, a broken connection) leads back to asked, at the offset that
+is due.
 """
 
 import time

@@ -82,9 +82,10 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceCluster(self._cluster, self._source)
 
     def initialOffset(self) -> PositionJson:  # noqa: N802 - Spark's name
-        """Nothing: Spark asks again before each batch until there is one, and again when that one is run once more.
+        """Always empty. The first `latestOffset` finds where the query begins and stores it with its answer.
 
-        So the true beginning must not be told here. It is found once, and stored with the end of the first batch.
+        Spark calls this before each batch until there has been one, and again when the first batch is repeated after a
+        restart, and stores nothing: with `startingOffsets=latest` the answer would be a later place each time.
         """
         return {}
 
