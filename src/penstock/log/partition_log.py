@@ -263,7 +263,8 @@ class PartitionLog:
         end_offset = content.end_offset
         if end_offset - content.recovery_point >= config.flush_messages:
             self.flush()
-        return AppendResult(base_offset, end_offset - 1, now_ms if rules.stamps else -1, content.start_offset, False)
+        time_ms = now_ms if rules.stamps else -1
+        return tuple.__new__(AppendResult, (base_offset, end_offset - 1, time_ms, content.start_offset, False))
 
     def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
         """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if

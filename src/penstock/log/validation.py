@@ -61,11 +61,12 @@ class AppendRules:
     before its records are looked at; `looks_at_all`: they are looked at in any case.
     """
 
-    __slots__ = ("codec", "config", "latest_ms", "looks_at_all", "max_bytes", "stamps")
+    __slots__ = ("codec", "config", "latest_ms", "looks_at_all", "max_bytes", "segment_bytes", "stamps")
 
     def __init__(self, config: LogConfig) -> None:
         self.config = config
         self.max_bytes = config.max_message_bytes
+        self.segment_bytes = config.segment_bytes
         self.stamps = config.uses_log_append_time
         self.latest_ms = INT64_MAX if self.stamps else config.message_timestamp_after_max_ms
         self.codec = ANY_CODEC if config.compression_type == PRODUCER else int(CODECS[config.compression_type])
@@ -85,29 +86,27 @@ def check_batch(
     """
     header = _check_bytes(batch, rules)
     is_client = origin is AppendOrigin.CLIENT
-    if is_client and (header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID):
-        _check_client(header)
-    codec = header.attributes & COMPRESSION_MASK
-    if (codec != rules.codec and rules.codec != ANY_CODEC) or (
-        is_client and (rules.looks_at_all or _is_strange(header, now_ms + rules.latest_ms))
-    ):
+    if is_client:
+        if header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID:
+            _check_client(header)
+        looks = (
+            rules.looks_at_all
+            or header.max_timestamp > now_ms + rules.latest_ms
+            or (header.record_count == 1 and header.max_timestamp != header.base_timestamp)  # it can be only one
+        )
+    else:
+        looks = False
+    if looks or (rules.codec != ANY_CODEC and header.attributes & COMPRESSION_MASK != rules.codec):
         batch, header = look_at_records(batch, header, rules.config, now_ms, topic)
-    if len(batch) > rules.config.segment_bytes:
+    if len(batch) > rules.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{len(batch)} bytes do not fit into a segment of {rules.config.segment_bytes} bytes",
+            f"{len(batch)} bytes do not fit into a segment of {rules.segment_bytes} bytes",
         )
     if rules.stamps:
         set_max_timestamp(batch, 0, now_ms)
         header = read_header(batch)
     return batch, header
-
-
-def _is_strange(header: BatchHeader, latest_ms: int) -> bool:
-    """Whether the header's timestamps ask for a look at the records: too late, or a single record with two times."""
-    return header.max_timestamp > latest_ms or (
-        header.record_count == 1 and header.max_timestamp != header.base_timestamp
-    )
 
 
 def _check_bytes(batch: memoryview, rules: AppendRules) -> BatchHeader:

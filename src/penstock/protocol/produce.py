@@ -71,7 +71,7 @@ _NO_MORE: Final = {
 _START: Final = struct.Struct(">ii")
 _START_FLEXIBLE: Final = struct.Struct(">iix")
 _LEADER_TAG: Final = struct.Struct(">BBBiix")
-_NAMES_KEPT: Final = 1024
+_TOPICS_KEPT: Final = 1024
 _LONGEST_KEPT_NAME: Final = 249
 
 
@@ -120,16 +120,11 @@ def encode_produce_response(
 ) -> bytes:
     """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions."""
     flexible = version >= FLEXIBLE_FROM
+    end = b"\x00" if flexible else b""
     parts = [_count(len(topics), flexible)]
     for topic, partitions in topics:
-        parts.append(_topic(topic, flexible))
-        parts.append(_count(len(partitions), flexible))
-        parts += partitions
-        if flexible:
-            parts.append(b"\x00")
-    parts.append(_INT32.pack(throttle_time_ms))
-    if flexible:
-        parts.append(b"\x00")
+        parts += (_topic(topic, flexible, len(partitions)), *partitions, end)
+    parts += (_INT32.pack(throttle_time_ms), end)
     body = b"".join(parts)
     if flexible:
         return _START_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
@@ -152,12 +147,13 @@ def _string(text: str | None, flexible: bool) -> bytes:
     return (encode_uvarint(len(data) + 1) if flexible else _INT16.pack(len(data))) + data
 
 
-def _topic(topic: str | UUID, flexible: bool) -> bytes:
-    if isinstance(topic, UUID):
-        return topic.bytes
-    return _known_name(topic, flexible) if len(topic) <= _LONGEST_KEPT_NAME else _string(topic, flexible)
+def _topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:
+    """What stands before the answers for a topic's partitions; it comes again and again, unless it is no topic."""
+    if isinstance(topic, UUID) or len(topic) <= _LONGEST_KEPT_NAME:
+        return _known_topic(topic, flexible, partitions)
+    return _string(topic, flexible) + _count(partitions, flexible)
 
 
-@lru_cache(_NAMES_KEPT)
-def _known_name(name: str, flexible: bool) -> bytes:
-    return _string(name, flexible)
+@lru_cache(_TOPICS_KEPT)
+def _known_topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:
+    return (topic.bytes if isinstance(topic, UUID) else _string(topic, flexible)) + _count(partitions, flexible)

@@ -35,7 +35,7 @@ class Committed:
         if high_watermark <= self.high_watermark:
             return NOBODY
         self.high_watermark = high_watermark
-        return self.waits.take_due(high_watermark)
+        return NOBODY if high_watermark < self.waits.next_offset else self.waits.take_due(high_watermark)
 
     def cut_to(self, log_end_offset: int) -> None:
         """The log ends here: nothing behind it is committed any more."""

@@ -136,8 +136,9 @@ class PartitionLeader:
         """The leader's log grew to this end."""
         self.log_end_offset = log_end_offset
         due = self._advance()
-        followers = self.appended.take_due(log_end_offset)
-        return [*followers, *due] if followers else due
+        if log_end_offset < self.appended.next_offset:
+            return due
+        return [*self.appended.take_due(log_end_offset), *due]
 
     def on_fetched(self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int) -> Sequence[Waiter]:
         """A follower asks for what is behind `fetch_offset`, which is not behind this log's end."""

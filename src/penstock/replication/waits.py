@@ -10,17 +10,23 @@ Waiter = Callable[[], None]
 Wait = tuple[int, int, Waiter]
 """One wait: the offset, a number that no other wait of the queue has, and who waits."""
 
+NEVER = 1 << 63
+"""Behind every offset."""
 NOBODY: Sequence[Waiter] = ()
 
 
 class Waits:
-    """Waits for one number that grows, in the order of the offsets that they wait for; costs log n each."""
+    """Waits for one number that grows, in the order of the offsets that they wait for; costs log n each.
 
-    __slots__ = ("_number", "_waits")
+    Nobody is due before the number is at `next_offset`.
+    """
+
+    __slots__ = ("_number", "_waits", "next_offset")
 
     def __init__(self) -> None:
         self._waits: list[Wait] = []
         self._number = 0
+        self.next_offset = NEVER
 
     def __len__(self) -> int:
         return len(self._waits)
@@ -30,6 +36,7 @@ class Waits:
         self._number += 1
         wait = offset, self._number, waiter
         insort(self._waits, wait)  # the number decides before waiters would be compared
+        self._note_next()
         return wait
 
     def cancel(self, wait: Wait) -> None:
@@ -37,19 +44,25 @@ class Waits:
         at = bisect_left(self._waits, wait[:2])
         if at < len(self._waits) and self._waits[at] is wait:
             del self._waits[at]
+            self._note_next()
 
     def take_due(self, reached: int) -> Sequence[Waiter]:
         """Remove those who wait for `reached` or less, and return them in order."""
-        waits = self._waits
-        if not waits or waits[0][0] > reached:
+        if reached < self.next_offset:
             return NOBODY
+        waits = self._waits
         end = bisect_left(waits, (reached + 1,))
         due = [waiter for _, _, waiter in waits[:end]]
         del waits[:end]
+        self._note_next()
         return due
 
     def take_all(self) -> Sequence[Waiter]:
         """Remove all waiters and return them."""
         due = [waiter for _, _, waiter in self._waits]
         self._waits.clear()
+        self._note_next()
         return due
+
+    def _note_next(self) -> None:
+        self.next_offset = self._waits[0][0] if self._waits else NEVER

@@ -149,8 +149,11 @@ class Partition:
         if leader.followers and self.in_sync is not None:
             self.in_sync.watch(self)
         result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        self.dirty[self] = None
-        _call(leader.on_appended(self.log.log_end_offset))
+        if not result.is_duplicate:
+            self.dirty[self] = None
+            due = leader.on_appended(result.last_offset + 1)
+            if due:
+                _call(due)
         return result
 
     # followers, as this leader sees them

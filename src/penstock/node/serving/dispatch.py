@@ -72,6 +72,8 @@ class Dispatcher:
             return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
+            if type(reply) is list:
+                return reply
         else:
             request, _ = decode(served.request_class, header.api_version, frame, position)
             reply = handler.function(self._node, context, request)

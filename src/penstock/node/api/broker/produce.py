@@ -32,7 +32,8 @@ from penstock.protocol.produce import (
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics."""
-_ATTRIBUTES_POSITION = 22
+ATTRIBUTES_END = 22
+"""The second byte of a batch's attributes."""
 
 Answers = list[tuple[str | UUID, list[bytes]]]
 """By topic, the answers for its partitions."""
@@ -91,10 +92,14 @@ class _Append:
         version, acks = self._version, self._acks
         answers: list[bytes] = []
         for wanted in asked:
-            index = wanted.index
+            index, batch = wanted.index, wanted.records
             try:
                 partition = self._partition(topic, index)
-                appended = partition.append(_batch(wanted), acks=acks, now_ms=self._now_ms)
+                if not batch:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
+                if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+                appended = partition.append(batch, acks=acks, now_ms=self._now_ms)
             except KafkaError as error:
                 answers.append(self._refused(topic, index, error))
                 continue
@@ -126,15 +131,6 @@ class _Append:
             self.failure = f"{topic.name or topic.topic_id}-{index}: {ErrorCode(error.code).name}"
         record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
         return encode_refused(self._version, index, error.code, error.message or None, record_errors)
-
-
-def _batch(wanted: ProducePartition) -> memoryview:
-    batch = wanted.records
-    if not batch:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
-    if len(batch) > _ATTRIBUTES_POSITION and batch[_ATTRIBUTES_POSITION] & TRANSACTIONAL:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
-    return batch
 
 
 class _Replicating:
