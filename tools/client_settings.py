@@ -18,7 +18,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "acks": "who must have a batch before it counts as delivered: `0`, `1`, `all`",
     "allow.auto.create.topics": "whether asking for a topic may create it",
     "auto.commit.interval.ms": "how often positions are committed by themselves",
-    "auto.offset.reset": "where to begin without a committed offset: `earliest`, `latest`, `none`",
+    "auto.offset.reset": "where to begin without a committed offset: `earliest`, `latest`, `none`, `by_duration:P1D`",
     "batch.size": "bytes of a batch",
     "buffer.memory": "bytes that wait to be sent at most",
     "check.crcs": "whether the checksums of batches are checked",

@@ -103,6 +103,19 @@ async def test_the_order_of_a_partition_is_that_of_the_sends(bootstrap: str, top
     assert [(record.offset, record.value) for record in records] == [(n, b"%d" % n) for n in range(2_000)]
 
 
+async def test_who_has_no_offset_may_begin_with_the_records_of_the_last_hour(bootstrap: str, topic: str) -> None:
+    await create(bootstrap, topic)
+    partition, hour_ms = TopicPartition(topic, 0), 3_600_000
+    async with Producer(bootstrap) as producer:
+        for number in range(4):
+            await producer.send_and_wait(topic, b"%d" % number, timestamp_ms=number * hour_ms)
+    for now_ms, offset in ((3 * hour_ms, 2), (9 * hour_ms, 4)):
+        settings = ConsumerSettings(auto_offset_reset="by_duration:PT1H", now_ms=lambda now_ms=now_ms: now_ms)  # type: ignore[misc]
+        async with Consumer(bootstrap, settings) as consumer:
+            await consumer.assign([partition])
+            assert await consumer.position(partition) == offset
+
+
 async def test_seek_pause_and_questions_about_offsets(bootstrap: str, topic: str) -> None:
     await create(bootstrap, topic, 2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)

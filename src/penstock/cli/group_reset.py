@@ -10,8 +10,9 @@ import click
 from penstock.cli.group_views import Row, offset_rows
 from penstock.cli.names import parse_topic_partitions
 from penstock.cli.output import print_rows
-from penstock.cli.times import parse_datetime_ms, parse_duration_ms
+from penstock.cli.times import parse_datetime_ms
 from penstock.client.admin import Admin
+from penstock.client.durations import parse_duration_ms
 from penstock.client.log_offsets import EARLIEST, LATEST
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

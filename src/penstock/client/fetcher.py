@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
+from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.fetched_records import FetchedRecords
-from penstock.client.log_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.log_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.client.metadata import error_code
-from penstock.client.settings import ConsumerSettings
+from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.subscription import Subscription
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -209,5 +210,8 @@ def isolation_level(settings: ConsumerSettings) -> int:
 
 
 def reset_timestamp(settings: ConsumerSettings) -> int | None:
-    """The timestamp that auto.offset.reset looks up (-1 the end, -2 the beginning); None for `none`."""
-    return {"latest": -1, "earliest": -2}.get(settings.auto_offset_reset)
+    """The timestamp that auto.offset.reset looks up (-1 the end, -2 the beginning); None for `none`. ValueError."""
+    kind, _, duration = settings.auto_offset_reset.partition(":")
+    if kind == BY_DURATION:
+        return settings.now_ms() - parse_duration_ms(duration)
+    return {"latest": LATEST, "earliest": EARLIEST}.get(kind)

@@ -13,11 +13,11 @@ from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerM
 from penstock.client.fetcher import isolation_level, reset_timestamp
 from penstock.client.group_membership import GroupMembership
 from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
-from penstock.client.log_offsets import READ_COMMITTED, Failures, list_offsets_that_can_be_had
+from penstock.client.log_offsets import LATEST, READ_COMMITTED, Failures, list_offsets_that_can_be_had
 from penstock.client.rebalances import Rebalances
 from penstock.client.settings import ConsumerSettings
 from penstock.client.subscription import Subscription
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.values import NO_OFFSET, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 _THE_GROUP_HAS_GONE_ON = (
@@ -166,7 +166,11 @@ class Preparation:
             )
             for partition, value in found.items():
                 state = self._subscription.partitions.get(partition)
-                if state is not None and state.reset_to == wanted[partition]:
+                if state is None or state.reset_to != wanted[partition]:
+                    continue
+                if value.offset == NO_OFFSET:  # no record is that new
+                    self._subscription.seek_to_timestamp(partition, LATEST)
+                else:
                     self._subscription.seek(partition, value.offset)
             self._look_again(failures)
 

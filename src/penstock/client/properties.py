@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TypeVar
 
-from penstock.client.settings import ACKS_ALL, ClientSettings
+from penstock.client.durations import parse_duration_ms
+from penstock.client.settings import ACKS_ALL, BY_DURATION, ClientSettings
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
@@ -53,6 +54,8 @@ def _text(name: str, value: object) -> str:
 
 
 def _parse(key: str, name: str, text: str, default: object) -> object:
+    if name == "auto_offset_reset" and text.startswith(f"{BY_DURATION}:"):
+        return _parse_reset(key, text)
     if name in CHOICES and text not in CHOICES[name]:
         raise ValueError(f"{key}={text}: allowed are {', '.join(CHOICES[name])}")
     if name == "acks":
@@ -65,6 +68,14 @@ def _parse(key: str, name: str, text: str, default: object) -> object:
         return _parse_int(key, text)
     if isinstance(default, tuple):
         return tuple(item.strip() for item in text.split(",") if item.strip())
+    return text
+
+
+def _parse_reset(key: str, text: str) -> str:
+    try:
+        parse_duration_ms(text.partition(":")[2])
+    except ValueError as error:
+        raise ValueError(f"{key}={text}: {error}") from None
     return text
 
 

@@ -10,6 +10,8 @@ from penstock.client.background import Background, BackgroundThread
 from penstock.protocol.compression import Compression
 
 ACKS_ALL: Final = -1
+BY_DURATION: Final = "by_duration"
+"""auto.offset.reset=by_duration:P1D begins with the first record of the last day (KIP-1106)."""
 
 
 def wall_clock_ms() -> int:

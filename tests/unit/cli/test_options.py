@@ -7,7 +7,8 @@ from penstock.cli.configs import parse_additions
 from penstock.cli.names import matching, parse_numbers, parse_topic_partitions
 from penstock.cli.output import show_bytes
 from penstock.cli.session import one_of, parse_pairs
-from penstock.cli.times import parse_datetime_ms, parse_duration_ms
+from penstock.cli.times import parse_datetime_ms
+from penstock.client.durations import parse_duration_ms
 from penstock.client.values import TopicPartition
 
 

@@ -23,6 +23,10 @@ def test_each_type_is_read() -> None:
     consumer = with_properties(ConsumerSettings(), {"partition.assignment.strategy": "sticky, range", "group.id": "g"})
     assert consumer.partition_assignment_strategy == ("sticky", "range")
     assert consumer.group_id == "g"
+    by_duration = with_properties(ConsumerSettings(), {"auto.offset.reset": "by_duration:PT1H"})
+    assert by_duration.auto_offset_reset == "by_duration:PT1H"
+    with pytest.raises(ValueError, match=r"auto\.offset\.reset=by_duration:1D: '1D' is no duration"):
+        with_properties(ConsumerSettings(), {"auto.offset.reset": "by_duration:1D"})
 
 
 @pytest.mark.parametrize(
