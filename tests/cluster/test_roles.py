@@ -14,6 +14,7 @@ from kafka.admin import KafkaAdminClient
 from tests.wire.raw_client import Closed, RawClient
 
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
+from penstock.node.serving.versions import TOLD_FROM
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import describe_quorum, elect_leaders
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
@@ -31,6 +32,7 @@ from penstock.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from penstock.protocol.own_apis import FIRST_OWN_KEY
 from penstock.protocol.schema import Message
 from penstock.testing.cluster import TEST_DEFAULTS, Cluster
 from penstock.testing.cluster_node import ClusterNode
@@ -66,7 +68,8 @@ def test_each_listener_has_the_table_of_its_role(cluster: Cluster) -> None:
         (brokers(cluster), BROKER_HANDLERS),
         (list(controllers(cluster).values()), CONTROLLER_HANDLERS),
     ):
-        served = {key: (h.lowest, h.newest) for key, h in load_handlers(package).items() if key < 15_000}
+        handlers = {key: handler for key, handler in load_handlers(package).items() if key < FIRST_OWN_KEY}
+        served = {key: (TOLD_FROM.get(key, handler.lowest), handler.newest) for key, handler in handlers.items()}
         for address in addresses:
             told = ask(address, request, ApiVersionsResponse, 4)
             assert {api.api_key: (api.min_version, api.max_version) for api in told.api_keys} == served
