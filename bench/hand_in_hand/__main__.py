@@ -1,6 +1,7 @@
 """`python -m bench.hand_in_hand [NAME …]`: every scenario or the named ones; the exit code is 1 if one fails."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -43,6 +44,8 @@ def main() -> None:
         except (HandError, KafkaException) as error:
             failed += 1
             print(f"  FAILED, in {folder}: {error}", flush=True)
+        else:
+            shutil.rmtree(folder)
     sys.exit(1 if failed else 0)
 
 
