@@ -22,6 +22,7 @@ from penstock.protocol.framing import decode_response, encode_request, encode_re
 from penstock.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     create_partitions,
     create_topics,
     delete_records,
@@ -236,6 +237,13 @@ def incremental_alter_configs_request(asker: Asker) -> incremental_alter_configs
     return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
 
 
+def alter_replica_log_dirs_request(asker: Asker) -> alter_replica_log_dirs.AlterReplicaLogDirsRequest:
+    topic = alter_replica_log_dirs.AlterReplicaLogDirTopic(name="there-is-none", partitions=[0])
+    return alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        dirs=[alter_replica_log_dirs.AlterReplicaLogDir(path="/nowhere", topics=[topic])]
+    )
+
+
 def describe_log_dirs_request(asker: Asker) -> describe_log_dirs.DescribeLogDirsRequest:
     return describe_log_dirs.DescribeLogDirsRequest(topics=None)
 
@@ -328,6 +336,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs_request,
     ApiKey.ALTER_CONFIGS: alter_configs_request,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs_request,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs_request,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs_request,
     ApiKey.CREATE_PARTITIONS: create_partitions_request,
     ApiKey.DELETE_GROUPS: delete_groups,
@@ -351,6 +360,7 @@ REFUSED = {
     ApiKey.UNREGISTER_BROKER: ErrorCode.BROKER_ID_NOT_REGISTERED,
     ApiKey.ADD_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
     ApiKey.REMOVE_RAFT_VOTER: ErrorCode.UNSUPPORTED_VERSION,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.LOG_DIR_NOT_FOUND,
 }
 """What a node that is alone cannot do; the answer says so beside what was asked for."""
 

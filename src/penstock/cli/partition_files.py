@@ -10,6 +10,8 @@ import click
 from penstock.client.values import TopicPartition
 
 ANY_DIRECTORY = "any"
+Replica = tuple[TopicPartition, int]
+"""A partition, and the node that has it."""
 
 
 def partitions_in(path: Path) -> list[TopicPartition]:
@@ -26,10 +28,25 @@ def replicas_in(path: Path) -> dict[TopicPartition, list[int]]:
             raise _wrong(path, f"the replicas of {partition} are not a list of node ids")
         if len(set(replicas)) != len(replicas):
             raise _wrong(path, f"the replicas of {partition} have a node twice")
-        if any(directory != ANY_DIRECTORY for directory in row.get("log_dirs", [])):
-            raise _wrong(path, f"log_dirs of {partition}: moving between directories is not there yet, leave it out")
         targets[partition] = replicas
     return targets
+
+
+def directories_in(path: Path) -> dict[Replica, str]:
+    """The log directory for each replica for which {…, "replicas": [1, 2], "log_dirs": ["any", "/a"]} names one."""
+    found: dict[Replica, str] = {}
+    for partition, row in _rows(path).items():
+        directories = row.get("log_dirs", [])
+        if not isinstance(directories, list) or not all(isinstance(directory, str) for directory in directories):
+            raise _wrong(path, f"log_dirs of {partition}: a list of paths is needed")
+        if directories and len(directories) != len(row["replicas"]):
+            raise _wrong(
+                path, f"log_dirs of {partition}: one is needed for each replica, {ANY_DIRECTORY!r} if no matter"
+            )
+        for node_id, directory in zip(row["replicas"], directories, strict=False):
+            if directory != ANY_DIRECTORY:
+                found[partition, node_id] = directory
+    return found
 
 
 def assignment_text(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:

@@ -1,4 +1,4 @@
-"""`penstock reassign-partitions`: move replicas to other brokers, with the options of kafka-reassign-partitions.sh."""
+"""`penstock reassign-partitions`: move replicas to other brokers and directories, as Kafka's script does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Final
 
 import click
 
-from penstock.cli.partition_files import assignment_text, replicas_in
+from penstock.cli.directory_moves import begin_moves, show_moves
+from penstock.cli.partition_files import assignment_text, directories_in, replicas_in
 from penstock.cli.reassignment_plan import generate
 from penstock.cli.session import bootstrap_option, command_config_option, one_of, run_with_admin
 from penstock.client.admin import Admin
@@ -40,7 +41,8 @@ EXISTING: Final = (
     "--reassignment-json-file",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='A file with {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}.',
+    help='A file with {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}; "log_dirs" '
+    'beside "replicas" names the directory of each, or "any".',
 )
 @click.option("--additional", is_flag=True, help="With --execute: even if other partitions are on the move.")
 @click.option("--disallow-replication-factor-change", is_flag=True, help="With --execute: refuse another number.")
@@ -69,6 +71,7 @@ def command(
             "--generate goes with --topics-to-move-json-file and --broker-list, and only they with it"
         )
     targets = {} if file is None else replicas_in(file)
+    directories = {} if file is None else directories_in(file)
 
     async def work(admin: Admin) -> None:
         if topics is not None and broker_list is not None:
@@ -77,8 +80,12 @@ def command(
             _print_list(await admin.partitions.reassignments())
         elif execute:
             await _execute(admin, targets, additional, not disallow_replication_factor_change)
+            if directories:
+                await begin_moves(admin, directories)
         elif verify:
             await _verify(admin, targets)
+            if directories:
+                await show_moves(admin, directories)
         else:
             await _cancel(admin, targets)
 

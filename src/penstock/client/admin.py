@@ -33,6 +33,12 @@ from penstock.client.settings import ClientSettings
 from penstock.client.topic_admin import TopicAdmin
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -42,6 +48,8 @@ from penstock.protocol.messages.describe_log_dirs import (
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKERS_ENDPOINT = 1
+Replica = tuple[TopicPartition, int]
+"""A partition, and the node that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,33 @@ class Admin:
             ]
 
         return await self.cluster.retrying(attempt)
+
+    async def move_replicas(self, targets: Mapping[Replica, str]) -> dict[Replica, ErrorCode]:
+        """Let replicas, each a partition and its node, move to the log directories with these paths (KIP-113).
+
+        Whether each move begins; REPLICA_NOT_AVAILABLE where the replica is not there yet, which is to be tried again.
+        """
+        found: dict[Replica, ErrorCode] = {}
+        for node_id in sorted({node_id for _, node_id in targets}):
+            dirs: dict[str, dict[str, list[int]]] = {}
+            for (partition, node), path in targets.items():
+                if node == node_id:
+                    dirs.setdefault(path, {}).setdefault(partition.topic, []).append(partition.partition)
+            request = AlterReplicaLogDirsRequest(
+                dirs=[
+                    AlterReplicaLogDir(
+                        path=path,
+                        topics=[AlterReplicaLogDirTopic(name=name, partitions=rows) for name, rows in topics.items()],
+                    )
+                    for path, topics in dirs.items()
+                ]
+            )
+            response = await self.cluster.to_node(node_id, request, AlterReplicaLogDirsResponse)
+            for topic in response.results:
+                for row in topic.partitions:
+                    partition = TopicPartition(topic.topic_name, row.partition_index)
+                    found[partition, node_id] = error_code(row.error_code)
+        return found
 
 
 def _log_dirs(node_id: int, response: DescribeLogDirsResponse) -> list[LogDirDescription]:

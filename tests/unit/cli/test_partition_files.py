@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from penstock.cli.partition_files import assignment_text, partitions_in, replicas_in
+from penstock.cli.partition_files import assignment_text, directories_in, partitions_in, replicas_in
 from penstock.client.values import TopicPartition
 
 
@@ -42,7 +42,6 @@ def test_partitions_alone(tmp_path: Path) -> None:
         ('{"partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 0}]}', "t-0 comes twice"),
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "the replicas of t-0"),
         ('{"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 1]}]}', "a node twice"),
-        ('{"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]}', "log_dirs of t-0"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_the_file(tmp_path: Path, text: str, says: str) -> None:
@@ -51,3 +50,13 @@ def test_what_is_wrong_is_one_line_with_the_file(tmp_path: Path, text: str, says
         replicas_in(file)
     assert str(file) in refused.value.message
     assert says in refused.value.message
+
+
+def test_directories_for_replicas(tmp_path: Path) -> None:
+    file = tmp_path / "moves.json"
+    row = '{"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": %s}'
+    file.write_text('{"partitions": [' + row % '["any", "/b"]' + "]}")
+    assert directories_in(file) == {(TopicPartition("t", 0), 2): "/b"}
+    file.write_text('{"partitions": [' + row % '["/b"]' + "]}")
+    with pytest.raises(click.ClickException, match="log_dirs of t-0: one is needed for each replica"):
+        directories_in(file)

@@ -6,11 +6,15 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+import click
 import pytest
 from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import all_batches, append, batch
 from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
+from penstock.cli.directory_moves import begin_moves, show_moves
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.node.partitions import moves
@@ -85,6 +89,27 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         await world.node.broker.moves.stop()  # it sleeps for the throttle
         world.node.broker.moves._drop_unwanted()
         assert world.node.parts.directories.futures == {}
+
+
+async def test_the_command_begins_moves_and_shows_how_far_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running(tmp_path) as world:
+        await world.create()
+        partition = TopicPartition(TOPIC, world.in_directory("p1")[0])
+        wanted = {(partition, 1): str(tmp_path / "p2")}
+        async with Admin(world.bootstrap) as admin:
+            await show_moves(admin, wanted)
+            await begin_moves(admin, wanted)
+            await world.until(lambda: partition.partition in world.in_directory("p2"))
+            await show_moves(admin, wanted)
+            with pytest.raises(click.ClickException, match=f"{partition}-1: LOG_DIR_NOT_FOUND"):
+                await begin_moves(admin, {(partition, 1): "/nowhere"})
+    assert capsys.readouterr().out.splitlines() == [
+        f"Partition {partition} on broker 1 is not being moved from log dir {tmp_path / 'p1'}.",
+        f"Successfully started log directory move for: {partition}-1",
+        f"Reassignment of replica {partition}-1 completed successfully.",
+    ]
 
 
 # the swap, and a crash in it

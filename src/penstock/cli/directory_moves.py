@@ -1,0 +1,68 @@
+"""Moves of replicas between the log directories of their nodes: how they begin, and how far they are."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import click
+
+from penstock.cli.partition_files import Replica
+from penstock.client.admin import Admin
+from penstock.protocol.errors import ErrorCode
+
+LIMIT_S: Final = 10.0
+"""So long a replica may take to be there that is to move to another directory, as with Kafka's tool."""
+RETRY_S: Final = 0.1
+
+
+async def begin_moves(admin: Admin, targets: Mapping[Replica, str]) -> None:
+    """Begin all, those of replicas that are on their way to a node once they are there. Raises ClickException."""
+    waiting = dict(targets)
+    for _ in range(int(LIMIT_S / RETRY_S)):
+        outcomes = await admin.move_replicas(waiting)
+        failed = [
+            f"{_name(replica)}: {code.name}"
+            for replica, code in sorted(outcomes.items())
+            if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
+        ]
+        if failed:
+            raise click.ClickException("\n".join(["moving replica(s) to log directories failed:", *failed]))
+        waiting = {replica: path for replica, path in waiting.items() if outcomes.get(replica) != ErrorCode.NONE}
+        if not waiting:
+            break
+        await asyncio.sleep(RETRY_S)
+    begun = [replica for replica in targets if replica not in waiting]
+    if begun:
+        click.echo(f"Successfully started log directory move{'' if len(begun) == 1 else 's'} for: {_names(begun)}")
+    if waiting:
+        raise click.ClickException(f"no log directory move could be started in {LIMIT_S:.0f} s for: {_names(waiting)}")
+
+
+async def show_moves(admin: Admin, targets: Mapping[Replica, str]) -> None:
+    """Tell of each replica whether it has come to its directory."""
+    nodes = sorted({node_id for _, node_id in targets})
+    present: dict[Replica, str] = {}
+    coming: dict[Replica, str] = {}
+    for directory in await admin.describe_log_dirs(nodes):
+        for partition, size in directory.partitions.items():
+            (coming if size.is_future else present)[partition, directory.node_id] = directory.path
+    for replica, path in sorted(targets.items()):
+        partition, node_id = replica
+        if present.get(replica) == path:
+            click.echo(f"Reassignment of replica {_name(replica)} completed successfully.")
+        elif coming.get(replica) == path:
+            click.echo(f"Reassignment of replica {_name(replica)} is still in progress.")
+        elif replica in coming:
+            click.echo(f"Partition {partition} on broker {node_id} is being moved to log dir {coming[replica]}.")
+        elif replica in present:
+            click.echo(f"Partition {partition} on broker {node_id} is not being moved from log dir {present[replica]}.")
+        else:
+            click.echo(f"Partition {partition} cannot be found in any live log directory on broker {node_id}.")
+
+
+def _name(replica: Replica) -> str:
+    return f"{replica[0]}-{replica[1]}"
+
+
+def _names(replicas: Iterable[Replica]) -> str:
+    return ",".join(map(_name, sorted(replicas)))
