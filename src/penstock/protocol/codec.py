@@ -15,10 +15,12 @@ from penstock.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-LARGE_BYTES: Final = 4 * 1024 * 1024
+LARGE_BYTES: Final = 256 * 1024
 """Small structures become up to 40 times their bytes in objects: bearable up to here, counted from here on."""
 MAX_ITEMS: Final = 1_000_000
 """Items that the arrays of one large message may hold together."""
+MAX_REQUEST_ITEMS: Final = 200_000
+"""The same for a request, which anybody may send: each item is work for a node."""
 
 _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
@@ -51,7 +53,8 @@ def decode(cls: type[M], version: int, buffer: bytes | bytearray | memoryview, p
     counts = len(buffer) - position > LARGE_BYTES
     reader = cls.__readers__.get(~version if counts else version)
     if reader is None:
-        reader = compile_reader.compile_reader(cls, version, max_items=MAX_ITEMS if counts else None)
+        most = MAX_REQUEST_ITEMS if cls.__name__.endswith(("Request", "Frame")) else MAX_ITEMS
+        reader = compile_reader.compile_reader(cls, version, max_items=most if counts else None)
         cls.__readers__[~version if counts else version] = reader
     try:
         message, end = reader(buffer, position, len(buffer))

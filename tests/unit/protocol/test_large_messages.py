@@ -4,10 +4,11 @@ import tracemalloc
 
 import pytest
 
-from penstock.protocol.codec import LARGE_BYTES, MAX_ITEMS, decode, encode
+from penstock.protocol.codec import LARGE_BYTES, MAX_ITEMS, MAX_REQUEST_ITEMS, decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.protocol.produce import ProduceFrame, ProduceTopic, parse_produce
 from penstock.protocol.schema import Message
@@ -22,18 +23,24 @@ def test_a_large_message_of_few_items_is_read() -> None:
     assert decode(SyncGroupRequest, 5, encode(request, 5))[0] == request
 
 
-@pytest.mark.parametrize("count", [MAX_ITEMS, MAX_ITEMS + 1])
+@pytest.mark.parametrize("count", [MAX_REQUEST_ITEMS, MAX_REQUEST_ITEMS + 1])
 def test_the_limit_is_on_all_items_together(count: int) -> None:
     lists = [list(range(count // 2 - 1)), list(range(count - count // 2 - 1))]
     topics = [TopicRequest(name=FILLER, partition_indexes=numbers) for numbers in lists]
     request = DescribeProducersRequest(topics=topics)
     data = encode(request, 0)
     assert len(data) > LARGE_BYTES
-    if count <= MAX_ITEMS:
+    if count <= MAX_REQUEST_ITEMS:
         assert decode(DescribeProducersRequest, 0, data)[0] == request
     else:
-        with pytest.raises(DecodeError, match=f"more than {MAX_ITEMS} items"):
+        with pytest.raises(DecodeError, match=f"more than {MAX_REQUEST_ITEMS} items"):
             decode(DescribeProducersRequest, 0, data)
+
+
+def test_a_response_may_hold_more() -> None:
+    brokers = [MetadataResponseBroker(node_id=number, host="h") for number in range(MAX_REQUEST_ITEMS + 1)]
+    response = MetadataResponse(brokers=brokers)
+    assert decode(MetadataResponse, 13, encode(response, 13))[0] == response
 
 
 def body(prefix: bytes, item: bytes) -> bytes:
@@ -50,7 +57,7 @@ def test_tiny_structures_are_refused_before_they_are_made() -> None:
         tracemalloc.start()
         with pytest.raises(DecodeError):
             decode(cls, version, data)
-        assert tracemalloc.get_traced_memory()[1] < LARGE_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
         tracemalloc.stop()
 
 

@@ -24,6 +24,8 @@ from penstock.replication.partition_leader import PartitionLeader
 
 EVICTION_MS = 120_000
 """A session that was used within this time is not evicted for a new one."""
+MAX_PARTITIONS = 250_000
+"""Partitions that all sessions together remember: a hundred megabytes."""
 _LAST_EPOCH = 2**31 - 1
 _NO_SESSION = 0
 
@@ -125,6 +127,9 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(session, frame)
+        if frame.topics and self._remembered() > MAX_PARTITIONS:
+            del self._sessions[session.session_id]
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
         if not session.wanted:
             del self._sessions[session.session_id]
             return FetchPlan({})
@@ -142,12 +147,17 @@ class FetchSessions:
             if now_ms - oldest.last_used_ms < EVICTION_MS:
                 return None
             del self._sessions[oldest.session_id]
+        if self._remembered() + len(wanted) > MAX_PARTITIONS:
+            return None
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
         session = Session(session_id, uses_topic_ids, wanted, now_ms)
         self._sessions[session_id] = session
         return session
+
+    def _remembered(self) -> int:
+        return sum(len(session.wanted) for session in self._sessions.values())
 
     @staticmethod
     def _update(session: Session, frame: FetchFrame) -> None:

@@ -309,6 +309,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             slot.parts = self._connections.dispatcher.encode(handler, context, future.result())
+        except DecodeError as reason:
+            self._refuse(str(reason))
+            return
         except CloseConnection as reason:
             self._refuse(str(reason), reason.cause)
             return

@@ -6,8 +6,9 @@ version that is not served, but for ApiVersions, which is answered in the layout
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.api import Api, ApiKey, api_of
-from penstock.protocol.codec import decode
+from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.framing import encode_response, parse_request_header
 from penstock.protocol.schema import Message
 
@@ -74,12 +75,27 @@ class Dispatcher:
             reply = handler.function(self._node, context, frame, position)
             if type(reply) is list:
                 return reply
+        elif len(frame) > LARGE_BYTES:
+            answer = self._answer_apart(served, context, bytes(frame), position)
+            return Waiting(replace(handler, raw=True), context, answer)
         else:
             request, _ = decode(served.request_class, header.api_version, frame, position)
             reply = handler.function(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)
         return self.encode(handler, context, reply)
+
+    async def _answer_apart(
+        self, served: _Served, context: RequestContext, frame: bytes, position: int
+    ) -> list[ResponsePart]:
+        """Answer a large request: a thread makes objects of its bytes, and bytes of the answer."""
+        loop, handler = asyncio.get_running_loop(), served.handler
+        cls = served.request_class
+        request, _ = await loop.run_in_executor(None, decode, cls, context.api_version, frame, position)
+        reply = handler.function(self._node, context, request)
+        if hasattr(reply, "__await__"):
+            reply = await reply
+        return await loop.run_in_executor(None, self.encode, handler, context, reply)
 
     def encode(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """The bytes of what a handler returned."""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from penstock.node.partitions import fetch_sessions
 from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchSessions
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
@@ -121,3 +122,16 @@ def test_partitions_that_had_records_come_last() -> None:
     assert list(offsets(sessions, request(plan.session_id, 1))[1]) == [1, 2, 0]
     plan.session.to_the_back([("t", 2), ("t", 1)])
     assert list(offsets(sessions, request(plan.session_id, 2))[1]) == [0, 2, 1]
+
+
+def test_all_sessions_together_remember_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 5)
+    sessions = FetchSessions(10, Random(1))
+    first, _ = offsets(sessions, request(0, 0, (0, 0), (1, 0), (2, 0)))
+    assert offsets(sessions, request(0, 0, (0, 0), (1, 0), (2, 0)))[0] == 0, "it is fetched without a session"
+    second, _ = offsets(sessions, request(0, 0, (0, 0), (1, 0)))
+    assert second > 0
+    with pytest.raises(KafkaError) as raised:
+        offsets(sessions, request(first, 1, (7, 0)))
+    assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1

@@ -20,6 +20,7 @@ from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsResponse
 
@@ -378,3 +379,30 @@ async def test_a_flood_of_garbage_is_told_once(caplog: pytest.LogCaptureFixture)
             client.writer.write(b"\xff" * 8)
             assert await client.reader.read() == b""
     assert len(refusals(caplog)) == 1
+
+
+async def test_a_large_request_is_read_beside_the_others_and_answered_in_its_place() -> None:
+    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
+        client = await node.connect()
+        names = [f"group-{number}" for number in range(40_000)]
+        client.send(DeleteGroupsRequest(groups_names=names), 2)
+        client.send(VERSIONS_REQUEST, 3)
+        _, response = await client.receive(ApiKey.DELETE_GROUPS, 2)
+        assert isinstance(response, DeleteGroupsResponse)
+        assert [result.group_id for result in response.results] == names
+        await client.receive(ApiKey.API_VERSIONS, 3)
+
+
+def answer_of(asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name) for name in asked.groups_names])
+
+
+async def test_a_large_request_that_makes_no_sense_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked))) as node:
+        client = await node.connect()
+        frame = bytearray(encode_request(DeleteGroupsRequest(groups_names=["x" * 300_000]), 2, 1, "test"))
+        frame[-1] = 99
+        client.writer.write(frame)
+        assert await client.reader.read() == b""
+    (line,) = refusals(caplog)
+    assert "DeleteGroupsRequest version 2" in line

@@ -8,7 +8,7 @@ and the topics asked for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
@@ -19,6 +19,7 @@ from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.slices import Steps, in_slices
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import (
@@ -37,6 +38,9 @@ EMPTY_MEANS_ALL = 0
 FIRST_WITH_IDS = 12
 """Versions 10 and 11 have a field for the topic id that nothing can be asked by (KIP-516)."""
 
+PARTITIONS_A_STEP = 100
+"""Topics and partitions that are described before anybody else has a turn."""
+
 Failures = Mapping[str, ErrorCode]
 
 
@@ -51,7 +55,7 @@ def metadata(
         missing = _creatable_names(broker.image, request.topics)
         if missing:
             return _create_first(broker, context, request, missing)
-    return _answer(broker, context, request, {})
+    return in_slices(_answer(broker, context, request, {}), broker.slices)
 
 
 def _creatable_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
@@ -62,16 +66,28 @@ def _creatable_names(image: ClusterImage, topics: list[MetadataRequestTopic]) ->
 async def _create_first(
     broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    return _answer(broker, context, request, await create_missing(broker, missing))
+    failures = await create_missing(broker, missing)
+    answer = in_slices(_answer(broker, context, request, failures), broker.slices)
+    return answer if isinstance(answer, MetadataResponse) else await answer
 
 
-def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures) -> MetadataResponse:
+def _answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures
+) -> Steps[MetadataResponse]:
     image: ClusterImage = broker.image
     view = ListenerView(image, context.peer.listener)
+    topics: list[MetadataResponseTopic] = []
+    asked: Iterable[MetadataRequestTopic] = request.topics or ()
     if request.topics is None:
-        topics = [_described(topic, view) for _, topic in sorted(image.topics.items())]
-    else:
-        topics = [_asked(image, topic, view, context.api_version, failures) for topic in request.topics]
+        asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
+    told = 0
+    for topic in asked:
+        described = _asked(image, topic, view, context.api_version, failures)
+        topics.append(described)
+        told += 1 + len(described.partitions)
+        if told >= PARTITIONS_A_STEP:
+            told = 0
+            yield None
     if request.include_topic_authorized_operations:
         for described in topics:
             described.topic_authorized_operations = NOT_ASKED if described.error_code else TOPIC_OPERATIONS
