@@ -8,6 +8,7 @@ The logs of a directory that is offline stay known, so that nobody makes one of 
 KAFKA_STORAGE_ERROR.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -41,6 +42,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import random_uuid
+
+logger = logging.getLogger(__name__)
 
 MAX_SINGLE_SYNCS = 100
 """A close with more logs to sync than this syncs the file system as a whole: one call instead of thousands."""
@@ -472,6 +475,16 @@ class LogDirectories:
             directory.sync_all()
         self._write_checkpoints(directory, logs)
         directory.close(broker_epoch=broker_epoch)
+
+    def give_back(self) -> None:
+        """A start was refused: leave the directories as clean as they were found, and release the locks."""
+        for directory, logs in self._logs_by_directory():
+            if directory.is_clean and not directory.is_marked and all(log.is_trusted for log in logs):
+                try:
+                    self._close(directory, logs, directory.clean_broker_epoch)
+                except (KafkaError, OSError) as error:
+                    logger.warning("%s will be recovered at the next start: %s", directory.path, error)
+        self.abandon()
 
     def abandon(self) -> None:
         """Let go of everything without saving anything, as a crash would."""

@@ -18,7 +18,7 @@ class LogDirectory:
 
     `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if that is not known (KIP-966).
     `directory_id` is its `directory.id`, None until it is known. `problem` says what is wrong with one that could not
-    be opened.
+    be opened. `is_marked`: the mark of a clean close, if there was one, is still there.
     """
 
     __slots__ = (
@@ -29,6 +29,7 @@ class LogDirectory:
         "directory_id",
         "health",
         "is_clean",
+        "is_marked",
         "path",
         "problem",
     )
@@ -40,6 +41,7 @@ class LogDirectory:
         self.problem: LogDirectoryError | None = None
         self.directory_id: UUID | None = None
         self.is_clean = False
+        self.is_marked = True
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
         self._lock: OpenFile | None = None
@@ -116,6 +118,7 @@ class LogDirectory:
         if self.is_clean:
             self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
             self._disk.sync_directory(self.path)
+            self.is_marked = False
 
     def sync_all(self) -> None:
         """Return when all that was written to its file system outlives a power cut. Raises SyncFailedError."""

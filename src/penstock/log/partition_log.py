@@ -112,6 +112,11 @@ class PartitionLog:
         return self._content is not None
 
     @property
+    def is_trusted(self) -> bool:
+        """Whether its files are as a clean close left them, or were read and changed only as a whole since."""
+        return self._is_clean
+
+    @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
         return (self._content or self.load()).start_offset

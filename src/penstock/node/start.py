@@ -144,7 +144,7 @@ async def start_node(
         for listener in listeners:
             listener.close()
         if directories is not None:
-            directories.abandon()
+            directories.give_back()
         reason = _reason(error)
         if reason is None:
             raise

@@ -206,3 +206,14 @@ async def test_a_start_without_any_good_directory_says_why(tmp_path: Path) -> No
     disk.fail("make", "p", always=True)
     with pytest.raises(StartError, match="its disk fails: replace it"):
         await start_node(config(tmp_path), Surroundings(disk=disk))
+
+
+async def test_a_refused_start_leaves_a_clean_directory_clean(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await world.create()
+    before = (tmp_path / "p2" / ".kafka_cleanshutdown").read_bytes()
+    (tmp_path / "p1" / "__cluster_metadata-0" / "quorum-state").write_text("nonsense")
+    with pytest.raises(StartError, match="quorum-state"):
+        await start_node(config(tmp_path))
+    assert (tmp_path / "p2" / ".kafka_cleanshutdown").read_bytes() == before
+    assert (tmp_path / "p1" / ".kafka_cleanshutdown").exists()
