@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.measure import Budget, Measure, measure
+from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
@@ -121,6 +122,20 @@ def standstill(runs: int) -> list[Measure]:
     ]
 
 
+def neighbours(runs: int) -> list[Measure]:
+    """How long does a small request take while another connection does its worst?"""
+    found: dict[str, list[float]] = {}
+    with running_node() as node:
+        for topic in ("trips", TOPIC):
+            create_topic(node.address, topic)
+        pack_records(node.port)
+        for attack in ATTACKS:
+            for _ in range(runs):
+                trips = round_trips_beside_ms(node.port, attack, 300)
+                found.setdefault(attack, []).append(trips[len(trips) * 99 // 100])
+    return [measure(f"round trip beside {attack}, p99", "ms", p99, Budget(20)) for attack, p99 in found.items()]
+
+
 QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
@@ -128,6 +143,7 @@ QUESTIONS: dict[str, Question] = {
     "records": records_a_second,
     "round-trip": round_trip,
     "partitions": many_partitions,
+    "neighbours": neighbours,
     "standstill": standstill,
     "scaling": scaling,
 }
