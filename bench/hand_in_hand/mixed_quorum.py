@@ -28,12 +28,13 @@ def mix(folder: Path, founder: str, release: str, say: Callable[[str], None]) ->
     """See the module. Raises HandError."""
     other = PENSTOCK if founder == KAFKA else KAFKA
     systems = {1: founder, 2: founder, 3: other, BROKER: other}
-    nodes, address = _nodes(folder)
+    nodes, address, founders = _nodes(folder)
     try:
         for node_id, node in nodes.items():
             node.format(systems[node_id], CLUSTER_ID, *_wishes(systems[node_id], release))
         for node_id in (1, 2):
             nodes[node_id].start(founder)
+        _leader({1: nodes[1], 2: nodes[2]}, ["--bootstrap-controller", founders])
         for node_id in (3, BROKER):
             nodes[node_id].start(other)
         wait_until("the broker serves", lambda: clients.is_up(address), list(nodes.values()))
@@ -50,7 +51,7 @@ def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: 
     """Which system led in each round."""
     led: list[str] = []
     for number in range(MOST_ROUNDS):
-        leader = _leader(nodes, address)
+        leader = _leader(nodes, ["--bootstrap-server", address])
         led.append(systems[leader])
         promise = Promise(f"under-{number}")
         clients.create(address, promise.topic)
@@ -60,18 +61,18 @@ def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: 
         if len(set(led)) == 2:
             break
         nodes[leader].kill()
-        _leader(nodes, address, besides=leader)
+        _leader(nodes, ["--bootstrap-server", address], besides=leader)
         nodes[leader].start(systems[leader])
     return led
 
 
-def _leader(nodes: dict[int, Node], address: str, besides: int = -1) -> int:
-    """Who leads the quorum, as the broker is told; another than `besides`."""
+def _leader(nodes: dict[int, Node], reach: list[str], besides: int = -1) -> int:
+    """Who leads the quorum, as whoever can be reached so says; another than `besides`."""
     found = -1
 
     def is_known() -> bool:
         nonlocal found
-        words = [*penstock(), "metadata-quorum", "--bootstrap-server", address, "describe", "--status"]
+        words = [*penstock(), "metadata-quorum", *reach, "describe", "--status"]
         said = subprocess.run(words, capture_output=True, text=True).stdout
         match = re.search(r"^LeaderId:\s+(\d+)", said, re.MULTILINE)
         found = int(match[1]) if match else -1
@@ -100,7 +101,8 @@ def _wishes(system: str, release: str) -> list[str]:
     return wishes
 
 
-def _nodes(folder: Path) -> tuple[dict[int, Node], str]:
+def _nodes(folder: Path) -> tuple[dict[int, Node], str, str]:
+    """The nodes, the address of the broker, and those of the founders."""
     ports = {node_id: free_port() for node_id in (*CONTROLLERS, BROKER)}
     voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id]}" for node_id in CONTROLLERS)
     nodes = {}
@@ -117,4 +119,5 @@ def _nodes(folder: Path) -> tuple[dict[int, Node], str]:
             "offsets.topic.replication.factor": "1",
         }
         nodes[node_id] = Node(folder / str(node_id), settings)
-    return nodes, f"127.0.0.1:{ports[BROKER]}"
+    founders = ",".join(f"127.0.0.1:{ports[node_id]}" for node_id in (1, 2))
+    return nodes, f"127.0.0.1:{ports[BROKER]}", founders
