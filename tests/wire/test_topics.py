@@ -1,6 +1,7 @@
 """Topics, partitions and metadata through the admin clients of confluent-kafka, kafka-python and aiokafka, and kcat."""
 
 import json
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -166,6 +167,7 @@ async def test_aiokafka(bootstrap: str, topic: str) -> None:
         await admin.close()
 
 
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat(bootstrap: str, admin: AdminClient, topic: str) -> None:
     created(admin, NewTopic(topic, 3, 1))
     listed = subprocess.run(
