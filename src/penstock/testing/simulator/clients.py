@@ -130,6 +130,7 @@ class ConsumingClient(RebalanceListener):
         self._world = world
         self._random = random
         self._consumer: Consumer | None = None
+        self._losses = 0
         self._lives = 0
 
     async def run(self) -> None:
@@ -163,6 +164,7 @@ class ConsumingClient(RebalanceListener):
         losses = self._world.ledger.lossy_crashes
         last: dict[TopicPartition, int] = {}
         while not self._world.stopping and self._world.loop.time() < until:
+            self._losses = self._world.ledger.lossy_crashes
             for record in await consumer.poll(500):
                 if losses == self._world.ledger.lossy_crashes:  # else it may have been fetched before the power cut
                     self._world.ledger.consumed(record)
@@ -192,4 +194,5 @@ class ConsumingClient(RebalanceListener):
         generation = -1 if membership is None else membership.membership.generation
         held = self._consumer.assignment
         self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
-        self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", held)
+        if self._losses == self._world.ledger.lossy_crashes:  # else it may have been given before the power cut
+            self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", held)

@@ -123,9 +123,12 @@ class Ledger:
             return
         self.lossy_crashes += 1
         self.committed.clear()
-        for replica in () if node is None else partitions_of(node):
-            flushed = max(replica.log.recovery_point, 0)
-            self.replica_agreement.lost((replica.topic_id, replica.index), flushed)
+        for topic in () if self.agreement.newest is None else self.agreement.newest.topics.values():
+            for index in topic.partitions:
+                held = None if node is None else partitions_of(node).get(topic.name, index)
+                if held is not None or self._homes.get(TopicPartition(topic.name, index), name) == name:
+                    flushed = 0 if held is None else max(held.log.recovery_point, 0)  # None: its directory is offline
+                    self.replica_agreement.lost((topic.topic_id, index), flushed)
         for partition, known in self.acknowledged.items():
             if self._homes.get(partition, name) != name:
                 continue
