@@ -227,6 +227,7 @@ class Partition:
         log_end_offset = self.log.log_end_offset
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
+        self.committed.advance(self.log.log_start_offset)  # what was written down of it may be older than that
         self.leader = PartitionLeader(
             node_id,
             image.leader_epoch,

@@ -51,6 +51,11 @@ class HostDisk:
         """All of it outlives a power cut."""
         _sync_below(self.root)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a sync failed: the next process does not find what it was to bring to the disk."""
+        return any(file.has_lost for file in self.root.files())
+
     def lose_power(self) -> None:
         """What was not synced is at the mercy of chance."""
         self.root.lose_power(self.random)

@@ -164,6 +164,8 @@ class Machine:
         self._trace.note(self.name, f"gives up: {error!r}")
         if not self.may_fail_to_start:
             self._ledger.violated(f"{self.name} gives up: {error!r}")
+        if self.disk.has_lost:
+            self._ledger.crashing(self.name, self.node, power_lost=True)
         self._end(process, power_lost=False)
 
     async def stop(self) -> None:
@@ -207,7 +209,7 @@ class Machine:
         if process is None or not process.is_alive:
             return
         self._trace.note(self.name, "loses its power" if power_lost else "is killed")
-        self._ledger.crashing(self.name, self.node, power_lost=power_lost)
+        self._ledger.crashing(self.name, self.node, power_lost=power_lost or self.disk.has_lost)
         self._end(process, power_lost=power_lost)
         if power_lost:
             self.disk.lose_power()

@@ -40,6 +40,27 @@ async def look_for_progress(
     ledger.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s: {', '.join(late)}")
 
 
+async def until_committed(machines: Sequence[Machine], ledger: Ledger) -> None:
+    """Every partition has a leader, and followers that have told it how far they are: readers see all that is there."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PROGRESS_LIMIT_S
+    while late := list(_uncommitted(machines)):
+        if loop.time() > deadline:
+            ledger.violated(f"not committed within {PROGRESS_LIMIT_S:.0f} s: {', '.join(late)}")
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+def _uncommitted(machines: Sequence[Machine]) -> Iterator[str]:
+    led: dict[TopicPartition, bool] = {}
+    for machine in machines:
+        for partition in () if machine.node is None else partitions_of(machine.node):
+            where = TopicPartition(partition.topic, partition.index)
+            is_done = partition.leader is not None and partition.high_watermark == partition.log.log_end_offset
+            led[where] = led.get(where, False) or is_done
+    return (str(where) for where, is_done in led.items() if not is_done)
+
+
 def _check_metadata(machines: Sequence[Machine], ledger: Ledger, versions: dict[str, int]) -> None:
     """Every node has applied what was acknowledged when all was healed."""
     for machine in machines:

@@ -27,7 +27,7 @@ from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
-from penstock.testing.simulator.progress import look_for_progress
+from penstock.testing.simulator.progress import look_for_progress, until_committed
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.watchman import watch
 
@@ -218,6 +218,7 @@ class _Simulation:
         await self._stop_all()
         await self._start_all()
         if not self._ledger.violations:
+            await until_committed(self._machines, self._ledger)
             reader = self._processes["reader"] = Process("reader")
             await reader.spawn(self._loop, self._read_everything())
         await self._stop_all()
