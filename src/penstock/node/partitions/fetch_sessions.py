@@ -60,6 +60,7 @@ class Wanted:
             and leader is not None
             and partition.leader is leader
             and leader.high_watermark == self.told_high_watermark == self.request.fetch_offset
+            and partition.log.is_loaded  # one that failed has to be looked at: reading it again may fail, too
             and partition.log.log_start_offset == self.told_log_start_offset
             and (replica_id < 0 or (leader.log_end_offset == self.request.fetch_offset and replica_id in leader.isr))
         )

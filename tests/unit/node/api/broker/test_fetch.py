@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.on_disk import Node, batch, node_on, topic_records
 
+from penstock.log import partition_log
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
@@ -291,6 +293,22 @@ def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: 
     assert news() == {}
     node.commit(RemoveTopicRecord(topic_id=ID))
     assert {index: got.error_code for index, got in news().items()} == dict.fromkeys((0, 1), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_a_quiet_partition_whose_log_cannot_be_read_again_has_an_error(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = response(node, request((0, 6), (1, 0), session=(0, 0))).session_id
+    assert partitions_of(response(node, request(session=(session_id, 1)))) == {}
+    log = node.partition().log
+    log._content = None  # as after a change that failed half-way
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(partition_log, "load_log", full)
+    got = partitions_of(response(node, request(session=(session_id, 2))))
+    assert {index: one.error_code for index, one in got.items()} == {0: ErrorCode.KAFKA_STORAGE_ERROR}
 
 
 def test_another_leader_epoch_in_a_request_is_checked(node: Node) -> None:
