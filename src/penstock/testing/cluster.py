@@ -37,7 +37,7 @@ class Cluster:
             cluster.wait_for_controller()
 
     Each node runs in a thread of its own with its own event loop, so a test that blocks does not stop it. With
-    `process=True` it is a process of its own, which `kill` can end as a power cut would. `start` returns when every
+    `process=True` it is a process of its own, which `kill` ends as `kill -9` does. `start` returns when every
     broker serves and knows all others.
 
     Args:
