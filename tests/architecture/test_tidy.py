@@ -1,4 +1,4 @@
-"""The limits of rule R3: no file over 500 lines, no function over 60. There is no list of exemptions: split instead.
+"""No file over 500 lines, no function over 60. There is no list of exemptions: split instead.
 
 Generated declarations are the only exception, by folder.
 Cyclomatic complexity is ruff's C901, which no comment may switch off.
