@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 
 
 class IsrProposal(NamedTuple):
@@ -35,12 +35,26 @@ def grown_isr(leader: PartitionLeader, replica: int) -> tuple[int, ...] | None:
     return (*leader.isr, replica)
 
 
+def keeps_up(leader: PartitionLeader, replica: int, now_ms: int, max_lag_ms: int) -> bool:
+    """Whether a follower outside the ISR has lately had all of the log: it can come in if it is waited for.
+
+    Where records come without a pause the high watermark would else be ahead of it at each of its fetches.
+    """
+    state = leader.followers.get(replica)
+    if state is None or replica in leader.isr or state.last_caught_up_ms == UNKNOWN:
+        return False
+    return now_ms - state.last_caught_up_ms <= max_lag_ms
+
+
 def proposal(leader: PartitionLeader, isr: tuple[int, ...], own_broker_epoch: int) -> IsrProposal:
     """What to ask the controller for."""
-    epochs = tuple(
-        own_broker_epoch if replica == leader.node_id else leader.followers[replica].broker_epoch for replica in isr
-    )
+    epochs = tuple(own_broker_epoch if replica == leader.node_id else _broker_epoch(leader, replica) for replica in isr)
     return IsrProposal(leader.leader_epoch, leader.partition_epoch, isr, epochs)
+
+
+def _broker_epoch(leader: PartitionLeader, replica: int) -> int:
+    state = leader.followers.get(replica)
+    return UNKNOWN if state is None else state.broker_epoch
 
 
 class Watch:

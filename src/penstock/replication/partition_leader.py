@@ -11,6 +11,7 @@ of these replicas. It never goes back while this replica leads, and stands still
 | `on_fetched`    | a follower asks for what is behind its log's end  | yes                       | readers            |
 | `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | nobody             |
 | `on_refused`    | the controller refused that                       | yes                       | readers            |
+| `on_joining`    | other followers keep up, or do no longer          | yes: fewer may count      | readers            |
 | `on_metadata`   | a change of the partition was committed           | yes                       | readers            |
 | `on_configured` | `min.insync.replicas` changed                     | yes                       | readers            |
 | `on_epoch_over` | another replica leads, or this one in a new epoch | no                        | everybody          |
@@ -74,6 +75,7 @@ class PartitionLeader:
         "epoch_start_offset",
         "followers",
         "isr",
+        "joining",
         "leader_epoch",
         "log_end_offset",
         "min_insync_replicas",
@@ -110,6 +112,8 @@ class PartitionLeader:
         self.replicas: tuple[int, ...] = tuple(replicas)
         self.isr: tuple[int, ...] = tuple(isr)
         self.proposed_isr: tuple[int, ...] | None = None
+        self.joining: tuple[int, ...] = ()
+        """Followers that are about to come in sync: the high watermark waits for them, else it would run away."""
         self.min_insync_replicas = min_insync_replicas
         committed.cut_to(log_end_offset)
         self._count()
@@ -162,6 +166,12 @@ class PartitionLeader:
         self._count()
         return self._advance()
 
+    def on_joining(self, replicas: Sequence[int]) -> Sequence[Waiter]:
+        """These followers keep up and may come into the ISR."""
+        self.joining = tuple(replicas)
+        self._count()
+        return self._advance()
+
     def on_metadata(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> Sequence[Waiter]:
         """A change of the partition in this leader epoch was committed: no older proposal can be any more.
 
@@ -173,6 +183,7 @@ class PartitionLeader:
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.proposed_isr = None
+        self.joining = tuple(replica for replica in self.joining if replica in replicas and replica not in isr)
         self.followers = {
             replica: self.followers.get(replica) or ReplicaState(UNKNOWN)
             for replica in replicas
@@ -199,7 +210,7 @@ class PartitionLeader:
         # One that is in the ISR without being a replica has nothing to tell, as one that was not heard of yet.
         self._counted = tuple(
             self.followers.get(replica) or ReplicaState(UNKNOWN)
-            for replica in self.maximal_isr
+            for replica in dict.fromkeys(self.maximal_isr + self.joining)
             if replica != self.node_id
         )
 

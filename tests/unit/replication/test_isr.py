@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.replication.committed import Committed
-from penstock.replication.isr import IsrProposal, Watch, grown_isr, proposal
+from penstock.replication.isr import IsrProposal, Watch, grown_isr, keeps_up, proposal
 from penstock.replication.partition_leader import PartitionLeader
 
 LAG_MS = 1_000
@@ -104,6 +104,30 @@ def test_a_watch_is_over_when_everybody_in_sync_has_everything() -> None:
     assert not watch.is_over(one)
     one.on_fetched(2, 11, 55, 0)
     assert watch.is_over(one)
+
+
+def test_the_high_watermark_waits_for_a_follower_that_keeps_up() -> None:
+    """Else a follower that is always one record behind would never be at the high watermark when it fetches."""
+    one = leader((1,))
+    one.on_fetched(2, 10, 55, 100)
+    assert keeps_up(one, 2, 100 + LAG_MS, LAG_MS)
+    assert not keeps_up(one, 2, 101 + LAG_MS, LAG_MS)
+    assert not keeps_up(one, 3, 100, LAG_MS)
+    one.on_joining((2,))
+    one.on_appended(12)
+    assert one.high_watermark == 10
+    one.on_fetched(2, 11, 55, 110)
+    assert grown_isr(one, 2) == (1, 2)
+    one.on_joining(())
+    assert one.high_watermark == 12
+
+
+def test_who_has_come_in_is_waited_for_as_a_replica_in_sync() -> None:
+    one = leader((1,))
+    one.on_fetched(2, 10, 55, 100)
+    one.on_joining((2, 3))
+    one.on_metadata(8, (1, 2), (1, 2))
+    assert one.joining == ()
 
 
 def test_metadata_that_are_known_already_leave_a_later_proposal_alone() -> None:

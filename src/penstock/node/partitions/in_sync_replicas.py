@@ -24,9 +24,12 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.replication.isr import IsrProposal, Watch, grown_isr, proposal
+from penstock.replication.isr import IsrProposal, Watch, grown_isr, keeps_up, proposal
+from penstock.replication.partition_leader import PartitionLeader
 
 RETRY_S: Final = 0.1
+JOINING_S: Final = 1.0
+"""How often to see whether a follower that is waited for still comes."""
 MOST_AT_ONCE: Final = 2_000
 """Partitions in one request."""
 LOOKED_AT_ONCE: Final = 500
@@ -69,6 +72,7 @@ class InSyncReplicas:
         self._max_lag_ms = max_lag_ms
         self._now_ms = now_ms
         self._watched: dict[Partition, Watch] = {}
+        self._joining: dict[Partition, None] = {}
         self._proposed: dict[Key, tuple[Partition, IsrProposal]] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -77,6 +81,7 @@ class InSyncReplicas:
         """Look and tell in the background."""
         self._tasks = [
             asyncio.create_task(self._look(), name="look at followers"),
+            asyncio.create_task(self._look_at_joining(), name="look at followers that come in sync"),
             asyncio.create_task(self._tell(), name="tell the controller of replicas in sync"),
         ]
 
@@ -99,9 +104,15 @@ class InSyncReplicas:
         leader = partition.leader
         if leader is None:
             return
+        state = leader.followers.get(replica)
+        if state is None or not self._may_come_in(replica, state.broker_epoch):
+            return
         isr = grown_isr(leader, replica)
-        if isr is not None and self._may_come_in(replica, leader.followers[replica].broker_epoch):
+        if isr is not None:
             self._propose(partition, isr)
+        elif replica not in leader.joining and keeps_up(leader, replica, self._now_ms(), self._max_lag_ms()):
+            self._joining[partition] = None
+            partition.on_joining((*leader.joining, replica))
 
     def _may_come_in(self, replica: int, broker_epoch: int) -> bool:
         """Not while its broker is fenced or on its way out, nor in another life of it (KIP-841, KIP-903)."""
@@ -123,7 +134,10 @@ class InSyncReplicas:
         while True:
             await asyncio.sleep(self._max_lag_ms() / 2000)
             for number, partition in enumerate(list(self._watched)):
-                self._look_at(partition)
+                try:
+                    self._look_at(partition)
+                except Exception:
+                    logger.exception("%s: its followers could not be looked at", partition)
                 if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                     await asyncio.sleep(0)
 
@@ -139,6 +153,24 @@ class InSyncReplicas:
         elif watch.is_over(leader):
             del self._watched[partition]
 
+    async def _look_at_joining(self) -> None:
+        """Wait no longer for those that do not come: their broker is gone, or they lag."""
+        while True:
+            await asyncio.sleep(JOINING_S)
+            for partition in list(self._joining):
+                leader = partition.leader
+                if leader is None or not leader.joining:
+                    del self._joining[partition]
+                    continue
+                left = tuple(replica for replica in leader.joining if self._still_comes(leader, replica))
+                if left != leader.joining:
+                    partition.on_joining(left)
+
+    def _still_comes(self, leader: PartitionLeader, replica: int) -> bool:
+        return keeps_up(leader, replica, self._now_ms(), self._max_lag_ms()) and self._may_come_in(
+            replica, leader.followers[replica].broker_epoch
+        )
+
     # -- the controller -----------------------------------------------------------------------------------------------
 
     async def _tell(self) -> None:
@@ -147,12 +179,23 @@ class InSyncReplicas:
             self._changed.clear()
             while self._proposed:
                 asked = {key: self._proposed.pop(key) for key in list(self._proposed)[:MOST_AT_ONCE]}
-                answers, unknown = await self._ask(asked)
-                is_uncertain = False
-                for key, (partition, wanted) in asked.items():
-                    is_uncertain |= not self._answered(partition, wanted, *answers.get(key, (unknown, ANY_EPOCH)))
-                if is_uncertain:
+                try:
+                    is_certain = await self._tell_of(asked)
+                except Exception:
+                    logger.exception("the controller could not be told of %d partitions", len(asked))
+                    self._proposed = asked | self._proposed
+                    is_certain = False
+                if not is_certain:
                     await asyncio.sleep(RETRY_S)
+
+    async def _tell_of(self, asked: dict[Key, tuple[Partition, IsrProposal]]) -> bool:
+        """Whether it is certain what became, or will become, of all of them."""
+        answers, unknown = await self._ask(asked)
+        told = [
+            self._answered(partition, wanted, *answers.get(key, (unknown, ANY_EPOCH)))
+            for key, (partition, wanted) in asked.items()
+        ]
+        return all(told)
 
     def _answered(self, partition: Partition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
         """Whether it is certain what became of a proposal, or will be when the metadata come."""

@@ -163,9 +163,17 @@ class Partition:
         leader = self.leader
         if leader is None or replica not in leader.followers:
             return
+        before = self.high_watermark
         _call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms))
+        if self.high_watermark != before:
+            self.dirty[self] = None
         if self.in_sync is not None and replica not in leader.isr:
             self.in_sync.fetched(self, replica)
+
+    def on_joining(self, replicas: Sequence[int]) -> None:
+        """These followers are waited for, so that they can come in sync."""
+        if self.leader is not None:
+            _call(self.leader.on_joining(replicas))
 
     def on_isr_refused(self) -> None:
         """What this leader proposed as its ISR will not come about."""
@@ -218,6 +226,7 @@ class Partition:
                 self._lead(node_id, image, now_ms)
             else:
                 _call(self.leader.on_metadata(image.partition_epoch, image.replicas, image.isr))
+                self._watch_followers()
         elif self.follower is None or is_new_epoch:
             self._follow(image)
         else:
@@ -240,10 +249,14 @@ class Partition:
             now_ms=now_ms,
         )
         _call(woken)
-        if self.leader.followers and self.in_sync is not None:
+        self._watch_followers()
+
+    def _watch_followers(self) -> None:
+        if self.leader is not None and self.leader.followers and self.in_sync is not None:
             self.in_sync.watch(self)
 
     def _follow(self, image: PartitionImage) -> None:
+        self.committed.cut_to(self.log.log_end_offset)  # what was written down of it may be newer than the log
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
         self.follower = PartitionFollower(image.leader, image.leader_epoch, image.partition_epoch, self.committed)

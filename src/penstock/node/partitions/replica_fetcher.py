@@ -54,6 +54,8 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 APPENDED_AT_ONCE: Final = 2 << 20
 """Bytes that are appended before the event loop gets to do something else: a millisecond or two."""
+LOOKED_AT_ONCE: Final = 200
+"""Partitions of an answer, likewise."""
 NEW_SESSION: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -124,10 +126,20 @@ class ReplicaFetcher:
     # -- what is wanted -----------------------------------------------------------------------------------------------
 
     def _want(self, key: Key, partition: Partition) -> None:
-        log = partition.log
-        position = Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
+        """Fetch on from where the log ends, or rest if that cannot be read now."""
+        try:
+            position = self._position(partition)
+        except KafkaError as error:
+            logger.error("%s: cannot be followed: %s", partition, error)
+            self._rest(key)
+            return
         self._session.want(key, position)
         self._wanted.set()
+
+    @staticmethod
+    def _position(partition: Partition) -> Position:
+        log = partition.log
+        return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
 
     def _rest(self, key: Key) -> None:
         """Leave a partition alone for a while."""
@@ -143,7 +155,8 @@ class ReplicaFetcher:
 
     def _go_on(self, key: Key) -> None:
         del self._resting[key]
-        self._want(key, self._partitions[key])
+        if key in self._partitions:
+            self._want(key, self._partitions[key])
 
     # -- the requests -------------------------------------------------------------------------------------------------
 
@@ -171,11 +184,11 @@ class ReplicaFetcher:
             if response.error_code not in NEW_SESSION:
                 raise KafkaError(ErrorCode(response.error_code))
             return
-        self._session.answered(response.session_id)
         if self._failures:
             logger.info("broker %d answers again", self.leader_id)
             self._failures = 0
         await self._take(response, connection)
+        self._session.answered(response.session_id)
 
     async def _failed(self, error: Exception) -> None:
         """Begin again after a pause that grows."""
@@ -236,9 +249,10 @@ class ReplicaFetcher:
     # -- the answers --------------------------------------------------------------------------------------------------
 
     async def _take(self, response: FetchResponse, connection: Connection) -> None:
-        appended = 0
+        appended = looked_at = 0
         for topic in response.responses:
             for data in topic.partitions:
+                looked_at += 1
                 key = (topic.topic_id, data.partition_index)
                 partition = self._partitions.get(key)
                 asked = self._session.told(key)
@@ -249,8 +263,8 @@ class ReplicaFetcher:
                 else:
                     self._take_partition(key, partition, asked, data)
                 appended += len(data.records or b"")
-                if appended >= APPENDED_AT_ONCE:
-                    appended = 0
+                if appended >= APPENDED_AT_ONCE or looked_at >= LOOKED_AT_ONCE:
+                    appended = looked_at = 0
                     await asyncio.sleep(0)
 
     def _take_partition(self, key: Key, partition: Partition, asked: Position, data: PartitionData) -> None:
@@ -269,6 +283,10 @@ class ReplicaFetcher:
                 partition.append_fetched(data.records or b"", data.high_watermark, data.log_start_offset)
         except KafkaError as error:
             logger.error("%s: what broker %d sent is not appended: %s", partition, self.leader_id, error)
+            self._rest(key)
+            return
+        except Exception:
+            logger.exception("%s: what broker %d sent is not appended, by our own fault", partition, self.leader_id)
             self._rest(key)
             return
         self._want(key, partition)
@@ -309,8 +327,9 @@ class ReplicaFetcher:
                     logger.info("%s: begins anew at %d, where its leader's log begins", partition, start_offset)
                     partition.begin_at(start_offset)
         except KafkaError as error:
-            logger.warning("%s: cannot go on from offset %d: %s", partition, log.log_end_offset, error)
-            self._rest(key)
+            logger.warning("%s: cannot go on from its end: %s", partition, error)
+            if self._partitions.get(key) is partition:
+                self._rest(key)
         else:
             if self._partitions.get(key) is partition:
                 self._want(key, partition)

@@ -97,6 +97,7 @@ class LocalReplicas:
                     if self._directories.roots.offline:
                         self._offline[topic.topic_id, index] = None
                     self._hold(topic.name, index, topic.topic_id, partition)
+        self._high_watermarks.clear()  # a topic of that name that comes later is another one
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
         for log in list(self._directories.logs.values()):
@@ -267,8 +268,9 @@ class LocalReplicas:
         partition.dirty = self._upkeep.dirty
         partition.in_sync = self.in_sync
         self._table.add(partition)
-        self._obey(partition, image)
         self._upkeep.watch(partition)
+        self._obey(partition, image)
+        self._upkeep.remember(partition)
 
     def _obey(self, partition: Partition, image: PartitionImage) -> None:
         self._compare_directories(partition, image)

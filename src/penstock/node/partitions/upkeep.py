@@ -73,6 +73,11 @@ class Upkeep:
         if self._heap[0][1] == key:
             self._changed.set()
 
+    def remember(self, partition: Partition) -> None:
+        """Write down its high watermark with those of others, also before it moves."""
+        if partition.high_watermark:
+            self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
+
     def forget(self, partition: Partition) -> None:
         """Its log is deleted: what is left of it is removed later."""
         self._watched.pop(id(partition), None)

@@ -153,3 +153,19 @@ async def test_a_follower_that_lags_goes(led: Led) -> None:
     led.produce(b"late")
     led.now_ms += 10
     assert await led.controller.answer(ErrorCode.NONE, 2) == [NODE_ID]
+
+
+async def test_a_follower_that_is_always_one_record_behind_comes_in(led: Led) -> None:
+    led.fetch(OTHER)
+    await led.controller.answer(ErrorCode.INELIGIBLE_REPLICA)
+    while led.proposed is not None:
+        await asyncio.sleep(0)
+    leader = led.orders.leader
+    assert leader is not None
+    for _ in range(3):
+        behind = led.orders.log.log_end_offset
+        led.produce(b"more")
+        led.orders.on_fetched(OTHER, behind, OTHER_EPOCH, led.now_ms)
+        if led.proposed is not None:
+            break
+    assert led.proposed == (NODE_ID, OTHER)

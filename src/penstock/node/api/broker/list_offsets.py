@@ -32,6 +32,7 @@ from penstock.protocol.messages.list_offsets import (
 
 READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+OFFSET_NOT_AVAILABLE_SINCE = 5
 _SINCE_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
@@ -69,8 +70,10 @@ def _answer(broker: Broker, version: int, request: ListOffsetsRequest) -> Steps[
                 if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
                     raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = broker.partition(topic.name, wanted.partition_index)
-                partition.check_leader(wanted.current_leader_epoch)
+                leader = partition.check_leader(wanted.current_leader_epoch)
                 found = yield from _look_up(partition, wanted.timestamp, _end(partition, request))
+                if request.replica_id < 0 and leader.high_watermark < leader.epoch_start_offset:
+                    _check_known(wanted.timestamp, found, version)
                 told.timestamp, told.offset, told.leader_epoch = found
             except KafkaError as error:
                 told.error_code = error.code
@@ -88,6 +91,13 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
     if request.isolation_level == READ_COMMITTED:
         return partition.last_stable_offset
     return partition.high_watermark
+
+
+def _check_known(timestamp: int, found: Found, version: int) -> None:
+    """A leader that was just elected may know of less than is committed, until its followers have fetched (KIP-207)."""
+    if timestamp == LATEST or (timestamp >= 0 and found == NOTHING):
+        is_known = version >= OFFSET_NOT_AVAILABLE_SINCE
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _look_up(partition: Partition, timestamp: int, end_offset: int) -> Steps[Found]:

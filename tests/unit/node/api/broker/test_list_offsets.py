@@ -90,6 +90,25 @@ def test_errors(node: Node) -> None:
     assert look_up(node, -1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_a_new_leader_does_not_know_the_end_until_its_followers_have_fetched(
+    node: Node, version: int, code: ErrorCode
+) -> None:
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2]))
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
+    node.partition().committed.high_watermark = 3
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=1))
+    assert look_up(node, -1, version).error_code == code
+    assert look_up(node, NOW_MS + 1_000, version).error_code == code
+    assert look_up(node, NOW_MS, version).offset == 1
+    assert look_up(node, -2, version).offset == 1
+    assert look_up(node, -1, version, replica_id=2).offset == 6
+    node.partition().on_fetched(2, 6, 1, NOW_MS)
+    assert look_up(node, -1, version).offset == 6
+
+
 def test_a_partition_that_is_asked_for_twice(node: Node) -> None:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
     response = node.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[wanted, wanted])]), 11)
