@@ -7,13 +7,13 @@ which are bytes from the beginning: nothing but numbers where records were appen
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.protocol.codec import decode
 from penstock.protocol.schema import Message, array, field
-from penstock.protocol.uuids import ZERO_UUID
-from penstock.protocol.varint import encode_uvarint
+from penstock.protocol.uuids import ZERO_UUID, uuid_of
+from penstock.protocol.varint import decode_long_uvarint, encode_uvarint
 
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
@@ -52,13 +52,81 @@ class ProduceFrame(Message, versions="3-13", flexible="9+"):
     topics: list[ProduceTopic] = array(ProduceTopic, "3+", default_factory=list)
 
 
-def parse_produce(frame: memoryview, position: int, version: int) -> ProduceFrame:
+class Produced(NamedTuple):
+    """What a produce request says: by topic (its name, from version 13 on its id) the partitions with their records."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: Sequence[tuple[str | UUID, Sequence[tuple[int, memoryview | None]]]]
+
+
+def parse_produce(frame: memoryview, position: int, version: int) -> Produced:
     """Return the request whose body starts at a position of its frame; DecodeError if it is not one.
 
     The records are slices of `frame`: they are good as long as its buffer is.
     """
+    if version >= FLEXIBLE_FROM:
+        found = _parse_one_batch(frame, position, version)
+        if found is not None:
+            return found
     request, _ = decode(ProduceFrame, version, frame, position)
-    return request
+    by_id = version >= TOPIC_IDS_FROM
+    topics = [
+        (topic.topic_id if by_id else topic.name, [(wanted.index, wanted.records) for wanted in topic.partitions])
+        for topic in request.topics
+    ]
+    return Produced(request.transactional_id, request.acks, request.timeout_ms, topics)
+
+
+# Most requests have one batch and no transaction. What stands before its records, the start, is the same again and
+# again, so it is read once: no transactional id, acks, timeout, one topic, (the length of) its name, one partition,
+# its index. Any other request is left to the codec.
+_START_HEAD: Final = struct.Struct(">BhiB")
+_START_TAIL: Final = struct.Struct(">Bi")
+_LENGTH_AT: Final = _START_HEAD.size
+_WITHOUT_NAME: Final = _START_HEAD.size + _START_TAIL.size
+_WITH_ID: Final = _WITHOUT_NAME + 16
+_STARTS_KEPT: Final = 4096
+
+
+def _parse_one_batch(frame: memoryview, position: int, version: int) -> Produced | None:
+    """Return the request if it has one batch, in the plainest form; None for whatever else these bytes are."""
+    try:
+        # The length of a name is written as one more than it is, which accounts for its own byte.
+        at = position + (_WITH_ID if version >= TOPIC_IDS_FROM else _WITHOUT_NAME + frame[position + _LENGTH_AT])
+        size = frame[at]
+        start = _read_start(bytes(frame[position:at]), version >= TOPIC_IDS_FROM)
+        at += 1
+        if size > 127:
+            size, at = decode_long_uvarint(frame, at, size)
+    except (IndexError, struct.error, UnicodeDecodeError):
+        return None
+    end = at + size - 1
+    if start is None or size == 0 or frame[end:] != _NO_TAGS:
+        return None
+    acks, timeout_ms, topic, index = start
+    produced = None, acks, timeout_ms, ((topic, ((index, frame[at:end]),)),)
+    return tuple.__new__(Produced, produced)  # as Produced(), in half the time
+
+
+_NO_TAGS: Final = memoryview(b"\x00\x00\x00")
+"""Behind the records: the partition, its topic and the request have no tagged fields."""
+
+
+@lru_cache(_STARTS_KEPT)
+def _read_start(start: bytes, by_id: bool) -> tuple[int, int, str | UUID, int] | None:
+    """Return acks, timeout, topic and partition; None where these bytes are no start."""
+    no_transaction, acks, timeout_ms, topics = _START_HEAD.unpack_from(start)
+    partitions, index = _START_TAIL.unpack_from(start, len(start) - _START_TAIL.size)
+    topic = start[_START_HEAD.size : len(start) - _START_TAIL.size]
+    if no_transaction != 0 or topics != 2 or partitions != 2:
+        return None
+    if by_id:
+        return acks, timeout_ms, uuid_of(topic), index
+    if not 0 < topic[0] == len(topic) < 128:
+        return None
+    return acks, timeout_ms, str(topic[1:], "utf-8"), index
 
 
 # The answer for one partition by version. Behind the numbers stand no record errors, no message and no tagged fields.
@@ -71,6 +139,8 @@ _NO_MORE: Final = {
 _START: Final = struct.Struct(">ii")
 _START_FLEXIBLE: Final = struct.Struct(">iix")
 _LEADER_TAG: Final = struct.Struct(">BBBiix")
+_NOT_THROTTLED: Final = b"\x00\x00\x00\x00"
+_NOT_THROTTLED_FLEXIBLE: Final = _NOT_THROTTLED + b"\x00"
 _TOPICS_KEPT: Final = 1024
 _LONGEST_KEPT_NAME: Final = 249
 
@@ -116,19 +186,20 @@ def encode_refused(
 
 
 def encode_produce_response(
-    topics: Sequence[tuple[str | UUID, list[bytes]]], version: int, correlation_id: int, throttle_time_ms: int = 0
+    topics: Sequence[tuple[str | UUID, list[bytes]]], version: int, correlation_id: int
 ) -> bytes:
     """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions."""
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
     parts = [_count(len(topics), flexible)]
     for topic, partitions in topics:
-        parts += (_topic(topic, flexible, len(partitions)), *partitions, end)
-    parts += (_INT32.pack(throttle_time_ms), end)
+        parts.append(_topic(topic, flexible, len(partitions)))
+        parts += partitions
+        parts.append(end)
     body = b"".join(parts)
     if flexible:
-        return _START_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
-    return _START.pack(len(body) + 4, correlation_id) + body
+        return _START_FLEXIBLE.pack(len(body) + 10, correlation_id) + body + _NOT_THROTTLED_FLEXIBLE
+    return _START.pack(len(body) + 8, correlation_id) + body + _NOT_THROTTLED
 
 
 def _count(count: int, flexible: bool) -> bytes:

@@ -17,6 +17,7 @@ from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.fetch import parse_fetch
 from penstock.protocol.framing import decode_response, encode_request, parse_request_header
+from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.produce import parse_produce
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.protocol.schema import Message
@@ -59,6 +60,32 @@ def test_mutated_produce_frames(version: int) -> None:
         frame = memoryview(mutated(data, source))
         as_slices = survives(lambda frame=frame: parse_produce(frame, 0, version))  # type: ignore[misc]
         assert as_slices == survives(lambda frame=frame: decode(cls, version, frame))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_mutated_produce_frames_with_one_batch(version: int) -> None:
+    """They are read without the codec, which says what is right."""
+    source = random.Random(SEED)
+    request = filled(ProduceRequest)
+    request.transactional_id = None
+    del request.topic_data[1:], request.topic_data[0].partition_data[1:]
+    data = encode(request, version)
+    for _ in range(1000):
+        frame = memoryview(mutated(data, source))
+        as_slices = survives(lambda frame=frame: parse_produce(frame, 0, version))  # type: ignore[misc]
+        assert as_slices == survives(lambda frame=frame: decode(ProduceRequest, version, frame))  # type: ignore[misc]
+        if as_slices:
+            parsed, (expected, _) = parse_produce(frame, 0, version), decode(ProduceRequest, version, frame)
+            assert parsed[:3] == (expected.transactional_id, expected.acks, expected.timeout_ms)
+            assert [
+                (topic, index, None if records is None else bytes(records))
+                for topic, partitions in parsed.topics
+                for index, records in partitions
+            ] == [
+                (topic.topic_id if version >= 13 else topic.name, partition.index, partition.records)
+                for topic in expected.topic_data
+                for partition in topic.partition_data
+            ]
 
 
 @pytest.mark.parametrize("version", range(4, 19))

@@ -42,16 +42,50 @@ def test_a_request_is_sliced_not_copied(version: int) -> None:
     buffer = bytearray(b"header" + encode(request(version), version))
     parsed = parse_produce(memoryview(buffer), 6, version)
     assert (parsed.transactional_id, parsed.acks, parsed.timeout_ms) == ("txn", -1, 1500)
-    names = ["one", "t" * 200] if version < 13 else ["", ""]
-    assert [topic.name for topic in parsed.topics] == names
-    assert [topic.topic_id for topic in parsed.topics] == [TOPIC_ID if version >= 13 else ZERO_UUID] * 2
-    for topic in parsed.topics:
-        assert [partition.index for partition in topic.partitions] == [0, 5, 6]
-        first, none, _ = (partition.records for partition in topic.partitions)
+    assert [topic for topic, _ in parsed.topics] == (["one", "t" * 200] if version < 13 else [TOPIC_ID] * 2)
+    for _, partitions in parsed.topics:
+        assert [index for index, _ in partitions] == [0, 5, 6]
+        first, none, _ = (records for _, records in partitions)
         assert none is None
         assert first is not None
         assert first.obj is buffer
         assert bytes(first) == b"first"
+
+
+def one_batch(topic: str, records: bytes | None, version: int, transactional_id: str | None = None) -> bytes:
+    """A request as most producers send it."""
+    data = TopicProduceData(
+        name=topic if version < 13 else "",
+        topic_id=TOPIC_ID,
+        partition_data=[PartitionProduceData(index=7, records=records)],
+    )
+    return encode(ProduceRequest(transactional_id=transactional_id, acks=1, timeout_ms=9, topic_data=[data]), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("topic", ["t", "ü" * 63, "t" * 127, "t" * 249], ids=len)
+@pytest.mark.parametrize("records", [b"", b"r", b"r" * 126, b"r" * 127, b"r" * 20_000], ids=len)
+def test_a_request_with_one_batch(version: int, topic: str, records: bytes) -> None:
+    named = TOPIC_ID if version >= 13 else topic
+    frame = memoryview(b"header" + one_batch(topic, records, version))
+    for _ in range(2):  # the second time it is known
+        transactional_id, acks, timeout_ms, [(name, [(index, batch)])] = parse_produce(frame, 6, version)
+        assert (transactional_id, acks, timeout_ms, name, index) == (None, 1, 9, named, 7)
+        assert bytes(batch or b"") == records
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_that_begins_like_a_known_one_is_read_as_what_it_is(version: int) -> None:
+    plain = one_batch("topic", b"records", version)
+    assert parse_produce(memoryview(plain), 0, version).topics[0][1][0] == (7, memoryview(b"records"))
+    for end in range(len(plain)):
+        with pytest.raises(DecodeError):
+            parse_produce(memoryview(plain[:end]), 0, version)
+    assert parse_produce(memoryview(one_batch("topic", None, version)), 0, version).topics[0][1][0] == (7, None)
+    assert parse_produce(memoryview(one_batch("topic", b"x", version, "txn")), 0, version).transactional_id == "txn"
+    if version >= 9:  # a tagged field behind the records, and bytes behind the end
+        tagged = memoryview(plain[:-3] + b"\x01\x09\x02ab\x00\x00" + b"more")
+        assert parse_produce(tagged, 0, version).topics[0][1][0] == (7, memoryview(b"records"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -79,11 +113,11 @@ def test_a_response_says_what_its_version_can(version: int) -> None:
         encode_refused(version, 6, 6, current_leader=(2, 8)),
     ]
     topics = [(names[0], answers * 40), (names[1], [])]
-    data = encode_produce_response(topics, version, 41, throttle_time_ms=6)
+    data = encode_produce_response(topics, version, 41)
     assert int.from_bytes(data[:4]) == len(data) - 4
     correlation_id, message = decode_response(ApiKey.PRODUCE, version, data[4:])
     assert isinstance(message, ProduceResponse)
-    assert (correlation_id, message.throttle_time_ms) == (41, 6)
+    assert (correlation_id, message.throttle_time_ms) == (41, 0)
     assert [response.topic_id if version >= 13 else response.name for response in message.responses] == names
     assert [len(response.partition_responses) for response in message.responses] == [160, 0]
     appended, refused, explained, moved = message.responses[0].partition_responses[-4:]

@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
-            if clock_s() > turn_ends_s and position < end:
+            if position < end and clock_s() > turn_ends_s:
                 self._turn_is_over = True
                 self._connections.later(self._next_turn)
                 break

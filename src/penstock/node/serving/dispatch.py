@@ -63,13 +63,13 @@ class Dispatcher:
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
-        header, position = parse_request_header(frame)
-        context = RequestContext(header.api_key, header.api_version, header.correlation_id, header.client_id, peer)
-        served = self._served.get(header.api_key)
+        (api_key, version, correlation_id, client_id), position = parse_request_header(frame)
+        context = RequestContext(api_key, version, correlation_id, client_id, peer)
+        served = self._served.get(api_key)
         if served is None:
-            raise CloseConnection(f"API key {header.api_key} is not served")
+            raise CloseConnection(f"API key {api_key} is not served")
         handler = served.handler
-        if not handler.lowest <= header.api_version <= handler.newest:
+        if not handler.lowest <= version <= handler.newest:
             return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
@@ -79,7 +79,7 @@ class Dispatcher:
             answer = self._answer_apart(served, context, bytes(frame), position)
             return Waiting(replace(handler, raw=True), context, answer)
         else:
-            request, _ = decode(served.request_class, header.api_version, frame, position)
+            request, _ = decode(served.request_class, version, frame, position)
             reply = handler.function(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)

@@ -20,10 +20,6 @@ from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.produce import (
-    TOPIC_IDS_FROM,
-    ProduceFrame,
-    ProducePartition,
-    ProduceTopic,
     encode_appended,
     encode_produce_response,
     encode_refused,
@@ -53,84 +49,72 @@ def produce(
 ) -> list[bytes] | asyncio.Future[list[bytes]] | None:
     """Append each partition's records; errors are per partition."""
     version = context.api_version
-    request = parse_produce(frame, position, version)
-    by_id = version >= TOPIC_IDS_FROM
-    append = _Append(broker, context, request)
-    answers: Answers = [
-        (topic.topic_id if by_id else topic.name, append(topic, topic.partitions)) for topic in request.topics
-    ]
-    if request.acks == 0:
-        if append.failure is not None:
-            raise CloseConnection(f"produce with acks=0 failed: {append.failure}")
+    transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
+    refusal = None
+    if transactional_id is not None or not -1 <= acks <= 1:
+        refusal = _refusal(acks)
+    now_ms = broker.now_ms()
+    answers: Answers = []
+    pending: list[Pending] = []
+    failure: str | None = None
+    for topic, asked in topics:
+        done: list[bytes] = []
+        answers.append((topic, done))
+        for index, batch in asked:
+            try:
+                partition = _partition(broker, context, topic, index, refusal)
+                appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
+            except KafkaError as error:
+                failure = failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
+                done.append(_refused(version, index, error))
+                continue
+            base_offset, last_offset, time_ms, start_offset, _ = appended
+            if acks == ALL_REPLICAS and partition.committed.high_watermark <= last_offset:
+                pending.append((partition, index, last_offset, done, len(done)))
+            done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
+    if acks == 0:
+        if failure is not None:
+            raise CloseConnection(f"produce with acks=0 failed: {failure}")
         return None
-    if append.pending:
-        return _Replicating(context, request.timeout_ms, answers, append.pending).future
+    if pending:
+        return _Replicating(context, timeout_ms, answers, pending).future
     return [encode_produce_response(answers, version, context.correlation_id)]
 
 
-class _Append:
-    """Appends what one request brings. `failure` is what went wrong first, `pending` what is still to be replicated."""
+def _refusal(acks: int) -> KafkaError:
+    """Why nothing of a request is appended."""
+    if not -1 <= acks <= 1:
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
 
-    __slots__ = ("_acks", "_broker", "_now_ms", "_refusal", "_version", "_writes_internal", "failure", "pending")
 
-    def __init__(self, broker: Broker, context: RequestContext, request: ProduceFrame) -> None:
-        self._broker = broker
-        self._acks = request.acks
-        self._now_ms = broker.now_ms()
-        self._version = context.api_version
-        self._writes_internal = context.client_id == ADMIN_CLIENT_ID
-        self._refusal: KafkaError | None = None
-        if not -1 <= request.acks <= 1:
-            self._refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-        elif request.transactional_id is not None:
-            self._refusal = KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
-        self.failure: str | None = None
-        self.pending: list[Pending] = []
+def _partition(
+    broker: Broker, context: RequestContext, topic: str | UUID, index: int, refusal: KafkaError | None
+) -> Partition:
+    """The partition to append to; KafkaError where the client may not."""
+    if refusal is not None:
+        raise refusal
+    if isinstance(topic, UUID):
+        partition = broker.partitions.get_by_id(topic, index) or broker.partition("", index, topic)
+    else:
+        partition = broker.partitions.get(topic, index) or broker.partition(topic, index)
+    if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
+    return partition
 
-    def __call__(self, topic: ProduceTopic, asked: list[ProducePartition]) -> list[bytes]:
-        """The answers for the partitions of one topic."""
-        version, acks = self._version, self._acks
-        answers: list[bytes] = []
-        for wanted in asked:
-            index, batch = wanted.index, wanted.records
-            try:
-                partition = self._partition(topic, index)
-                if not batch:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
-                if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
-                appended = partition.append(batch, acks=acks, now_ms=self._now_ms)
-            except KafkaError as error:
-                answers.append(self._refused(topic, index, error))
-                continue
-            if acks == ALL_REPLICAS and partition.committed.high_watermark <= appended.last_offset:
-                self.pending.append((partition, index, appended.last_offset, answers, len(answers)))
-            answers.append(
-                encode_appended(
-                    version, index, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
-                )
-            )
-        return answers
 
-    def _partition(self, topic: ProduceTopic, index: int) -> Partition:
-        if self._refusal is not None:
-            raise self._refusal
-        partitions = self._broker.partitions
-        if self._version >= TOPIC_IDS_FROM:
-            partition = partitions.get_by_id(topic.topic_id, index)
-        else:
-            partition = partitions.get(topic.name, index)
-        if partition is None:
-            partition = self._broker.partition(topic.name, index, topic.topic_id)
-        if partition.is_internal and not self._writes_internal:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
-        return partition
+def _checked(batch: memoryview | None) -> memoryview:
+    """The batch to append; KafkaError where there is none, or one of a transaction."""
+    if not batch:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
+    if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    return batch
 
-    def _refused(self, topic: ProduceTopic, index: int, error: KafkaError) -> bytes:
-        if self.failure is None:
-            self.failure = f"{topic.name or topic.topic_id}-{index}: {ErrorCode(error.code).name}"
-        record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
-        return encode_refused(self._version, index, error.code, error.message or None, record_errors)
+
+def _refused(version: int, index: int, error: KafkaError) -> bytes:
+    record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
+    return encode_refused(version, index, error.code, error.message or None, record_errors)
 
 
 class _Replicating:
