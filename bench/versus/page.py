@@ -13,7 +13,8 @@ INTRODUCTION = """\
 <!-- Made by `python -m bench.versus`; the remarks are in bench/versus/remarks.md. -->
 # Penstock and Apache Kafka, side by side
 
-Measured by `make versus` on one machine; the command and the time stand with each question. Both brokers are single
+Measured by `make versus`; the processor, the command and the time stand with each question, and what was measured on
+one kind of processor is not written over by another. Both brokers are single
 nodes with the settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
 replication factors of one apart, a heap of 1 GB and the options of the JVM as its scripts set them). The clients are
 the same for both: librdkafka, in processes of their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …;
@@ -69,4 +70,5 @@ def _section(answer: Answer) -> str:
     pairs = min(len(line.kafka) for line in answer.lines)
     most = max(len(line.kafka) for line in answer.lines)
     counted = f"{pairs} pairs" if pairs == most else f"{pairs} to {most} pairs"
-    return f"## {answer.question}: {answer.title}\n\n`{answer.command}`, {counted}, {answer.when}\n\n{table}\n"
+    where = f"{answer.machine['processor']}, `{answer.command}`, {counted}, {answer.when}"
+    return f"## {answer.question}: {answer.title}\n\n{where}\n\n{table}\n"

@@ -1,6 +1,10 @@
-"""What was measured, kept as JSON: one file per question, so that each can be asked again alone."""
+"""What was measured, kept as JSON: one file per question and kind of processor, so that each can be asked again alone.
+
+Processors differ in what they show: what is met on one may be short on another, so none writes over the other's file.
+"""
 
 import json
+import re
 import statistics
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -42,7 +46,8 @@ def answered(question: str, title: str, command: str, lines: list[Line]) -> Answ
 
 def save(answer: Answer) -> None:
     """Write the file of a question; medians and ratios stand beside the runs for those who read it."""
-    FOLDER.mkdir(exist_ok=True)
+    folder = folder_of(answer.machine["processor"])
+    folder.mkdir(parents=True, exist_ok=True)
     document = asdict(answer)
     for written, line in zip(document["lines"], answer.lines, strict=True):
         written["medians"] = {
@@ -51,13 +56,18 @@ def save(answer: Answer) -> None:
             if values
         }
         written |= {"ratio": line.ratio, "ratios": line.ratios, "verdict": line.verdict}
-    (FOLDER / f"{answer.question}.json").write_text(json.dumps(document, indent=1) + "\n")
+    (folder / f"{answer.question}.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def folder_of(processor: str) -> Path:
+    """Where the answers that were measured on this kind of processor lie: `amd-epyc` for "AMD EPYC"."""
+    return FOLDER / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-")
 
 
 def load_all(questions: list[str]) -> list[Answer]:
-    """The answers that there are, in the order of the questions."""
-    paths = [FOLDER / f"{question}.json" for question in questions]
-    return [load(path) for path in paths if path.exists()]
+    """The answers that there are, in the order of the questions, those of each kind of processor."""
+    paths = [path for question in questions for path in sorted(FOLDER.glob(f"*/{question}.json"))]
+    return [load(path) for path in paths]
 
 
 def load(path: Path) -> Answer:

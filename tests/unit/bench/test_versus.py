@@ -1,9 +1,10 @@
 """What the comparison makes of its figures: ratios, verdicts, the page and its plots."""
 
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.versus import plots
+from bench.versus import plots, results
 from bench.versus.lines import Figure, Line, lines_of
 from bench.versus.maven import POM, Artifact
 from bench.versus.results import Answer
@@ -47,6 +48,20 @@ def test_plots_are_svg_whatever_the_names_hold() -> None:
     answer = Answer("P1", "Bulk", "command", "now", {}, [line])
     for text in (plots.ratios([answer]), plots.costs([answer]), plots.ratios([])):
         assert ET.fromstring(text).tag.endswith("svg")
+
+
+def test_what_one_kind_of_processor_showed_stays_beside_what_another_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    line = Line("1", COST, kafka=(9.0,), penstock=(3.0,), bare=(2.0,))
+    answers = [
+        Answer("P2", "Small", "command", "now", {"processor": name}, [line]) for name in ("AMD EPYC", "Intel(R) X")
+    ]
+    for answer in answers:
+        results.save(answer)
+    assert results.load_all(["P1", "P2"]) == answers
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["amd-epyc", "intel-r-x"]
 
 
 def test_a_pom_names_what_is_wanted_and_what_is_not() -> None:
