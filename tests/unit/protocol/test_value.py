@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 
 
 class Point(Value):
@@ -26,6 +26,16 @@ class Single(Value):
 
 class Nothing(Value):
     """It has no fields."""
+
+
+class Settings(Value, kw_only=True):
+    size: int = 1
+    names: list[str] = fresh(list)
+
+
+class MoreSettings(Settings, kw_only=True):
+    level: int
+    places: dict[str, int] = fresh(dict)
 
 
 def test_construction_is_by_position_or_name_with_defaults() -> None:
@@ -69,3 +79,27 @@ def test_its_text_its_copies_and_its_patterns() -> None:
     match Point(1, 2):
         case Point(x, y):
             assert (x, y) == (1, 2)
+
+
+def test_a_class_may_take_its_fields_by_name_only() -> None:
+    assert Settings(size=2).size == 2
+    with pytest.raises(TypeError, match="positional"):
+        Settings(2)  # type: ignore[call-arg]
+    assert copy.copy(Settings(size=2)) == pickle.loads(pickle.dumps(Settings(size=2))) == Settings(size=2)
+
+
+def test_a_fresh_default_is_made_for_each_value() -> None:
+    one, another = Settings(), Settings()
+    one.names.append("a")
+    assert (one.names, another.names) == (["a"], [])
+    assert Settings(names=one.names).names is one.names
+
+
+def test_a_subclass_adds_fields_to_those_of_its_base() -> None:
+    Settings()  # the base is made first: each class has an __init__ of its own
+    more = MoreSettings(level=3, size=4)
+    assert repr(more) == "MoreSettings(size=4, names=[], level=3, places={})"
+    assert MoreSettings.__fields__ == ("size", "names", "level", "places")
+    assert more == more.replace(level=3) != more.replace(size=5)
+    assert pickle.loads(pickle.dumps(more)) == more
+    assert not hasattr(more, "__dict__")

@@ -148,7 +148,7 @@ class BrokerConfig(BrokerSettings):
         self.max_connections_per_ip_overrides = parse_address_limits(self.text(ADDRESS_LIMITS_KEY) or "")
 
     def _take(self, addresses: Addresses) -> None:
-        taken: dict[str, Any] = {name: getattr(addresses, name) for name in addresses.__match_args__}
+        taken: dict[str, Any] = {name: getattr(addresses, name) for name in addresses.__fields__}
         for name, value in taken.items():
             setattr(self, name, value)
 
