@@ -39,7 +39,7 @@ def read_words() -> Iterator[tuple[str, bool]]:
 
 WORDS = frozenset(read_words())
 ATTRIBUTES = {key: attribute for attribute, key in BrokerSettings.attributes()}
-TOPIC_FIELDS = {field.replace("_", "."): field for field in LogConfig.__dataclass_fields__}
+TOPIC_FIELDS = {field.replace("_", "."): field for field in LogConfig.__fields__}
 
 
 def is_read(key: str) -> bool:

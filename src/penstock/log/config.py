@@ -1,6 +1,6 @@
 """What a partition's log is told to do: the topic configs that the log obeys, with Kafka's names and defaults."""
 
-from dataclasses import dataclass, field
+from penstock.protocol.value import Value
 
 INT64_MAX = (1 << 63) - 1
 DAY_MS = 24 * 60 * 60 * 1000
@@ -9,8 +9,7 @@ LOG_APPEND_TIME = "LogAppendTime"
 PRODUCER = "producer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(Value, kw_only=True):
     """One topic's settings; one object serves all partitions that share them.
 
     Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `preallocate` is accepted
@@ -36,7 +35,7 @@ class LogConfig:
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
-    cleanup_policy: frozenset[str] = field(default_factory=lambda: frozenset({"delete"}))
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
     producer_id_expiration_ms: int = DAY_MS
     preallocate: bool = False
     validates_records: bool = False

@@ -10,7 +10,6 @@ KAFKA_STORAGE_ERROR.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
@@ -42,6 +41,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import random_uuid
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ MAX_SINGLE_SYNCS = 100
 PartitionLogs = dict[TopicPartition, PartitionLog]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryDescription:
+class DirectoryDescription(Value, kw_only=True):
     """What DescribeLogDirs says of one directory; sizes are bytes. With a `failure` none of them is known."""
 
     path: str
@@ -312,7 +311,7 @@ class LogDirectories:
         topic_id = self._topic_id(log)
         if topic_id is not None:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
-        config = replace(log.config, flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
+        config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
         future = self._future(directory, f"{path}/{name}", key, config, is_clean=True)
         future.truncate_fully_and_start_at(log.log_start_offset)
         self.futures[key] = future

@@ -5,7 +5,6 @@ that is said.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from struct import Struct
@@ -20,6 +19,7 @@ from penstock.log.time_index import TIME_ENTRY
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, iterate_records
+from penstock.protocol.value import Value
 
 MAX_UNPACKED_BYTES = 1 << 30
 """The records of one batch may unpack to this much."""
@@ -53,8 +53,7 @@ _KINDS_BY_SUFFIX = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedBatch:
+class DumpedBatch(Value, kw_only=True):
     """One batch of a segment; `records` unpacks it."""
 
     position: int
@@ -67,8 +66,7 @@ class DumpedBatch:
         return iterate_records(self.data, 0, self.header, max_bytes=MAX_UNPACKED_BYTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenTail:
+class BrokenTail(Value, kw_only=True):
     """Where a segment stops to make sense, and why."""
 
     position: int
@@ -76,16 +74,14 @@ class BrokenTail:
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetEntry:
+class OffsetEntry(Value, kw_only=True):
     """An entry of an offset index: the batch that ends with this offset begins at this position."""
 
     offset: int
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeEntry:
+class TimeEntry(Value, kw_only=True):
     """An entry of a time index: batches with later timestamps end behind this offset."""
 
     timestamp_ms: int

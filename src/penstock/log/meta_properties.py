@@ -4,19 +4,18 @@ Version 1 holds `cluster.id`, `node.id` and `directory.id`; version 0, which old
 instead of `node.id`.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from penstock.log.directory_errors import BadMetaPropertiesError
 from penstock.log.disk import Disk
 from penstock.log.names import META_PROPERTIES
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.protocol.value import Value
 
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetaProperties:
+class MetaProperties(Value, kw_only=True):
     """What is written once into each log directory."""
 
     cluster_id: str

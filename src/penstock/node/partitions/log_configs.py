@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.log.config import LogConfig
@@ -12,16 +11,16 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import topic_values
 from penstock.metadata.configs.without_effect import why_value_has_no_effect
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
-_KEYS = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
+_KEYS = {field: field.replace("_", ".") for field in LogConfig.__fields__}
 _OF_BROKER = "producer_id_expiration_ms"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicSettings(Value):
     """What holds for every partition of a topic."""
 
     log: LogConfig
