@@ -4,15 +4,13 @@ These calls answer at once and change what the caller sees at once. None of them
 but for those that say so: the `Flush` effect does that.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.protocol.value import Value
 from penstock.protocol.varint import Buffer
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SnapshotId:
+class SnapshotId(NamedTuple):
     """A snapshot holds all records before `end_offset`; `epoch` is that of the last of them."""
 
     end_offset: int

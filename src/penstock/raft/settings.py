@@ -1,7 +1,8 @@
 """The time-outs and sizes of the metadata quorum, by Kafka's names and defaults."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from penstock.protocol.value import Value
 
 NEVER: Final = 1 << 62
 """A deadline that never comes."""
@@ -13,8 +14,7 @@ OBSERVER_SESSION_MS: Final = 300_000
 """An observer that was not heard from for so long is forgotten."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftSettings:
+class RaftSettings(Value, kw_only=True):
     """`controller.quorum.*`; sizes are those of one answer."""
 
     election_timeout_ms: int = 1000
