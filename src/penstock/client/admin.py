@@ -10,7 +10,6 @@ cluster itself and its disks are here.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from penstock.client.address import Address
@@ -46,14 +45,14 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.value import Value
 
 BROKERS_ENDPOINT = 1
 Replica = tuple[TopicPartition, int]
 """A partition, and the node that has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerDescription:
+class BrokerDescription(Value):
     """A broker of the cluster."""
 
     node_id: int
@@ -62,8 +61,7 @@ class BrokerDescription:
     is_fenced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(Value):
     """The cluster as one of its brokers sees it. `controller_id` is -1 while there is none."""
 
     cluster_id: str
@@ -71,8 +69,7 @@ class ClusterDescription:
     brokers: list[BrokerDescription]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSize:
+class ReplicaSize(Value):
     """One partition on one disk: its bytes, how far it lags, whether it is a copy that is still to take over."""
 
     size_bytes: int
@@ -80,8 +77,7 @@ class ReplicaSize:
     is_future: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
+class LogDirDescription(Value):
     """One log directory of one node; the sizes of its file system are -1 where the broker cannot tell."""
 
     node_id: int

@@ -15,17 +15,16 @@ Anybody else's is named as `module:Class` and made without arguments.
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 from penstock.client.sticky import assign_sticky
 from penstock.client.values import TopicPartition
+from penstock.protocol.value import Value
 
 Assignment = dict[str, list[TopicPartition]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Value):
     """A member as its group's leader sees it.
 
     `owned` and `generation` are what the member held when the group was last stable, as far as it says.
@@ -58,11 +57,10 @@ class Assignor(Protocol):
         """Give every partition of every subscribed topic that exists to exactly one member that subscribes to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RangeAssignor:
+class RangeAssignor(Value):
     """Topic by topic in runs: of three partitions two consumers get 0,1 and 2; with many topics the first get more."""
 
-    name: str = field(default="range", init=False)
+    name = "range"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
         """See the class."""
@@ -80,11 +78,10 @@ class RangeAssignor:
         return assignment
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRobinAssignor:
+class RoundRobinAssignor(Value):
     """All partitions in order, dealt in turn; who does not subscribe to a partition's topic is passed over."""
 
-    name: str = field(default="roundrobin", init=False)
+    name = "roundrobin"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
         """See the class."""
@@ -101,11 +98,10 @@ class RoundRobinAssignor:
         return assignment
 
 
-@dataclass(frozen=True, slots=True)
-class StickyAssignor:
+class StickyAssignor(Value):
     """As even as can be, then as few moves as can be (KIP-54)."""
 
-    name: str = field(default="sticky", init=False)
+    name = "sticky"
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
         """See the class."""
@@ -118,12 +114,11 @@ class StickyAssignor:
         return assign_sticky(subscriptions, claims, partition_counts)
 
 
-@dataclass(frozen=True, slots=True)
-class CooperativeStickyAssignor:
+class CooperativeStickyAssignor(Value):
     """The sticky assignment, without the partitions that their owners still have to give up (KIP-429)."""
 
-    name: str = field(default="cooperative-sticky", init=False)
-    cooperative: bool = field(default=True, init=False)
+    name = "cooperative-sticky"
+    cooperative = True
 
     def assign(self, members: Sequence[GroupMember], partition_counts: Mapping[str, int]) -> Assignment:
         """See the class."""

@@ -6,11 +6,11 @@ stand `blocking_offsets.py`, `blocking_fetch.py` and `blocking_produce.py`.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
-from penstock.client.blocking_connection import Address, BlockingConnection, ClusterUnreachable
+from penstock.client.address import Address
+from penstock.client.blocking_connection import BlockingConnection, ClusterUnreachable
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,6 +21,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.value import Value
 
 Result = TypeVar("Result")
 TopicPartition = tuple[str, int]
@@ -32,8 +33,7 @@ CREATION_MS = 10_000
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
+class ClusterSettings(Value):
     """Whom to connect to and how long to wait. `retry_timeout_ms` bounds all attempts at one thing together."""
 
     bootstrap_servers: tuple[Address, ...]

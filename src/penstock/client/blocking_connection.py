@@ -6,9 +6,9 @@ Made for Spark's executors, which run plain synchronous code. Not safe for threa
 import socket
 import struct
 from collections import deque
-from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.client.address import Address
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.framing import decode_response, encode_request
@@ -39,17 +39,6 @@ Response = TypeVar("Response", bound=Message)
 
 class ClusterUnreachable(ConnectionError):  # noqa: N818 - says what is the matter, as ConnectionRefusedError does
     """No broker can be reached; the text names the address and what to check."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Address:
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class BlockingConnection:

@@ -5,21 +5,20 @@ The response is read by hand in versions 4 to 11, whose layout for one partition
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.client.blocking_connection import BlockingConnection
 from penstock.client.blocking_offsets import IsolationLevel
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.value import Value
 
 ANSWER_BYTES_LIMIT = 64 << 20
 """What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
 LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE = 5, 7, 11
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedRecords:
+class FetchedRecords(Value):
     """One partition's part of a Fetch response. `aborted` holds (producer id, first offset) of aborted transactions."""
 
     error_code: ErrorCode

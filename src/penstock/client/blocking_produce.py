@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from penstock.client.address import Address
 from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
-from penstock.client.blocking_connection import Address, BlockingConnection
+from penstock.client.blocking_connection import BlockingConnection
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

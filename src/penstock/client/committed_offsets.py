@@ -1,7 +1,6 @@
 """The positions that a group has committed: read, written and deleted at the group's coordinator."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
@@ -28,6 +27,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from penstock.protocol.value import Value
 
 NEWEST_BY_NAME: Final = 9  # from version 10 on topics go by their ids
 FETCH_BY_GROUPS: Final = 8  # the first version of OffsetFetch that asks for several groups
@@ -38,8 +38,7 @@ COORDINATOR_MOVED = (
 Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Value):
     """Who commits: a member of a generation, or (the default) somebody outside of the group's machinery."""
 
     generation: int = -1

@@ -1,7 +1,6 @@
 """Configurations of topics, brokers and groups from outside: read them with their sources, change single keys."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.client.cluster import ClusterClient
@@ -23,6 +22,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from penstock.protocol.schema import Message
+from penstock.protocol.value import Value
 
 
 class ResourceType(IntEnum):
@@ -70,8 +70,7 @@ DYNAMIC_SOURCES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(Value):
     """A value that would count if the ones before it were not there."""
 
     name: str
@@ -79,8 +78,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(Value):
     """One key of a resource. A sensitive value is never shown: None."""
 
     name: str
@@ -92,8 +90,7 @@ class ConfigEntry:
     documentation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Value):
     """One key to change; the value is None for DELETE."""
 
     name: str

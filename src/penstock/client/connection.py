@@ -9,7 +9,6 @@ whatever reason, all that wait are told with `ConnectionFailedError`; a connecti
 import asyncio
 import os
 from collections import deque
-from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from penstock.client.address import Address
@@ -28,6 +27,7 @@ from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
+from penstock.protocol.value import Value
 
 Answer = TypeVar("Answer", bound=Message)
 APIS_BY_NAME: Final = {api.name: api for api in map(api_of, KEYS)}
@@ -35,8 +35,7 @@ _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_VERSION = "0.1.0"
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
+class _Expected(Value):
     """An answer that is still to come."""
 
     correlation_id: int

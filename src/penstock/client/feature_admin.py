@@ -1,7 +1,6 @@
 """The features of a cluster from outside: which levels its nodes can run at, which one holds, and how to change it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.client.cluster import ClusterClient
@@ -11,6 +10,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.own_apis import OWN_SOFTWARE
+from penstock.protocol.value import Value
 
 
 class UpgradeType(IntEnum):
@@ -21,8 +21,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureDescription:
+class FeatureDescription(Value):
     """One feature: the levels that the asked node can run at, and the one that holds (0: none)."""
 
     name: str

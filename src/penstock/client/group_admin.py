@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import commit, delete_committed, fetch_committed, raise_for
@@ -14,12 +13,12 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, Delete
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.value import Value
 
 DEAD = "Dead"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(Value):
     """One group of the list. `state` and `type` are empty where the broker is too old to say."""
 
     group_id: str
@@ -28,8 +27,7 @@ class GroupListing:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDescription:
+class MemberDescription(Value):
     """A member and what it has been given."""
 
     member_id: str
@@ -39,8 +37,7 @@ class MemberDescription:
     assignment: list[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(Value):
     """A group with its members. `assignor` is the protocol that they agreed on."""
 
     group_id: str

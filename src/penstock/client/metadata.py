@@ -1,18 +1,17 @@
 """What a client knows of a cluster: brokers, topics, who leads which partition. Values, made of Metadata responses."""
 
 import uuid
-from dataclasses import dataclass, field
 
 from penstock.client.address import Address
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from penstock.protocol.value import Value, fresh
 
 NO_NODE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerMetadata:
+class BrokerMetadata(Value):
     """A broker and the address that it advertises."""
 
     node_id: int
@@ -20,8 +19,7 @@ class BrokerMetadata:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Value):
     """Who holds a partition. `leader` is -1 while there is none."""
 
     topic: str
@@ -39,8 +37,7 @@ class PartitionMetadata:
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(Value):
     """A topic with its partitions by number, or the error that stands for it."""
 
     name: str
@@ -50,14 +47,13 @@ class TopicMetadata:
     partitions: dict[int, PartitionMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Value):
     """What one Metadata response told, or several of them put together."""
 
     cluster_id: str | None = None
     controller_id: int = NO_NODE
-    brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
-    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+    brokers: dict[int, BrokerMetadata] = fresh(dict)
+    topics: dict[str, TopicMetadata] = fresh(dict)
 
     def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
         """The partition's row, if it is known and has a leader that is known."""

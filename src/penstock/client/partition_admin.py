@@ -1,7 +1,6 @@
 """Replicas of partitions from outside: elect their leaders, move them to other brokers, see what is on the move."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.value import Value
 
 
 class ElectionType(IntEnum):
@@ -29,16 +29,14 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value):
     """What became of one partition; the error is NONE where it went as asked."""
 
     error: ErrorCode
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignment:
+class Reassignment(Value):
     """A partition on the move: all its replicas, those that come, those that go."""
 
     replicas: tuple[int, ...]

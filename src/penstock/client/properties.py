@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TypeVar
 
 from penstock.client.durations import parse_duration_ms
@@ -19,9 +18,8 @@ CHOICES = {
 
 def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settings:
     """A copy of the settings with these properties; ValueError names key and value, and what is allowed."""
-    defaults = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in SEAMS}
-    seams = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name in SEAMS}
-    changed = dict(defaults)
+    defaults = {name: getattr(settings, name) for name in settings.__fields__ if name not in SEAMS}
+    changed: dict[str, object] = {}
     for key, text in properties.items():
         name = key.replace(".", "_")
         if name not in defaults:
@@ -29,15 +27,15 @@ def with_properties(settings: Settings, properties: Mapping[str, str]) -> Settin
             hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
             raise ValueError(f"{key} is not a setting of this client{hint}")
         changed[name] = _parse(key, name, text.strip(), defaults[name])
-    return type(settings)(**changed, **seams)
+    return settings.replace(**changed)
 
 
 def as_properties(settings: ClientSettings) -> dict[str, str]:
     """All settings as text under Kafka's names: what `with_properties` reads. Empty stands for none."""
     return {
-        item.name.replace("_", "."): _text(item.name, getattr(settings, item.name))
-        for item in fields(settings)
-        if item.name not in SEAMS
+        name.replace("_", "."): _text(name, getattr(settings, name))
+        for name in settings.__fields__
+        if name not in SEAMS
     }
 
 

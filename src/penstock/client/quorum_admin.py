@@ -5,7 +5,6 @@ controllers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -32,13 +31,13 @@ from penstock.protocol.own_apis import (
     ResignControllerRequest,
     ResignControllerResponse,
 )
+from penstock.protocol.value import Value
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 NO_SUCCESSOR: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumEndpoint:
+class QuorumEndpoint(Value):
     """Where a controller listens for its peers."""
 
     listener: str
@@ -50,8 +49,7 @@ class QuorumEndpoint:
         return f"{self.listener}://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumReplica:
+class QuorumReplica(Value):
     """A replica of the metadata log, as the leader sees it. Times are milliseconds since 1970; -1 is unknown."""
 
     node_id: int
@@ -61,8 +59,7 @@ class QuorumReplica:
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumInfo:
+class QuorumInfo(Value):
     """The quorum as its leader sees it. `endpoints` has the controllers' addresses by node id."""
 
     leader_id: int
@@ -78,8 +75,7 @@ class QuorumInfo:
         return next((voter for voter in self.voters if voter.node_id == self.leader_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataState:
+class MetadataState(Value):
     """What one node has made of the metadata log up to `offset`: equal offsets have equal checksums."""
 
     node_id: int

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from penstock.client.background import Background, BackgroundThread
 from penstock.protocol.compression import Compression
+from penstock.protocol.value import Value, fresh
 
 ACKS_ALL: Final = -1
 BY_DURATION: Final = "by_duration"
@@ -19,8 +19,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(Value, kw_only=True):
     """What every kind of client needs.
 
     `now_ms` and `random` are the seams for tests: record timestamps and the jitter of back-offs come from them.
@@ -34,7 +33,7 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     now_ms: Callable[[], int] = wall_clock_ms
-    random: Random = field(default_factory=Random)
+    random: Random = fresh(Random)
 
     def backoff_ms(self, attempt: int) -> float:
         """How long to wait after the failed attempt number `attempt` (from 0): doubling, bounded, 20 % of jitter."""
@@ -42,8 +41,7 @@ class ClientSettings:
         return full * self.random.uniform(0.8, 1.2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings(ClientSettings):
+class ProducerSettings(ClientSettings, kw_only=True):
     """What a producer needs. `acks` is 0, 1 or -1 (all); idempotence needs -1 and is off with anything else.
 
     Batches of one partition are sent one after the other, so retries never change their order; what
@@ -70,8 +68,7 @@ class ProducerSettings(ClientSettings):
         return self.enable_idempotence and self.acks == ACKS_ALL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings(ClientSettings):
+class ConsumerSettings(ClientSettings, kw_only=True):
     """What a consumer needs. Kafka's defaults of today: the session timeout was 10 s before Kafka 3.0, now 45 s.
 
     `background` is a seam for simulations, which have no threads: where heartbeats are sent from.

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ConnectionFailedError
@@ -30,19 +29,19 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.value import Value, fresh
 
 BROKER_DEFAULT = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(Value, kw_only=True):
     """What to create. -1 is the broker's default; `assignments` (partition to nodes) stands instead of both numbers."""
 
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
-    configs: Mapping[str, str] = field(default_factory=dict)
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str] = fresh(dict)
+    assignments: Mapping[int, Sequence[int]] = fresh(dict)
 
 
 class TopicAdmin:

@@ -3,8 +3,9 @@
 All of them are immutable. Offsets count records from 0; times are milliseconds since 1970.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from penstock.protocol.value import Value, fresh
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
@@ -45,8 +46,7 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumedRecord:
+class ConsumedRecord(Value):
     """One record as it was read, with where it lay."""
 
     topic: str
@@ -55,7 +55,7 @@ class ConsumedRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    headers: list[tuple[str, bytes | None]] = fresh(list)
     is_log_append_time: bool = False
 
     @property

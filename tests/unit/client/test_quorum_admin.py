@@ -1,7 +1,6 @@
 """The metadata quorum from outside, against fake controllers that say what the test wants."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -139,7 +138,7 @@ async def test_a_voter_is_added_to_this_cluster() -> None:
 async def test_without_a_leader_it_says_in_the_end_what_may_be_missing() -> None:
     fake = FakeController()
     fake.scripts[ApiKey.DESCRIBE_QUORUM] = [lambda request: described(-1, 3, ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 1000
-    settings = replace(SETTINGS, default_api_timeout_ms=10)
+    settings = SETTINGS.replace(default_api_timeout_ms=10)
     async with fake_broker(fake) as fake.broker, Admin([fake.broker.address], settings, of_controllers=True) as admin:
         with pytest.raises(KafkaError, match="no controller is active: does a majority of them run"):
             await admin.quorum.describe()

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.client.blocking_connection import Address
+from penstock.client.address import Address
 from penstock.client.blocking_offsets import IsolationLevel
 from penstock.pipeline.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.errors import PipelineError
