@@ -29,9 +29,10 @@ The names are those of Jepsen's analyses of Kafka-like logs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from penstock.protocol.value import Value
 
 Partition = tuple[str, int]
 """A topic's name and the partition's index."""
@@ -47,8 +48,7 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+class Anomaly(Value):
     """What is wrong: `kind` as in the table of the module, `text` for people."""
 
     kind: str
@@ -58,8 +58,7 @@ class Anomaly:
         return f"{self.kind}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Value):
     producer: str
     partition: Partition
     value: object
@@ -68,8 +67,7 @@ class _Sent:
     idempotent: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Value):
     """A consumer went from one offset to another: over what lies between, unless it was free to."""
 
     consumer: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -15,6 +14,7 @@ from penstock.log.names import METADATA_TOPIC, partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
 from penstock.protocol.uuids import random_uuid, uuid_to_text
+from penstock.protocol.value import Value
 from penstock.testing.cluster_node import ClusterNode
 from penstock.testing.ports import ReservedPort
 
@@ -46,8 +46,7 @@ OWN_KEYS: Final = (
 """Keys that differ from node to node, or must fit together: the cluster sets them itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """The roles of each node, by its id."""
 
     roles: Mapping[int, tuple[str, ...]]

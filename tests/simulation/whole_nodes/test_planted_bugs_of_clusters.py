@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def plan_of(*faults: str, snapshots: str = "2048", **changes: Any) -> Plan:
         delay_s=0.002,
         socket_bytes=65_536,
     )
-    return replace(plan, **changes)
+    return plan.replace(**changes)
 
 
 def found_with(plan: Plan) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
+
+from penstock.protocol.value import Value
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "stop", "pause", "break", "cut", "one way", "slow",
@@ -18,8 +19,7 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(Value):
     """One node: `roles` as `process.roles` has them."""
 
     node_id: int
@@ -40,8 +40,7 @@ class NodePlan:
         return "controller" in self.roles
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Value, kw_only=True):
     """All that a seed decides beforehand."""
 
     nodes: tuple[NodePlan, ...] = (NodePlan(1),)

@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from random import Random
 
 from penstock.client.consumer import Consumer
@@ -18,6 +17,7 @@ from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.metadata.configs.voters import InitialController
 from penstock.node.first_voters import first_snapshot
 from penstock.protocol.uuids import random_uuid, uuid_to_text
+from penstock.protocol.value import Value
 from penstock.testing.simulator.administrator import AdministratingClient
 from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
 from penstock.testing.simulator.faults import Faults
@@ -37,8 +37,7 @@ ROUNDS_OF_CLEARING = 3
 """How often what is still there is closed: a coroutine that ends may leave others behind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Value, kw_only=True):
     """What came of a seed. `violations` is empty if all rules held."""
 
     seed: int
