@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +23,12 @@ from penstock.cli.session import (
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.value import Value
 
 POLL_MS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Value, kw_only=True):
     """What to read and when to stop."""
 
     topic: str | None

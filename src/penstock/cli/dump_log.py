@@ -3,7 +3,6 @@
 It reads files and asks no node; the files may be those of any Kafka broker.
 """
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import click
@@ -24,10 +23,10 @@ from penstock.log.dump import (
 from penstock.log.producer_snapshot import CorruptSnapshotError
 from penstock.metadata.snapshot import parse_snapshot_name
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.value import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class Depth(Value, kw_only=True):
     """How much of a segment is shown."""
 
     records: bool

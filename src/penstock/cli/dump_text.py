@@ -1,19 +1,18 @@
 """How `penstock dump-log` writes a line: in the form of kafka-dump-log.sh, or as an object of JSON."""
 
 import json
-from dataclasses import dataclass
 
 import click
 
 from penstock.log.dump import DumpedBatch
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import Record
+from penstock.protocol.value import Value
 
 WITHOUT_COLON = ("SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     """What a line says: its kind, then names and values in order."""
 
     kind: str

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 
 import click
@@ -16,12 +15,12 @@ from penstock.client.durations import parse_duration_ms
 from penstock.client.log_offsets import EARLIEST, LATEST
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
 
 Positions = dict[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetTarget:
+class ResetTarget(Value, kw_only=True):
     """Where offsets are to be moved: exactly one of the fields is given."""
 
     to_earliest: bool
@@ -36,11 +35,11 @@ class ResetTarget:
     def check(self) -> None:
         """UsageError unless exactly one is given and makes sense."""
         given = [
-            f.name for f in fields(self) if getattr(self, f.name) is not None and getattr(self, f.name) is not False
+            name for name in self.__fields__ if getattr(self, name) is not None and getattr(self, name) is not False
         ]
         names = [name.replace("_", "-") for name in given]
         if len(names) != 1:
-            every = ", ".join(f"--{f.name.replace('_', '-')}" for f in fields(self))
+            every = ", ".join(f"--{name.replace('_', '-')}" for name in self.__fields__)
             raise click.UsageError(f"--reset-offsets needs exactly one of {every}")
         try:
             self.timestamp_ms(0)

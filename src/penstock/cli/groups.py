@@ -1,6 +1,5 @@
 """`penstock groups`: list, describe, reset and delete consumer groups, with the options of kafka-consumer-groups.sh."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from penstock.cli.session import (
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
 
 STATES: Final = {
     "empty": "Empty",
@@ -38,8 +38,7 @@ STATES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value, kw_only=True):
     """What to do with which groups."""
 
     action: str

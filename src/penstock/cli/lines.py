@@ -4,11 +4,11 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from penstock.client.values import ConsumedRecord
+from penstock.protocol.value import Value
 
 BOOLEANS: Final = {"true": True, "false": False}
 
@@ -47,8 +47,7 @@ class LineFormatError(ValueError):
     """A line that is not of the form that was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedLine:
+class ParsedLine(Value):
     """What a line says."""
 
     key: bytes | None
@@ -56,8 +55,7 @@ class ParsedLine:
     headers: list[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class LineFormat:
+class LineFormat(Value):
     """How to read a line: headers, key and value, each before its separator, as far as they are there."""
 
     parse_key: bool = False
@@ -75,8 +73,8 @@ class LineFormat:
         values: dict[str, bool | bytes] = {}
         for key, text in properties.items():
             name = key.replace(".", "_")
-            if name not in cls.__slots__:
-                raise ValueError(f"{key} is no property of a line: known are {_known(cls.__slots__)}")
+            if name not in cls.__fields__:
+                raise ValueError(f"{key} is no property of a line: known are {_known(cls.__fields__)}")
             values[name] = _bool(key, text) if name in ("parse_key", "parse_headers", "ignore_error") else _bytes(text)
         return cls(**values)  # type: ignore[arg-type]
 
@@ -110,8 +108,7 @@ class LineFormat:
         return self.null_marker is not None and text == self.null_marker
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFormat:
+class RecordFormat(Value):
     """How to write a record: what was asked for, in the order of kafka-console-consumer.sh."""
 
     print_timestamp: bool = False
@@ -133,8 +130,8 @@ class RecordFormat:
         values: dict[str, bool | bytes | Deserializer] = {}
         for key, text in properties.items():
             name = key.replace(".", "_")
-            if name not in cls.__slots__:
-                raise ValueError(f"{key} is no property of the output: known are {_known(cls.__slots__)}")
+            if name not in cls.__fields__:
+                raise ValueError(f"{key} is no property of the output: known are {_known(cls.__fields__)}")
             if name.endswith("_deserializer"):
                 values[name] = deserializer(text)
             else:
@@ -211,5 +208,5 @@ def _bytes(text: str) -> bytes:
     return text.replace("\\t", "\t").replace("\\n", "\n").encode()
 
 
-def _known(slots: "tuple[str, ...]") -> str:
-    return ", ".join(name.replace("_", ".") for name in slots)
+def _known(names: tuple[str, ...]) -> str:
+    return ", ".join(name.replace("_", ".") for name in names)

@@ -5,7 +5,6 @@ penstock-data/node-1/               its data
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from penstock import __version__
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.node.properties import PropertiesError, read_properties
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.value import Value
 from penstock.testing.layout import format_as_one_cluster, replica_settings, voters_settings
 from penstock.testing.ports import LOOPBACK, ReservedPort
 
@@ -23,8 +23,7 @@ CONTROLLERS_ABOVE: Final = 10_000
 """The controller of the broker on port 9092 listens on port 19092."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalNode:
+class LocalNode(Value):
     """A node of a local cluster: its id, its file, and where it listens."""
 
     node_id: int
@@ -43,8 +42,7 @@ class LocalNode:
         return [int(port) for host, _, port in addresses if host == LOOPBACK and port.isdecimal()]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCluster:
+class LocalCluster(Value):
     """All nodes of one data directory."""
 
     cluster_id: str

@@ -3,7 +3,6 @@
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -43,9 +42,9 @@ def run(
         def spec() -> PipelineSpec:
             loaded = load_spec(file)
             if checkpoint is not None:
-                loaded = replace(loaded, checkpoint=checkpoint)
+                loaded = loaded.replace(checkpoint=checkpoint)
             if available_now:
-                loaded = replace(loaded, trigger=AVAILABLE_NOW)
+                loaded = loaded.replace(trigger=AVAILABLE_NOW)
             return loaded if bootstrap_server is None else loaded.with_bootstrap_servers(bootstrap_server)
 
         _run(start.name, master, settings, spec)

@@ -7,7 +7,6 @@ way to it) failed, 2 wrong usage, 130 interrupted.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,6 +20,7 @@ from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.value import Value
 
 Result = TypeVar("Result")
 Settings = TypeVar("Settings", bound=ClientSettings)
@@ -56,8 +56,7 @@ def reach_options(function: Decorated) -> Decorated:
     return function
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Value):
     """Where to reach a cluster, and whether its controllers listen there."""
 
     addresses: str = DEFAULT_BOOTSTRAP_SERVER

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,12 +22,12 @@ from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.topic_admin import BROKER_DEFAULT, NewTopic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.protocol.value import Value
 
 MIN_ISR = "min.insync.replicas"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(Value, kw_only=True):
     """Which partitions and topics a description shows."""
 
     under_replicated_partitions: bool

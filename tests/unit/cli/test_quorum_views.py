@@ -1,6 +1,5 @@
 """What `penstock metadata-quorum describe` prints: the lines of kafka-metadata-quorum.sh for the same answer."""
 
-from dataclasses import replace
 from uuid import UUID
 
 from penstock.cli.quorum_views import quorum_as_json, replication_lines, status_lines
@@ -39,14 +38,14 @@ def test_the_summary() -> None:
 
 
 def test_the_lag_of_the_last_voter_in_time() -> None:
-    known = replace(INFO, voters=INFO.voters[:2])
+    known = INFO.replace(voters=INFO.voters[:2])
     assert list(status_lines("c-1", known))[4:6] == ["MaxFollowerLag:         4", "MaxFollowerLagTimeMs:   1500"]
-    alone = replace(INFO, voters=INFO.voters[1:2])
+    alone = INFO.replace(voters=INFO.voters[1:2])
     assert list(status_lines("c-1", alone))[4:6] == ["MaxFollowerLag:         0", "MaxFollowerLagTimeMs:   0"]
 
 
 def test_a_leader_that_is_no_voter_any_longer() -> None:
-    gone = replace(INFO, leader_id=9)
+    gone = INFO.replace(leader_id=9)
     assert list(status_lines("c-1", gone))[4:6] == ["MaxFollowerLag:         -1", "MaxFollowerLagTimeMs:   -1"]
     assert [line.split()[3] for line in replication_lines(gone, None)] == ["Lag", "3", "-1", "10", "-1"]
 
