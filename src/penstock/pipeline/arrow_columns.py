@@ -4,11 +4,12 @@ Spark compares the schema of every batch with its own for equality: binary and n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from penstock.protocol.value import Value
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE = pa.list_(pa.field("element", HEADER_TYPE))
@@ -26,8 +27,7 @@ READ_SCHEMA = pa.schema(
 READ_SCHEMA_WITH_HEADERS = READ_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedRecords:
+class DecodedRecords(Value):
     """What a decoder makes of a chunk: Arrow arrays of one length; `headers` is None when nobody asked for them."""
 
     key: pa.Array

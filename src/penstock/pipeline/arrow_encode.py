@@ -3,8 +3,6 @@
 The encoder is the compiled one where numba is installed, else the plain one.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -14,6 +12,7 @@ from penstock.pipeline.record_spans import Integers
 from penstock.pipeline.write_columns import EncodedRecords, partition_numbers, write_columns
 from penstock.protocol.batch import HEADER, HEADER_SIZE, LENGTH_END, MAGIC, write_crc
 from penstock.protocol.compression import Compression, compress
+from penstock.protocol.value import Value
 
 try:
     from penstock.pipeline.encode_compiled import encode_records, partitions_of_keys
@@ -23,8 +22,7 @@ except ImportError:  # no numba: quicker to start, much slower on every record
 UNKNOWN_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class EncodeSettings:
+class EncodeSettings(Value):
     """How batches are made. `max_bytes` bounds the records of one batch before compression."""
 
     compression: Compression

@@ -5,7 +5,6 @@ In offsets that are given per partition, -2 stands for earliest and -1 for lates
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.blocking import TopicPartition
@@ -14,6 +13,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.java_pattern import python_pattern
 from penstock.pipeline.option_values import choice, number, partition_list, per_partition
 from penstock.pipeline.options import Options
+from penstock.protocol.value import Value
 
 
 class Word(Enum):
@@ -24,15 +24,13 @@ class Word(Enum):
     COMMITTED = "committed"
 
 
-@dataclass(frozen=True, slots=True)
-class AtOffsets:
+class AtOffsets(Value):
     """An offset for each partition."""
 
     offsets: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class AtTimestamps:
+class AtTimestamps(Value):
     """The first record at or after a time: one for all partitions, or one for each."""
 
     everywhere_ms: int | None
@@ -42,8 +40,7 @@ class AtTimestamps:
 Boundary = Word | AtOffsets | AtTimestamps
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Value):
     """Exactly one of: topics by name, topics by a pattern of Python's that is found in their names, partitions."""
 
     topics: tuple[str, ...] = ()

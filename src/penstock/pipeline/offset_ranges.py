@@ -1,10 +1,10 @@
 """Ranges between the offsets where a batch starts and ends, and how they are cut into tasks. Pure functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from penstock.client.blocking import TopicPartition
+from penstock.protocol.value import Value
 
 Offsets = dict[TopicPartition, int]
 
@@ -13,8 +13,7 @@ SMALL_OFFSETS = 10_000
 TASKS_UNSHARED = 32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
+class OffsetRange(Value):
     """Records of one partition from `start` to before `end`."""
 
     topic: str

@@ -6,19 +6,18 @@ Spark hands them over in lower case.
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from penstock.client.blocking import ClusterSettings
 from penstock.client.blocking_connection import parse_addresses
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import boolean, number
+from penstock.protocol.value import Value
 
 PREFIX = "kafka."
 
 
-@dataclass(frozen=True, slots=True)
-class OptionText:
+class OptionText(Value):
     """What `docs/spark.md` says of an option: its default in words, and what it does."""
 
     default: str
@@ -178,8 +177,7 @@ KNOWN = {
 PLAINTEXT = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Value):
     """Options by their proper names, without the prefix."""
 
     values: Mapping[str, str]

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.offset_ranges import lag
 from penstock.pipeline.stream_position import from_json
+from penstock.protocol.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
+class BatchProgress(Value):
     """One finished batch. `lag` is how many records wait in the source, None where the source does not say."""
 
     query: str

@@ -6,7 +6,6 @@ nothing for the reader (control batches, aborted transactions, batches outside t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc
 from penstock.protocol.compression import Compression, decompress
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import decode_batch, iterate_batches
+from penstock.protocol.value import Value
 
 BEGIN, END, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP, APPEND_TIMESTAMP, IS_APPEND_TIME, RECORD_COUNT = range(8)
 """The columns of a span. Positions count from the start of the chunk's buffer; END is one past the last byte."""
@@ -30,16 +30,14 @@ LARGEST_OFFSET = (1 << 63) - 1
 ABORT_MARKER = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(Value):
     """As a Fetch response lists it: from this offset on, the producer's records up to its abort marker are void."""
 
     producer_id: int
     first_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Value):
     """Some batches that are decoded in one go. `spans` has a line per batch and 8 columns."""
 
     buffer: memoryview
@@ -51,8 +49,7 @@ class Chunk:
         return int(self.spans[:, RECORD_COUNT].sum())
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedBatch:
+class LocatedBatch(Value):
     """A whole batch and where it lies in the response."""
 
     position: int

@@ -6,7 +6,6 @@ Each sink is a streaming query of its own, all in one session.
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -20,13 +19,13 @@ from penstock.pipeline.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec import PipelineSpec
 from penstock.pipeline.user_code import described
+from penstock.protocol.value import Value
 
 LOOK_EVERY_S = 0.2
 OnProgress = Callable[[BatchProgress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineResult:
+class PipelineResult(Value):
     """What a run did, per sink: batches and rows that went in."""
 
     batches: Mapping[str, int]

@@ -1,7 +1,5 @@
 """All that a writer must know, from options and the schema of the frame to values; it goes to the executors."""
 
-from dataclasses import dataclass
-
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -21,6 +19,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice
 from penstock.pipeline.options import Options, cluster_settings
 from penstock.protocol.compression import Compression
+from penstock.protocol.value import Value
 
 BATCH_BYTES = 1_000_000
 """A little below the largest batch that brokers take unless somebody raises it."""
@@ -28,8 +27,7 @@ DELIVERY_TIMEOUT_MS = 120_000
 TEXT_OR_BYTES = (StringType, BinaryType, NullType)
 
 
-@dataclass(frozen=True, slots=True)
-class SinkOptions:
+class SinkOptions(Value):
     """Where to write and how. `topic` None: the column `topic` says it."""
 
     settings: ClusterSettings

@@ -1,13 +1,12 @@
 """All that a reader must know, from options to values; it goes to the executors, so it is plain data."""
 
-from dataclasses import dataclass
-
 from penstock.client.blocking import ClusterSettings
 from penstock.client.blocking_offsets import EARLIEST, LATEST, IsolationLevel
 from penstock.pipeline.boundaries import AtOffsets, Boundary, Subscription, Word, boundary, subscription
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice, size_in_bytes, time_in_ms
 from penstock.pipeline.options import Options, cluster_settings
+from penstock.protocol.value import Value
 
 FETCH_BYTES = 4 << 20
 MAX_BYTES_PER_TRIGGER = 512 << 20
@@ -17,8 +16,7 @@ POLL_TIMEOUT_MS = 120_000
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
+class SourceOptions(Value):
     """What to read, from where to where, how much at once, and how. Limits of 0 mean that there is none."""
 
     settings: ClusterSettings

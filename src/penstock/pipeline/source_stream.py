@@ -9,7 +9,6 @@ a second. The reader is pickled for the executors before its first use, so it co
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NoReturn
 from uuid import UUID
 
@@ -41,6 +40,7 @@ from penstock.pipeline.stream_position import (
     with_beginning,
 )
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +49,7 @@ FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
 NO_LIMIT = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Value):
     """What a subscription is about at one moment."""
 
     partitions: list[TopicPartition]
@@ -110,7 +109,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start or with_beginning(begin, begin)
             self._seen.report_losses(begin, end)
             if not takes_all:
-                end = replace(end, offsets=self._limited(self._seen.starts(begin, end), end.offsets))
+                end = end.replace(offsets=self._limited(self._seen.starts(begin, end), end.offsets))
             self._last_batch_ms = _now_ms()
             return to_json(end) if start else with_beginning(end, begin)
 

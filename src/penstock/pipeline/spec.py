@@ -16,11 +16,11 @@ delay"); a sink knows `format` (penstock), `mode` (append, update, complete) and
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
+from penstock.protocol.value import Value, fresh
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +35,7 @@ CHECKPOINTS = Path("penstock-checkpoints")
 Transform = Callable[["DataFrame"], "DataFrame"]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSpec:
+class SourceSpec(Value):
     """Where rows come from."""
 
     options: Mapping[str, str]
@@ -45,8 +44,7 @@ class SourceSpec:
     watermark: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SinkSpec:
+class SinkSpec(Value):
     """Where rows go."""
 
     options: Mapping[str, str]
@@ -64,8 +62,7 @@ class SinkSpec:
         return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineSpec:
+class PipelineSpec(Value):
     """A whole pipeline. `transform` is SQL about the view `source`, or a function; None passes rows on as they are.
 
     `file` is the Python file that the function is from.
@@ -77,7 +74,7 @@ class PipelineSpec:
     transform: str | Transform | None = None
     trigger: str | None = None
     checkpoint: str = ""
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = fresh(dict)
     file: Path | None = None
 
     def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
@@ -87,11 +84,10 @@ class PipelineSpec:
             return {name: value for name, value in options.items() if not _is_bootstrap(name)} | {BOOTSTRAP: servers}
 
         source = self.source
-        return replace(
-            self,
-            source=replace(source, options=moved(source.options)) if source.format == PENSTOCK else source,
+        return self.replace(
+            source=source.replace(options=moved(source.options)) if source.format == PENSTOCK else source,
             sinks=tuple(
-                replace(sink, options=moved(sink.options)) if sink.format == PENSTOCK else sink for sink in self.sinks
+                sink.replace(options=moved(sink.options)) if sink.format == PENSTOCK else sink for sink in self.sinks
             ),
         )
 

@@ -9,7 +9,6 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +16,12 @@ from types import ModuleType
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spec import PARTS, PipelineSpec, pipeline_spec, texts
 from penstock.pipeline.user_code import described
+from penstock.protocol.value import Value
 
 FUNCTION = "pipeline"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSpec:
+class SessionSpec(Value):
     """What Spark must know at its start."""
 
     name: str
@@ -70,7 +69,7 @@ def _from_python(path: Path) -> PipelineSpec:
         raise PipelineError(f"{path}: {FUNCTION} must be a function from DataFrame to DataFrame.")
     if transform is None and "sql" not in parts:
         raise PipelineError(f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…'.")
-    spec = replace(pipeline_spec(path.stem, parts, transform), file=path)
+    spec = pipeline_spec(path.stem, parts, transform).replace(file=path)
     if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
         raise PipelineError(
             f"{path}: write NAME and SPARK out as literals: Spark is started with them before the file is run."

@@ -7,24 +7,23 @@ The layout is the JVM connector's, `{"flights": {"0": 123}}`, with more keys tha
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from penstock.client.blocking import TopicPartition
 from penstock.pipeline.offset_ranges import Offsets
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
+from penstock.protocol.value import Value, fresh
 
 IDS, FROM = "#ids", "#from"
 PositionJson = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPosition:
+class StreamPosition(Value):
     """Offsets, and the ids of the topics that tell one; a checkpoint of an older Penstock has no ids."""
 
     offsets: Offsets
-    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = fresh(dict)
 
     def recreated(self, topic_ids: Mapping[str, UUID]) -> set[str]:
         """The topics that have another id there."""

@@ -4,20 +4,18 @@ Columns by name, as the JVM connector has them: `value` (needed), `key`, `header
 Others are ignored. `key` and `value` are strings or binary.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.record_spans import Integers
+from penstock.protocol.value import Value
 
 BYTES_LIKE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
-@dataclass(frozen=True, slots=True)
-class WriteColumns:
+class WriteColumns(Value):
     """What some rows become. `header_lists` are Arrow offsets into the two header columns."""
 
     key: pa.Array
@@ -28,8 +26,7 @@ class WriteColumns:
     header_values: pa.Array
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedRecords:
+class EncodedRecords(Value):
     """The records of one batch, uncompressed and without its header."""
 
     records: memoryview
