@@ -13,12 +13,12 @@ Latin-1 where they are not UTF-8.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.broker_config import BrokerConfig, embedded_settings
 from penstock.metadata.configs.definitions import nearest_key
+from penstock.protocol.value import Value
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 
@@ -31,8 +31,7 @@ class PropertiesError(ValueError):
     """A file or an option that cannot be read as keys and values; the text says what and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(Value):
     """A node's configuration, and what its user should know about it, one line each."""
 
     config: BrokerConfig

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random, SystemRandom
 
 from penstock.log.disk import Disk
 from penstock.node.broker import wall_clock_ms
 from penstock.node.serving.server import BoundListener
+from penstock.protocol.value import Value, fresh
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Value, kw_only=True):
     """By default the real ones. `bind` is called as `BoundListener` is, and gives something that does as much."""
 
-    random: Random = field(default_factory=SystemRandom)
-    disk: Disk = field(default_factory=Disk)
+    random: Random = fresh(SystemRandom)
+    disk: Disk = fresh(Disk)
     now_ms: Callable[[], int] = wall_clock_ms
     bind: Callable[..., BoundListener] = BoundListener
     max_open_segments: int | None = None

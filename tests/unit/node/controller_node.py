@@ -105,7 +105,7 @@ class OneNode:
 
 def node_over(
     stored: GatedLog,
-    limits: SnapshotLimits = SnapshotLimits(),  # noqa: B008  it never changes
+    limits: SnapshotLimits = SnapshotLimits(),
     settings: ControllerSettings | None = None,
 ) -> OneNode:
     return OneNode(stored, settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE), limits)
@@ -118,7 +118,7 @@ def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:
     )
 
 
-async def started(stored: GatedLog, limits: SnapshotLimits = SnapshotLimits()) -> OneNode:  # noqa: B008
+async def started(stored: GatedLog, limits: SnapshotLimits = SnapshotLimits()) -> OneNode:
     node = node_over(stored, limits)
     await node.start()
     await node.join(identity())

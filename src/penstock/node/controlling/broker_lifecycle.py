@@ -18,7 +18,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -34,6 +33,7 @@ from penstock.protocol.messages.broker_registration import (
     Feature,
     Listener,
 )
+from penstock.protocol.value import Value
 
 UNKNOWN_EPOCH = -1
 RETRY_S: Final = 0.1
@@ -56,8 +56,7 @@ MAY_PASS: Final = (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerIdentity:
+class BrokerIdentity(Value, kw_only=True):
     """Who a broker is in this run of its process; `previous_epoch` is known after a clean stop only (KIP-966).
 
     `log_dirs` and `offline_log_dirs` give the ids of its log directories as they are now.
@@ -72,8 +71,7 @@ class BrokerIdentity:
     previous_epoch: int = UNKNOWN_EPOCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleTimes:
+class LifecycleTimes(Value, kw_only=True):
     """Kafka's keys of a broker's life, with their defaults."""
 
     heartbeat_interval_ms: int = 2_000

@@ -33,6 +33,7 @@ from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message
+from penstock.protocol.value import Value
 
 MAX_QUEUED_COMMANDS = 10_000
 COMMANDS_PER_TURN = 32
@@ -55,8 +56,7 @@ class QueueStatistics:
     processing_time: Latency = field(default_factory=Latency)
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
+class _Queued(Value):
     command: Message
     reply: asyncio.Future[Any]
     since: float

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Set
-from dataclasses import replace
 
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.peer import ANONYMOUS, Principal
@@ -84,8 +83,7 @@ def opened(
         header.api_version,
         header.correlation_id,
         header.client_id,
-        replace(
-            outer.peer,
+        outer.peer.replace(
             client_host=_host(envelope.client_host_address),
             principal=_principal(envelope.request_principal),
         ),

@@ -11,7 +11,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Final
 
 from penstock.client.address import Address
@@ -49,7 +48,7 @@ class RemoteController:
     """
 
     def __init__(self, settings: ClientSettings, own_timeout_ms: int) -> None:
-        own = replace(settings, request_timeout_ms=own_timeout_ms)
+        own = settings.replace(request_timeout_ms=own_timeout_ms)
         self._life = ControllerLink(own)
         self._of_nodes = ControllerLink(own)
         self._commands = ControllerLink(settings)

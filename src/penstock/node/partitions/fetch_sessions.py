@@ -20,6 +20,7 @@ from uuid import UUID
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition
+from penstock.protocol.value import Value
 from penstock.replication.partition_leader import PartitionLeader
 
 EVICTION_MS = 120_000
@@ -87,8 +88,7 @@ class Session:
             self.wanted[key] = self.wanted.pop(key)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPlan:
+class FetchPlan(Value):
     """The partitions that a request is about, and the session that it belongs to, if any."""
 
     wanted: dict[Key, Wanted]

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -45,6 +44,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from penstock.protocol.value import Value
 from penstock.replication.fetch_session import Asked, FollowerSession, Key, Position
 from penstock.replication.truncation import truncation_offset
 
@@ -72,8 +72,7 @@ PASSING: Final = (
 """One of the two brokers is behind in the metadata: nobody need hear of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follower:
+class Follower(Value, kw_only=True):
     """Who follows: this broker. `address_of` says where another broker is, None if nobody knows."""
 
     node_id: int

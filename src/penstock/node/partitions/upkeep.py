@@ -11,12 +11,12 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.log.directory import LogDirectories
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +25,7 @@ MAX_DUE_AT_ONCE = 50
 MAX_FILES_AT_ONCE = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepIntervals:
+class UpkeepIntervals(Value, kw_only=True):
     """How often to do what, in milliseconds."""
 
     retention_check_ms: int = 300_000

@@ -8,12 +8,12 @@ an append was committed before the leadership was lost.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.node.quorum.metrics import Latency
 from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots, Reading
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.value import Value
 from penstock.raft.control import batches_in
 from penstock.raft.effects import Commit, LoadSnapshot
 from penstock.raft.ports import SnapshotId
@@ -22,8 +22,7 @@ SLICE_BYTES: Final = 256 * 1024
 """So much is applied in one turn of the event loop; a single batch may be more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
+class Leadership(Value):
     """Who leads `epoch`; where the epoch starts in the log, if it is the local node."""
 
     leader_id: int | None
@@ -31,8 +30,7 @@ class Leadership:
     start_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Value):
     """Somebody waits until everything before `end_offset` is applied, as long as this node leads `epoch`."""
 
     end_offset: int
@@ -41,8 +39,7 @@ class Waiting:
     done: asyncio.Future[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Value):
     """A snapshot that was fetched is read, a step at a time."""
 
     snapshot: SnapshotId

@@ -12,7 +12,6 @@ was committed at all. So a start never reads the whole past, and the log need no
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -26,6 +25,7 @@ from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.value import Value
 from penstock.raft.control import batches_in, snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum
@@ -49,8 +49,7 @@ OnLeader = Callable[[int | None, int], None]
 """Gets who leads the quorum, None if nobody is known to, and the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotLimits:
+class SnapshotLimits(Value):
     """When a snapshot is due, with Kafka's defaults; an interval of 0 is none."""
 
     max_bytes_between: int = 20 * 1024 * 1024
@@ -83,8 +82,7 @@ class ReplicatedLog(Protocol):
         """What a snapshot up to `end_offset` is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener:
+class _Listener(Value):
     on_records: OnRecords
     on_replaced: OnReplaced
 

@@ -10,7 +10,6 @@ import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.node.serving.dispatch import Dispatcher
@@ -18,6 +17,7 @@ from penstock.node.serving.frames import FrameBuffers
 from penstock.node.serving.memory import give_back_memory
 from penstock.node.serving.peer import Peer
 from penstock.node.serving.refusals import Refusals
+from penstock.protocol.value import Value, fresh
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +43,14 @@ class Admitted(Protocol):
         """Close at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
+class ConnectionLimits(Value, kw_only=True):
     """What `socket.request.max.bytes`, `connections.max.idle.ms` and their like say. -1 idle: for ever."""
 
     max_frame_bytes: int = 104_857_600
     max_idle_ms: int = 600_000
     max_connections: int = 2_147_483_647
     max_connections_per_ip: int = 2_147_483_647
-    max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    max_connections_per_ip_overrides: dict[str, int] = fresh(dict)
 
 
 class Connections:

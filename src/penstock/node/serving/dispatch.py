@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -77,7 +77,7 @@ class Dispatcher:
                 return reply
         elif len(frame) > LARGE_BYTES:
             answer = self._answer_apart(served, context, bytes(frame), position)
-            return Waiting(replace(handler, raw=True), context, answer)
+            return Waiting(handler.replace(raw=True), context, answer)
         else:
             request, _ = decode(served.request_class, version, frame, position)
             reply = handler.function(self._node, context, request)

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.node.serving.access import NOTHING, Need
 from penstock.node.serving.peer import Peer
+from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -39,8 +40,7 @@ class RequestContext:
     peer: Peer
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(Value):
     """One API as this node serves it: versions `lowest` to `newest`, both included."""
 
     api_key: int

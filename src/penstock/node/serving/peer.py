@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.protocol.value import Value
@@ -22,8 +21,7 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 """Who has not said who it is. On a listener without authentication that is everybody."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Value):
     """The other end of a connection, as handlers see it."""
 
     client_host: str

@@ -7,11 +7,11 @@ import logging
 import resource
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.connections import Connections
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +24,7 @@ STOP_PATIENCE_S = 1.0
 """How long a stop waits for requests that wait for something themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Value):
     """Where a listener listens: its name, its host as configured ("" is every interface) and its port."""
 
     listener: str
@@ -55,7 +54,7 @@ class BoundListener:
         except OSError:
             self.socket.close()
             raise
-        self.endpoint = replace(endpoint, port=self.socket.getsockname()[1])
+        self.endpoint = endpoint.replace(port=self.socket.getsockname()[1])
 
     def close(self) -> None:
         self.socket.close()

@@ -101,7 +101,7 @@ class Clock:
         return self.now_ms
 
 
-def opened(limits: SnapshotLimits = SnapshotLimits()) -> tuple[MetadataLog, Replicated, Clock]:  # noqa: B008
+def opened(limits: SnapshotLimits = SnapshotLimits()) -> tuple[MetadataLog, Replicated, Clock]:
     clock = Clock()
     log = MetadataLog(ClusterImage("cluster"), clock, limits)
     replicated = Replicated()

@@ -7,7 +7,6 @@ describes itself and its loggers only; with an empty name it describes what was 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from penstock.metadata.configs.effective import (
     ConfigEntry,
@@ -33,12 +32,12 @@ from penstock.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from penstock.protocol.value import Value
 
 Settings = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class Kind(Value):
     """A kind of resource: how to find what is set for a name (or KafkaError), and which entries that makes."""
 
     settings: Callable[[Broker, str], Settings]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from tests.unit.node.api.controller.quorum_of_core import LISTENER, Answering, CoreQuorum, controller_node
@@ -119,7 +118,7 @@ async def test_what_cannot_be_handed_on_is_refused(envelope: EnvelopeRequest, co
 
 def test_who_asked_is_told() -> None:
     asked = context(7)
-    asked.peer = replace(asked.peer, client_host="2001:db8::1", principal=Principal("User", "somebody"))
+    asked.peer = asked.peer.replace(client_host="2001:db8::1", principal=Principal("User", "somebody"))
     handlers = load_handlers(CONTROLLER_HANDLERS)
     told, request = opened(wrap(CREATE, 7, asked), handlers, HANDED_ON, context(0, LISTENER))
     assert (told.peer.client_host, str(told.peer.principal), told.client_id) == ("2001:db8::1", "User:somebody", "test")
