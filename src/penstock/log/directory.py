@@ -1,8 +1,8 @@
 """All log directories of a node: opened together, and the place where partition logs are made, found and deleted.
 
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
-log is recovered before `open_all` returns. Nothing here waits for time: `remove_due` and `write_checkpoints` are
-called by whoever keeps the clock.
+log that is not empty is recovered before `open_all` returns. Nothing here waits for time: `remove_due` and
+`write_checkpoints` are called by whoever keeps the clock.
 
 The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
@@ -21,6 +21,7 @@ from penstock.log.directory_errors import (
     UnusableDirectoryError,
 )
 from penstock.log.disk import Disk
+from penstock.log.finding import directory_names, empty_partitions, finish_swaps
 from penstock.log.health import Health
 from penstock.log.log_directory import LogDirectory
 from penstock.log.log_roots import LogRoots
@@ -78,9 +79,11 @@ class LogDirectories:
         cluster_id: str | None = None,
         disk: Disk | None = None,
         max_open_segments: int | None = None,
+        recovery_threads: int = 1,
     ) -> None:
         self._disk = disk or Disk()
         self._random = random
+        self._recovery_threads = recovery_threads
         self._removals = Removals(self._disk)
         self.open_files = OpenFiles(self._disk, max_open_segments)
         self.logs: PartitionLogs = {}
@@ -103,8 +106,8 @@ class LogDirectories:
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""
-        names = self._all_names()
-        self._finish_swaps(names)
+        names = directory_names(self._disk, self.roots)
+        finish_swaps(self._disk, self.roots, names)
         for directory in self.roots.online:
             try:
                 self._open_directory(directory, names[directory.path], config_of)
@@ -121,38 +124,12 @@ class LogDirectories:
                 self.drop_future(key, 0)
         return self.logs
 
-    def _all_names(self) -> dict[str, list[str]]:
-        """The names of the directories in each log directory."""
-        names: dict[str, list[str]] = {}
-        for directory in self.roots.online:
-            try:
-                names[directory.path] = sorted(self._disk.directories(directory.path))
-            except OSError as error:
-                directory.give_up(UnusableDirectoryError(directory.path, error))
-        return names
-
-    def _finish_swaps(self, names: dict[str, list[str]]) -> None:
-        """Give copies their final names whose originals were renamed away when the last process ended."""
-        gone = {unique_id_of(name) for found in names.values() for name in found if name.endswith("-delete")}
-        for path, found in names.items():
-            for number, name in enumerate(found):
-                key = parse_future_directory(name)
-                if key is None or unique_id_of(name) not in gone:
-                    continue
-                final = partition_directory(*key)
-                if any(final in others for others in names.values()):
-                    continue
-                try:
-                    self._disk.rename(f"{path}/{name}", f"{path}/{final}")
-                    self._disk.sync_directory(path)
-                except OSError as error:
-                    self.roots[path].give_up(UnusableDirectoryError(path, error))
-                else:
-                    found[number] = final
-
     def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
         start_offsets = directory.log_start_offsets()
+        empty: set[str] = set()
+        if not directory.is_clean:
+            empty = empty_partitions(self._disk, directory.path, names, self._recovery_threads)
         configs: dict[str, LogConfig] = {}
         topics: dict[str, str] = {}
         for name in names:
@@ -174,6 +151,8 @@ class LogDirectories:
             topic = topics.setdefault(key[0], key[0])
             if topic not in configs:
                 configs[topic] = config_of(topic)
+            start_offset, recovery_point = start_offsets.get(key, 0), recovery_points.get(key, -1)
+            is_empty = name in empty and start_offset == max(recovery_point, 0) == 0
             log = self.logs[topic, key[1]] = PartitionLog(
                 self.open_files,
                 self._removals,
@@ -181,12 +160,13 @@ class LogDirectories:
                 topic,
                 key[1],
                 configs[topic],
-                recovery_point=recovery_points.get(key, -1),
-                log_start_offset=start_offsets.get(key, 0),
+                recovery_point=0 if is_empty else recovery_point,
+                log_start_offset=start_offset,
                 is_clean=directory.is_clean,
+                is_empty=is_empty,
                 health=directory.health,
             )
-            if not directory.is_clean:
+            if not (directory.is_clean or is_empty):
                 log.load()
 
     def create(

@@ -44,7 +44,8 @@ def load_log(
     disk = open_files.disk
     names = _without_leftovers(disk, directory)
     segments = Segments(open_files, directory, _find_segments(open_files, directory, names), start_offset)
-    segments.has_new_names |= not is_clean
+    # Even a clean close does not sync the name of a segment that has no records.
+    segments.has_new_names |= not (is_clean and segments.active.size)
     epochs = LeaderEpochs(disk, f"{directory}/{LEADER_EPOCHS}")
     epochs_known = _load_epochs(epochs)
     if not epochs_known:

@@ -82,9 +82,12 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_clean: bool = False,
+        is_empty: bool = False,
         health: Health | None = None,
     ) -> None:
-        """`is_clean`: the directory was closed cleanly, `recovery_point` is its log end offset (or unknown, -1)."""
+        """`recovery_point` is the log end offset (or -1, unknown) of a directory that `is_clean`, closed cleanly, and
+        the only offset of one that `is_empty`, after a crash or not.
+        """
         self._open_files = open_files
         self._removals = removals
         self.directory = directory
@@ -99,7 +102,7 @@ class PartitionLog:
         self._recovery_point = recovery_point
         self._rewritten_below = recovery_point
         self._start_offset = log_start_offset
-        self._end_offset = recovery_point if is_clean else UNKNOWN
+        self._end_offset = recovery_point if is_clean or is_empty else UNKNOWN
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition})"
@@ -119,17 +122,18 @@ class PartitionLog:
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
-        return (self._content or self.load()).start_offset
+        content = self._content
+        if content is None and self._start_offset == self._end_offset:
+            return self._end_offset  # there is no record, and the first segment begins here
+        return (content or self.load()).start_offset
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
         content = self._content
-        if content is None:
-            if self._end_offset >= 0:
-                return self._end_offset
-            content = self.load()
-        return content.end_offset
+        if content is None and self._end_offset >= 0:
+            return self._end_offset
+        return (content or self.load()).end_offset
 
     @property
     def recovery_point(self) -> int:

@@ -138,6 +138,7 @@ async def start_node(
             random=surroundings.random,
             disk=surroundings.disk,
             max_open_segments=surroundings.max_open_segments,
+            recovery_threads=config.num_recovery_threads_per_data_dir,
         )
         return await _start(config, surroundings, listeners, directories, on_parts)
     except BaseException as error:

@@ -67,6 +67,49 @@ def test_a_crash_leads_to_a_recovery(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_crash_leads_to_no_recovery_of_empty_logs(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    for partition in range(3):
+        directories.create("t", partition, TOPIC_ID, CONFIG).load()
+    directories.abandon()
+    (tmp_path / "t-1" / "00000000000000000000.timeindex").write_bytes(b"x")
+    again = open_directories(tmp_path)
+    again.write_checkpoints()
+    assert [again.logs["t", partition].is_loaded for partition in range(3)] == [False, True, False]
+    log = again.logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 0, 0)
+    assert not log.is_loaded
+    assert append(log, batch(2)) == 0
+    again.abandon()
+    third = open_directories(tmp_path)
+    assert [third.logs["t", partition].log_end_offset for partition in range(3)] == [2, 0, 0]
+    third.close()
+
+
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_a_log_is_recovered_that_is_empty_and_was_not_by_the_checkpoints(tmp_path: Path, name: str) -> None:
+    directories = open_directories(tmp_path)
+    directories.create("t", 0, TOPIC_ID, CONFIG).load()
+    directories.abandon()
+    (tmp_path / name).write_text("0\n1\nt 0 4\n")
+    again = open_directories(tmp_path)
+    assert again.logs["t", 0].is_loaded
+    assert again.logs["t", 0].log_end_offset == (4 if name.startswith("log-start") else 0)
+    again.close()
+
+
+def test_the_name_of_a_segment_that_was_closed_empty_is_synced_with_its_first_records(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    directories.create("t", 0, TOPIC_ID, CONFIG).load()
+    directories.close()
+    again = open_directories(tmp_path)
+    assert again.logs["t", 0].segments.has_new_names
+    append(again.logs["t", 0], batch(1))
+    again.logs["t", 0].flush()
+    assert not again.logs["t", 0].segments.has_new_names
+    again.close()
+
+
 def test_delete_records_survives_restart_through_the_checkpoint(tmp_path: Path) -> None:
     directories = open_directories(tmp_path)
     log = directories.create("t", 0, TOPIC_ID, CONFIG)

@@ -64,7 +64,8 @@ log.cleaner.max.compaction.lag.ms long 9223372036854775807 1.. cluster medium
 log.dir.failure.timeout.ms long 30000 1.. fixed low | How long a broker that lost a directory waits before it stops.
 log.local.retention.bytes long -2 -2.. cluster medium | Default of a topic's local.retention.bytes.
 log.local.retention.ms long -2 -2.. cluster medium | Default of a topic's local.retention.ms.
-num.recovery.threads.per.data.dir int 2 1.. cluster high | Threads for recovery.
+num.recovery.threads.per.data.dir int 2 1.. cluster high
+    | Threads that look, after a crash, for logs to recover.
 producer.id.expiration.ms int 86400000 1.. cluster low | Time after which a silent idempotent producer is forgotten.
 remote.log.storage.system.enable boolean false * fixed medium | Whether this broker can do tiered storage.
 remote.log.storage.manager.class.name string null * fixed medium | The class that stores segments remotely.

@@ -58,6 +58,7 @@ class BrokerSettings:
     log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
+    num_recovery_threads_per_data_dir: int
     min_insync_replicas: int
     penstock_produce_validate: str
     producer_id_expiration_ms: int

@@ -10,7 +10,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "num.network.threads",
         "num.io.threads",
         "background.threads",
-        "num.recovery.threads.per.data.dir",
         "num.replica.alter.log.dirs.threads",
         "group.coordinator.threads",
         "group.coordinator.background.threads",
@@ -128,7 +127,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
 _REASON_OF: Final = {name: reason for reason, names in _REASONS.items() for name in names}
 _PREFIXES: Final = tuple(name for name in _REASON_OF if name.endswith("."))
 _MET_ANYWAY: Final = {
-    "num.recovery.threads.per.data.dir": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -306,6 +306,16 @@ class SimulatedDisk(Disk):
         self._host.check(self._process, _root(directory))
         entries = self._host.directory(directory).entries
         return iter([name for name, what in entries.items() if isinstance(what, Directory)])
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """The names in a directory with the lengths of files; 0 for directories."""
+        self._host.check(self._process, _root(directory))
+        entries = self._host.directory(directory).entries
+        return {name: len(what.content) if isinstance(what, File) else 0 for name, what in entries.items()}
+
+    def in_threads(self, look: Callable[[str], bool], paths: Sequence[str], threads: int) -> list[bool]:
+        """One after the other, so that a run can be repeated."""
+        return [look(path) for path in paths]
 
     def bytes_of_files(self, directory: str, suffix: str) -> int:
         """How many bytes all files have whose names end so."""

@@ -1,0 +1,66 @@
+"""What a start finds in the log directories before any log is opened: names, interrupted moves, empty logs."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.log.directory_errors import UnusableDirectoryError
+from penstock.log.disk import Disk
+from penstock.log.log_roots import LogRoots
+from penstock.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    TIME_INDEX_SUFFIX,
+    offset_prefix,
+    parse_future_directory,
+    parse_partition_directory,
+    partition_directory,
+    unique_id_of,
+)
+
+_FIRST_SEGMENT = {offset_prefix(0) + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+
+
+def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
+    """The names of the directories in each log directory."""
+    names: dict[str, list[str]] = {}
+    for directory in roots.online:
+        try:
+            names[directory.path] = sorted(disk.directories(directory.path))
+        except OSError as error:
+            directory.give_up(UnusableDirectoryError(directory.path, error))
+    return names
+
+
+def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> None:
+    """Give copies their final names whose originals were renamed away when the last process ended."""
+    gone = {unique_id_of(name) for found in names.values() for name in found if name.endswith("-delete")}
+    for path, found in names.items():
+        for number, name in enumerate(found):
+            key = parse_future_directory(name)
+            if key is None or unique_id_of(name) not in gone:
+                continue
+            final = partition_directory(*key)
+            if any(final in others for others in names.values()):
+                continue
+            try:
+                disk.rename(f"{path}/{name}", f"{path}/{final}")
+                disk.sync_directory(path)
+            except OSError as error:
+                roots[path].give_up(UnusableDirectoryError(path, error))
+            else:
+                found[number] = final
+
+
+def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) -> set[str]:
+    """Those partitions' directories in the log directory `path` in which a recovery would find nothing. Raises OSError.
+
+    One look at each tells; so many threads look, of which each waits for the disk at another place.
+    """
+    names = [name for name in names if parse_partition_directory(name) is not None]
+    found = disk.in_threads(lambda one: _is_empty(disk.sizes(one)), [f"{path}/{name}" for name in names], threads)
+    return {name for name, is_empty in zip(names, found, strict=True) if is_empty}
+
+
+def _is_empty(sizes: Mapping[str, int]) -> bool:
+    """Whether files of these names and sizes make a log that begins and ends with offset 0, closed cleanly or not."""
+    return all(name == PARTITION_METADATA or (not size and name in _FIRST_SEGMENT) for name, size in sizes.items())
