@@ -67,7 +67,7 @@ def package_rows(package: Path) -> Iterator[tuple[str, str]]:
             continue
         yield name, first_sentence(path)
     if (package / "messages").is_dir():
-        yield "messages/", "Generated: one dataclass per Kafka message for all its versions"
+        yield "messages/", "Generated: one class per Kafka message for all its versions"
 
 
 def page_with_part(path: Path, name: str, part: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, by_topic
 from penstock.protocol.api import ApiKey
@@ -24,6 +23,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from penstock.protocol.value import Value
 
 LATEST, EARLIEST = -1, -2
 """Instead of a timestamp: the end of the log (under READ_COMMITTED: the last stable offset), its start."""
@@ -37,7 +37,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-class TimestampedOffset(NamedTuple):
+class TimestampedOffset(Value):
     """The first record at or after a time; both -1 where there is none."""
 
     offset: int

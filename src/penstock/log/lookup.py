@@ -11,7 +11,6 @@ in between: an open file stays readable, and segments that are gone are passed o
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from penstock.log.disk import OpenFile
 from penstock.log.scan import batch_headers
@@ -20,6 +19,7 @@ from penstock.log.time_index import NO_TIMESTAMP
 from penstock.protocol.batch import COMPRESSION_MASK, BatchHeader
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_unpacked, unpack_records
+from penstock.protocol.value import Value
 
 MAX_UNPACKED_BYTES = 64 << 20
 MAX_UNPACKED_RECORDS = 1_000_000
@@ -30,7 +30,7 @@ UNPACKED_AT_ONCE_BYTES = 64 << 10
 """A batch of no more bytes, not compressed, is not worth a thread."""
 
 
-class TimestampOffset(NamedTuple):
+class TimestampOffset(Value):
     """A record found by time."""
 
     timestamp_ms: int

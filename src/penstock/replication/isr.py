@@ -10,12 +10,11 @@ at again until more is appended, however often it asks meanwhile: `Watch` keeps 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from penstock.protocol.value import Value
 from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
 
 
-class IsrProposal(NamedTuple):
+class IsrProposal(Value):
     """What the leader of a partition asks the controller for, and on what grounds."""
 
     leader_epoch: int
