@@ -4,6 +4,7 @@ Each starts a node of its own, warms the page cache by one run that is not count
 ten times what a later one does), and takes the CPU time that the operating system accounts to the node's process.
 """
 
+import socket
 import statistics
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
-from bench.round_trip import round_trips_ms
+from bench.round_trip import heartbeats, join, round_trips_ms
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
 
@@ -43,6 +44,24 @@ def small_requests(runs: int) -> list[Measure]:
         measure("one record a request, 50 in flight", "requests/s", [load.records_per_s for load, _ in done]),
         measure("user CPU per small produce request", "µs", [cpu.user / records * 1e6 for _, cpu in done], Budget(25)),
         measure("system CPU per small produce request", "µs", [cpu.system / records * 1e6 for _, cpu in done]),
+    ]
+
+
+def heartbeat(runs: int) -> list[Measure]:
+    """What does the heartbeat of a member of a group cost?"""
+    count, used = 30_000, []
+    with (
+        running_node(group_initial_rebalance_delay_ms="0") as node,
+        socket.create_connection(("127.0.0.1", node.port)) as connection,
+    ):
+        member = join(connection, "bench")
+        for _ in range(runs + 1):
+            before = node.cpu()
+            heartbeats(connection, member, count)
+            used.append(node.cpu_since(before))
+    return [
+        measure("user CPU per heartbeat, 50 at once", "µs", [cpu.user / count * 1e6 for cpu in used[1:]], Budget(12)),
+        measure("system CPU per heartbeat", "µs", [cpu.system / count * 1e6 for cpu in used[1:]]),
     ]
 
 
@@ -139,6 +158,7 @@ def neighbours(runs: int) -> list[Measure]:
 QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
+    "heartbeat": heartbeat,
     "large-batches": large_batches,
     "records": records_a_second,
     "round-trip": round_trip,

@@ -1,15 +1,26 @@
-"""One small produce request after another on one connection: the node's own latency, without a client library's."""
+"""Small requests on one connection: the node's own latency and cost, without a client library's.
+
+Produce requests go one after another, the heartbeats of a member of a group many at once.
+"""
 
 import socket
 import struct
 import time
 from collections.abc import Iterator
 
-from penstock.protocol.framing import encode_request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, encode_batch
 
 PRODUCE_VERSION = 9
+JOIN_VERSION = 9
+HEARTBEAT_VERSION = 4
+HEARTBEATS_AT_ONCE = 50
+JOINING_LIMIT_S = 30.0
 
 
 def produce_request(topic: str, value: bytes) -> bytes:
@@ -32,3 +43,40 @@ def round_trips_ms(port: int, topic: str, count: int) -> Iterator[float]:
             yield (time.perf_counter() - begun) * 1e3
             if struct.unpack_from(">i", answer)[0] != len(answer) - 4:
                 raise RuntimeError("half an answer came")
+
+
+def ask(connection: socket.socket, frame: bytes, times: int = 1) -> bytes:
+    """Send a request so many times at once, and return the last answer without its length."""
+    connection.sendall(frame * times)
+    with connection.makefile("rb") as answers:
+        for _ in range(times):
+            answer = answers.read(struct.unpack(">i", answers.read(4))[0])
+    return answer
+
+
+def join(connection: socket.socket, group: str) -> HeartbeatRequest:
+    """Become the only member of a group: what it says from now on."""
+    wish = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=300_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    deadline = time.monotonic() + JOINING_LIMIT_S
+    while time.monotonic() < deadline:
+        frame = ask(connection, encode_request(wish, JOIN_VERSION, 1, "bench"))
+        _, answer = decode_response(ApiKey.JOIN_GROUP, JOIN_VERSION, frame)
+        assert isinstance(answer, JoinGroupResponse)
+        if answer.error_code == ErrorCode.NONE:
+            return HeartbeatRequest(group_id=group, generation_id=answer.generation_id, member_id=answer.member_id)
+        wish.member_id = answer.member_id
+        time.sleep(0.05)
+    raise RuntimeError("the group did not come about")
+
+
+def heartbeats(connection: socket.socket, member: HeartbeatRequest, count: int) -> None:
+    """Have a member say so many times that it lives."""
+    frame = encode_request(member, HEARTBEAT_VERSION, 1, "bench")
+    for _ in range(count // HEARTBEATS_AT_ONCE):
+        ask(connection, frame, HEARTBEATS_AT_ONCE)

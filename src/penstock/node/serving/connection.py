@@ -242,18 +242,16 @@ class Connection(asyncio.BufferedProtocol):
         """Go on with what has arrived as far as nothing holds the connection, and write what is answered."""
         if self._out:
             self._write()
-        while not self._held:
-            if self._frame is not None:
-                if self._filled < self._frame_size:
-                    break
-                self._handle(self._frame[: self._frame_size])
-                self._give_back_frame()
-            elif len(self._backlog) >= 4:
+        while (self._frame is not None or len(self._backlog) >= 4) and not self._held:
+            if self._frame is None:
                 # Handlers may change a frame in place (base offsets), so it must be writable.
                 backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
                 self._take(backlog, len(backlog))
-            else:
+            elif self._filled < self._frame_size:
                 break
+            else:
+                self._handle(self._frame[: self._frame_size])
+                self._give_back_frame()
         if self._out:
             self._write()
         if self._ending and not self._waiting and not self._out:

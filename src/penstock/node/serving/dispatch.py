@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
@@ -20,6 +20,15 @@ from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.framing import encode_response, parse_request_header
 from penstock.protocol.schema import Message
+
+REPEATED_BYTES = 512
+"""Longer bodies are decoded each time."""
+REQUESTS_KEPT = 4096
+
+
+@lru_cache(REQUESTS_KEPT)
+def _decode_once(cls: type[Message], version: int, body: bytes) -> Message:
+    return decode(cls, version, body)[0]
 
 
 @dataclass(slots=True)
@@ -79,7 +88,10 @@ class Dispatcher:
             answer = self._answer_apart(served, context, bytes(frame), position)
             return Waiting(handler.replace(raw=True), context, answer)
         else:
-            request, _ = decode(served.request_class, version, frame, position)
+            if handler.repeats and len(frame) - position <= REPEATED_BYTES:
+                request = _decode_once(served.request_class, version, bytes(frame[position:]))
+            else:
+                request, _ = decode(served.request_class, version, frame, position)
             reply = handler.function(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)

@@ -13,6 +13,9 @@ handler is the node's fault or the peer's garbage: it is logged once and the con
 
 Requests of one connection are taken in order, and one that waits holds back those behind it, as Kafka's muted channels
 do; a `pipelined` handler does not (produce requests whose replicas are still to answer).
+
+An API whose requests come again and again, byte for byte, may say that it `repeats`: a request that is known is not
+decoded anew, so its handler must not change it.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ class Handler(Value):
     function: Callable[..., Any | Awaitable[Any]]
     raw: bool = False
     pipelined: bool = False
+    repeats: bool = False
     needs: tuple[Need, ...] = NOTHING
 
 
@@ -78,6 +82,7 @@ def handles(
     needs: tuple[Need, ...],
     raw: bool = False,
     pipelined: bool = False,
+    repeats: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
@@ -87,7 +92,7 @@ def handles(
     def declare(function: FunctionT) -> FunctionT:
         table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
         assert api_key not in table, f"two handlers for API key {api_key}"
-        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined, needs)
+        table[api_key] = Handler(int(api_key), versions[0], versions[1], function, raw, pipelined, repeats, needs)
         return function
 
     return declare

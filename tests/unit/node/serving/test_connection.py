@@ -77,6 +77,23 @@ GARBAGE = {
 }
 
 
+async def test_a_request_that_repeats_is_decoded_once_and_another_is_not_taken_for_it() -> None:
+    asked: list[HeartbeatRequest] = []
+
+    def note(_node: object, _context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        asked.append(request)
+        return HeartbeatResponse()
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, note, repeats=True)) as node:
+        client = await node.connect()
+        for member_id, version in (("a", 4), ("b", 4), ("a", 4), ("a", 3), ("m" * 600, 4), ("m" * 600, 4)):
+            client.send(HeartbeatRequest(group_id="g", member_id=member_id), version)
+            await client.receive(ApiKey.HEARTBEAT, version)
+    assert [request.member_id for request in asked] == ["a", "b", "a", "a", "m" * 600, "m" * 600]
+    assert asked[0] is asked[2]
+    assert asked[4] is not asked[5]
+
+
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
 async def test_garbage_closes_its_connection_with_one_line_and_no_other(
     garbage: bytes, caplog: pytest.LogCaptureFixture

@@ -13,7 +13,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,))
+@handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,), repeats=True)
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Ask the group's coordinator."""
     if not request.group_id:
