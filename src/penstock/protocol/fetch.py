@@ -7,8 +7,6 @@ length at the start of the first part counts them all.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -101,47 +99,65 @@ class RecordsPlaceholder(Protocol):
 Part = bytes | bytearray | memoryview | RecordsPlaceholder
 
 
-@dataclass(slots=True)
 class FetchPartitionResult:
     """The answer for one partition.
 
-    `aborted_transactions` are (producer id, first offset), None for readers of uncommitted records; `diverging_epoch`
-    is (epoch, end offset), `current_leader` (id, epoch): both travel from version 12 on.
+    `lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
+    null for others. `diverging_epoch` is (epoch, end offset), which travels from version 12 on.
     """
 
-    index: int
-    error_code: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    records: bytes | bytearray | memoryview | RecordsPlaceholder | None = b""
-    aborted_transactions: Sequence[tuple[int, int]] | None = None
-    preferred_read_replica: int = -1
-    diverging_epoch: tuple[int, int] | None = None
-    current_leader: tuple[int, int] | None = None
+    __slots__ = (
+        "diverging_epoch",
+        "error_code",
+        "high_watermark",
+        "index",
+        "last_stable_offset",
+        "lists_aborted",
+        "log_start_offset",
+        "records",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        error_code: int = 0,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        records: Part = b"",
+        lists_aborted: bool = False,
+        diverging_epoch: tuple[int, int] | None = None,
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.lists_aborted = lists_aborted
+        self.diverging_epoch = diverging_epoch
 
 
-@dataclass(slots=True)
-class FetchTopicResult:
-    """The answer for one topic."""
-
-    name: str
-    topic_id: UUID = ZERO_UUID
-    partitions: list[FetchPartitionResult] = dataclass_field(default_factory=list)
-
+TopicResults = Sequence[tuple[str | UUID, Sequence[FetchPartitionResult]]]
+"""The answers by topic: its name before version 13, its id from then on."""
 
 _RESPONSE_START: Final = struct.Struct(">iii")
 _RESPONSE_START_SESSION: Final = struct.Struct(">iiihi")
 _RESPONSE_START_FLEXIBLE: Final = struct.Struct(">iixihi")
-_NUMBERS: Final = struct.Struct(">ihqq")
-_NUMBERS_AND_START: Final = struct.Struct(">ihqqq")
-_ABORTED: Final = struct.Struct(">qq")
-_EPOCH_END: Final = struct.Struct(">iqx")
-_LEADER: Final = struct.Struct(">iix")
+# What stands before the records of a partition: numbers, the count of aborted transactions, from version 11 on the
+# preferred replica.
+_NUMBERS_4: Final = struct.Struct(">ihqqi").pack
+_NUMBERS_5: Final = struct.Struct(">ihqqqi").pack
+_NUMBERS_11: Final = struct.Struct(">ihqqqii").pack
+_NUMBERS_FLEXIBLE: Final = struct.Struct(">ihqqqBi").pack
+_DIVERGING: Final = struct.Struct(">BBBiqx")
+_DIVERGING_BYTES: Final = 13
+_NO_REPLICA: Final = -1
+_IN_MEMORY: Final = bytes, bytearray, memoryview
 
 
 def encode_fetch_response(
-    topics: Sequence[FetchTopicResult],
+    topics: TopicResults,
     version: int,
     correlation_id: int,
     *,
@@ -153,105 +169,76 @@ def encode_fetch_response(
 
     Records given as bytes become part of what surrounds them; any other object is put into the list as it is.
     """
-    return _FetchWriter(version).write(topics, correlation_id, throttle_time_ms, error_code, session_id)
+    flexible = version >= FLEXIBLE_FROM
+    end = b"\x00" if flexible else b""
+    parts: list[Part] = []
+    placed = 0
+    run: list[bytes | bytearray | memoryview] = [_count(len(topics), flexible)]
+    for topic, results in topics:
+        run += (_topic(topic, flexible), _count(len(results), flexible))
+        for result in results:
+            records = result.records
+            if isinstance(records, _IN_MEMORY):
+                run += (_numbers(result, version), _count(len(records), flexible), records)
+            else:
+                run += (_numbers(result, version), _count(records.length, flexible))
+                if records.length:
+                    placed += records.length
+                    parts += (b"".join(run), records)
+                    run = []
+            run.append(end if result.diverging_epoch is None else _diverging(result.diverging_epoch, flexible))
+        run.append(end)
+    run.append(end)
+    if not parts:
+        body = b"".join(run)
+        return [_start(len(body), version, correlation_id, throttle_time_ms, error_code, session_id) + body]
+    first, last = parts[0], b"".join(run)
+    assert isinstance(first, bytes)
+    if last:
+        parts.append(last)
+    length = placed + sum(len(part) for part in parts if isinstance(part, bytes))
+    parts[0] = _start(length, version, correlation_id, throttle_time_ms, error_code, session_id) + first
+    return parts
 
 
-class _FetchWriter:
-    __slots__ = ("flexible", "out", "parts", "placed", "version")
-
-    def __init__(self, version: int) -> None:
-        self.version = version
-        self.flexible = version >= FLEXIBLE_FROM
-        self.out = bytearray()
-        self.parts: list[Part] = [self.out]
-        self.placed = 0
-
-    def write(
-        self,
-        topics: Sequence[FetchTopicResult],
-        correlation_id: int,
-        throttle_time_ms: int,
-        error_code: int,
-        session_id: int,
-    ) -> list[Part]:
-        first = self.out
-        if self.flexible:
-            first += _RESPONSE_START_FLEXIBLE.pack(0, correlation_id, throttle_time_ms, error_code, session_id)
-        elif self.version >= SESSIONS_FROM:
-            first += _RESPONSE_START_SESSION.pack(0, correlation_id, throttle_time_ms, error_code, session_id)
-        else:
-            first += _RESPONSE_START.pack(0, correlation_id, throttle_time_ms)
-        self._count(len(topics))
-        for topic in topics:
-            self._topic(topic)
-        if self.flexible:
-            self.out += b"\x00"
-        if not self.out:
-            self.parts.pop()
-        total = self.placed + sum(len(part) for part in self.parts if isinstance(part, bytearray))
-        _INT32.pack_into(first, 0, total - _INT32.size)
-        return self.parts
-
-    def _count(self, count: int) -> None:
-        self.out += encode_uvarint(count + 1) if self.flexible else _INT32.pack(count)
-
-    def _topic(self, topic: FetchTopicResult) -> None:
-        if self.version >= TOPIC_IDS_FROM:
-            self.out += topic.topic_id.bytes
-        else:
-            name = topic.name.encode()
-            self.out += encode_uvarint(len(name) + 1) if self.flexible else _INT16.pack(len(name))
-            self.out += name
-        self._count(len(topic.partitions))
-        for partition in topic.partitions:
-            self._partition(partition)
-        if self.flexible:
-            self.out += b"\x00"
-
-    def _partition(self, p: FetchPartitionResult) -> None:
-        out = self.out
-        if self.version >= 5:
-            out += _NUMBERS_AND_START.pack(
-                p.index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset
-            )
-        else:
-            out += _NUMBERS.pack(p.index, p.error_code, p.high_watermark, p.last_stable_offset)
-        if p.aborted_transactions is None:
-            self._count(-1)
-        else:
-            self._aborted(p.aborted_transactions)
-        if self.version >= 11:
-            out += _INT32.pack(p.preferred_read_replica)
-        self._records(p.records)
-        if self.flexible:
-            self.out += b"\x00" if p.diverging_epoch is None and p.current_leader is None else _tags(p)
-
-    def _aborted(self, transactions: Sequence[tuple[int, int]]) -> None:
-        self._count(len(transactions))
-        for producer_id, first_offset in transactions:
-            self.out += _ABORTED.pack(producer_id, first_offset)
-            if self.flexible:
-                self.out += b"\x00"
-
-    def _records(self, records: Part | None) -> None:
-        if records is None:
-            self._count(-1)
-            return
-        if isinstance(records, bytes | bytearray | memoryview):
-            self._count(len(records))
-            self.out += records
-            return
-        self._count(records.length)
-        if records.length:
-            self.placed += records.length
-            self.out = bytearray()
-            self.parts += (records, self.out)
+def _start(
+    length: int, version: int, correlation_id: int, throttle_time_ms: int, error_code: int, session_id: int
+) -> bytes:
+    """What stands before the count of topics, `length` bytes behind it."""
+    if version < SESSIONS_FROM:
+        return _RESPONSE_START.pack(length + _RESPONSE_START.size - 4, correlation_id, throttle_time_ms)
+    layout = _RESPONSE_START_FLEXIBLE if version >= FLEXIBLE_FROM else _RESPONSE_START_SESSION
+    return layout.pack(length + layout.size - 4, correlation_id, throttle_time_ms, error_code, session_id)
 
 
-def _tags(p: FetchPartitionResult) -> bytes:
-    tags = []
-    if p.diverging_epoch is not None:
-        tags.append(bytes((0, _EPOCH_END.size)) + _EPOCH_END.pack(*p.diverging_epoch))
-    if p.current_leader is not None:
-        tags.append(bytes((1, _LEADER.size)) + _LEADER.pack(*p.current_leader))
-    return bytes((len(tags),)) + b"".join(tags)
+def _count(count: int, flexible: bool) -> bytes:
+    return encode_uvarint(count + 1) if flexible else _INT32.pack(count)
+
+
+def _topic(topic: str | UUID, flexible: bool) -> bytes:
+    if isinstance(topic, UUID):
+        return topic.bytes
+    name = topic.encode()
+    return (encode_uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
+
+
+def _numbers(p: FetchPartitionResult, version: int) -> bytes:
+    aborted = p.lists_aborted - 1  # how many there are, or null
+    if version >= FLEXIBLE_FROM:
+        return _NUMBERS_FLEXIBLE(
+            p.index,
+            p.error_code,
+            p.high_watermark,
+            p.last_stable_offset,
+            p.log_start_offset,
+            aborted + 1,
+            _NO_REPLICA,
+        )
+    if version >= 5:
+        numbers = p.index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset, aborted
+        return _NUMBERS_11(*numbers, _NO_REPLICA) if version >= 11 else _NUMBERS_5(*numbers)
+    return _NUMBERS_4(p.index, p.error_code, p.high_watermark, p.last_stable_offset, aborted)
+
+
+def _diverging(epoch_end: tuple[int, int], flexible: bool) -> bytes:
+    return _DIVERGING.pack(1, 0, _DIVERGING_BYTES, *epoch_end) if flexible else b""

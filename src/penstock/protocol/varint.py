@@ -14,6 +14,8 @@ def encode_uvarint(value: int) -> bytes:
     """Return a number of at least 0 in as few bytes as hold it."""
     if value < 0x80:
         return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -9,7 +9,6 @@ from penstock.protocol.codec import encode
 from penstock.protocol.fetch import (
     VERSIONS,
     FetchPartitionResult,
-    FetchTopicResult,
     encode_fetch_response,
     parse_fetch,
 )
@@ -74,13 +73,12 @@ def read_response(data: bytes, version: int) -> messages.FetchResponse:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_placeholders_stand_between_the_parts(version: int) -> None:
     big, empty = InFile(200), InFile(0)
-    topics = [
-        FetchTopicResult("a", TOPIC_ID, [FetchPartitionResult(0, records=big), FetchPartitionResult(1, records=b"xy")]),
-        FetchTopicResult(
-            "b", TOPIC_ID, [FetchPartitionResult(2, records=empty), FetchPartitionResult(3, records=None)]
-        ),
-        FetchTopicResult("c", TOPIC_ID, [FetchPartitionResult(4, records=InFile(1))]),
+    answers = [
+        ("a", [FetchPartitionResult(0, records=big), FetchPartitionResult(1, records=b"xy")]),
+        ("b", [FetchPartitionResult(2, records=empty), FetchPartitionResult(3, records=b"z" * 20_000)]),
+        ("c", [FetchPartitionResult(4, records=InFile(1))]),
     ]
+    topics = [(name if version < 13 else TOPIC_ID, results) for name, results in answers]
     parts = encode_fetch_response(topics, version, 41, throttle_time_ms=3, error_code=70, session_id=8)
     assert [part for part in parts if isinstance(part, InFile)] == [big, InFile(1)]
     assert all(parts)
@@ -88,30 +86,25 @@ def test_placeholders_stand_between_the_parts(version: int) -> None:
     assert message.throttle_time_ms == 3
     assert (message.error_code, message.session_id) == ((70, 8) if version >= 7 else (0, 0))
     records = [[partition.records for partition in topic.partitions] for topic in message.responses]
-    assert records == [[b"r" * 200, b"xy"], [b"", None], [b"r"]]
+    assert records == [[b"r" * 200, b"xy"], [b"", b"z" * 20_000], [b"r"]]
     names = [(topic.topic, topic.topic_id) for topic in message.responses]
     assert names == [(name, ZERO_UUID) if version < 13 else ("", TOPIC_ID) for name in "abc"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("records", [b"xyz", InFile(3)])
-def test_what_is_said_of_a_partition(version: int, records: Any) -> None:
-    result = FetchPartitionResult(
-        7, 74, 100, 90, 10, records, aborted_transactions=[(5, 50), (6, 60)], preferred_read_replica=3,
-        diverging_epoch=(4, 44), current_leader=(2, 8),
-    )  # fmt: skip
-    message = read_response(
-        joined(encode_fetch_response([FetchTopicResult("a", partitions=[result])], version, 41)), version
-    )
+@pytest.mark.parametrize("lists_aborted", [True, False])
+def test_what_is_said_of_a_partition(version: int, records: Any, lists_aborted: bool) -> None:
+    result = FetchPartitionResult(7, 74, 100, 90, 10, records, lists_aborted, diverging_epoch=(4, 44))
+    topic = "a" if version < 13 else TOPIC_ID
+    message = read_response(joined(encode_fetch_response([(topic, [result])], version, 41)), version)
     (got,) = message.responses[0].partitions
     assert (got.partition_index, got.error_code, got.high_watermark, got.last_stable_offset) == (7, 74, 100, 90)
     assert got.log_start_offset == (10 if version >= 5 else -1)
-    assert got.aborted_transactions is not None
-    assert [(aborted.producer_id, aborted.first_offset) for aborted in got.aborted_transactions] == [(5, 50), (6, 60)]
-    assert got.preferred_read_replica == (3 if version >= 11 else -1)
-    diverging, leader = got.diverging_epoch, got.current_leader
+    assert got.aborted_transactions == ([] if lists_aborted else None)
+    assert got.preferred_read_replica == -1
+    diverging = got.diverging_epoch
     assert (diverging.epoch, diverging.end_offset) == ((4, 44) if version >= 12 else (-1, -1))
-    assert (leader.leader_id, leader.leader_epoch) == ((2, 8) if version >= 12 else (-1, -1))
     assert got.records is not None
     assert len(got.records) == 3
 

@@ -31,6 +31,7 @@ _LAST_EPOCH = 2**31 - 1
 _NO_SESSION = 0
 
 Key = tuple[str | UUID, int]
+"""A partition by the name or the id of its topic, and its index."""
 
 
 class Wanted:
@@ -39,9 +40,19 @@ class Wanted:
     `partition` and `leader` are those that were last read from, None when the request has to be checked anew.
     """
 
-    __slots__ = ("leader", "partition", "request", "told_high_watermark", "told_log_start_offset", "topic", "topic_id")
+    __slots__ = (
+        "key",
+        "leader",
+        "partition",
+        "request",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "topic",
+        "topic_id",
+    )
 
-    def __init__(self, topic: str, topic_id: UUID, request: FetchPartition) -> None:
+    def __init__(self, key: Key, topic: str, topic_id: UUID, request: FetchPartition) -> None:
+        self.key = key
         self.topic = topic
         self.topic_id = topic_id
         self.request = request
@@ -83,9 +94,14 @@ class Session:
     epoch: int = 1
 
     def to_the_back(self, keys: Iterable[Key]) -> None:
-        """Let partitions that had records come last in the next fetch, so that none starves."""
+        """Let partitions that had records come last in the next fetch, so that none starves.
+
+        One that left the session while a request waited is passed over.
+        """
         for key in keys:
-            self.wanted[key] = self.wanted.pop(key)
+            wanted = self.wanted.pop(key, None)
+            if wanted is not None:
+                self.wanted[key] = wanted
 
 
 class FetchPlan(Value):
@@ -112,11 +128,13 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, frame: FetchFrame, *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
-        """What the request asks for. KafkaError when it names a session or an epoch that is not there."""
+    def plan(self, frame: FetchFrame, wanted: dict[Key, Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
+        """What the request asks for; `wanted` is what it names (`wanted_in`).
+
+        KafkaError when it names a session or an epoch that is not there.
+        """
         if frame.session_epoch <= 0:
             self._sessions.pop(frame.session_id, None)
-            wanted = _wanted(frame, uses_topic_ids)
             if frame.session_epoch < 0 or not wanted:
                 return FetchPlan(wanted)
             return FetchPlan(wanted, self._open(wanted, uses_topic_ids, now_ms))
@@ -127,8 +145,8 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, frame)
-        if frame.topics and self._remembered() > MAX_PARTITIONS:
+        self._update(session, frame, wanted)
+        if wanted and self._remembered() > MAX_PARTITIONS:
             del self._sessions[session.session_id]
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
         if not session.wanted:
@@ -161,12 +179,12 @@ class FetchSessions:
         return sum(len(session.wanted) for session in self._sessions.values())
 
     @staticmethod
-    def _update(session: Session, frame: FetchFrame) -> None:
+    def _update(session: Session, frame: FetchFrame, asked: dict[Key, Wanted]) -> None:
         for topic in frame.forgotten_topics:
             name: str | UUID = topic.topic_id if session.uses_topic_ids else topic.name
             for index in topic.partitions:
                 session.wanted.pop((name, index), None)
-        for key, wanted in _wanted(frame, session.uses_topic_ids).items():
+        for key, wanted in asked.items():
             known = session.wanted.get(key)
             if known is None:
                 session.wanted[key] = wanted
@@ -174,11 +192,13 @@ class FetchSessions:
                 known.ask(wanted.request)
 
 
-def _wanted(frame: FetchFrame, uses_topic_ids: bool) -> dict[Key, Wanted]:
-    return {
-        (topic.topic_id if uses_topic_ids else topic.name, partition.index): Wanted(
-            topic.name, topic.topic_id, partition
-        )
-        for topic in frame.topics
-        for partition in topic.partitions
-    }
+def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:
+    """What a request names; nothing that the node holds is touched, so a thread may do it."""
+    wanted: dict[Key, Wanted] = {}
+    for topic in frame.topics:
+        name, topic_id = topic.name, topic.topic_id
+        name_or_id = topic_id if uses_topic_ids else name
+        for partition in topic.partitions:
+            key = name_or_id, partition.index
+            wanted[key] = Wanted(key, name, topic_id, partition)
+    return wanted

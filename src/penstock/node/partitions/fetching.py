@@ -6,8 +6,7 @@ behind it each partition gives what still fits. Records are not read here: a res
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from penstock.node.broker import Broker
@@ -15,37 +14,68 @@ from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, FetchTopicResult
-from penstock.replication.waits import Waits
+from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, TopicResults
+from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
+SMALL_BYTES = 4096
+"""Records up to this size are read into the response: a part of their own would cost more."""
+MAX_SMALL_BYTES = 64 * 1024
+"""What one response holds of them at most; behind that they are sent from the file as large ones are."""
 
 
-@dataclass(slots=True)
 class Reading:
     """The results of one pass over the partitions. `is_urgent`: there is an error or a divergence to tell at once."""
 
-    results: list[tuple[Key, Wanted, FetchPartitionResult]] = field(default_factory=list)
-    total_bytes: int = 0
-    is_urgent: bool = False
+    __slots__ = ("is_urgent", "left", "results", "total_bytes")
 
-    def topics(self, plan: FetchPlan) -> list[FetchTopicResult]:
-        """The response's topics; in an incremental fetch only partitions with news. Notes what was told."""
-        topics: dict[str | UUID, FetchTopicResult] = {}
+    def __init__(self, max_bytes: int) -> None:
+        self.left = max_bytes
+        self.results: list[tuple[Wanted, FetchPartitionResult]] = []
+        self.total_bytes = 0
+        self.is_urgent = False
+
+    def topics(self, plan: FetchPlan) -> TopicResults:
+        """What to answer; in an incremental fetch only partitions with news. Notes what was told."""
+        session = plan.session
+        topics: dict[str | UUID, list[FetchPartitionResult]] = {}
         with_records: list[Key] = []
-        for key, wanted, result in self.results:
-            has_records = bool(result.records)
-            if has_records:
-                with_records.append(key)
-            if plan.session is not None and not _is_news(wanted, result, has_records) and plan.is_incremental:
-                continue
-            topic = topics.get(key[0])
-            if topic is None:
-                topic = topics[key[0]] = FetchTopicResult(wanted.topic, wanted.topic_id)
-            topic.partitions.append(result)
-        if plan.session is not None and with_records:
-            plan.session.to_the_back(with_records)
-        return list(topics.values())
+        told: list[FetchPartitionResult] = []
+        told_of: str | UUID | None = None
+        for wanted, result in self.results:
+            key = wanted.key
+            if session is not None:
+                has_records = bool(result.records)
+                if has_records:
+                    with_records.append(key)
+                if not _is_news(wanted, result, has_records) and plan.is_incremental:
+                    continue
+            if key[0] is not told_of:
+                told_of = key[0]
+                told = topics.setdefault(told_of, [])
+            told.append(result)
+        if session is not None:
+            session.to_the_back(with_records)
+        return list(topics.items())
+
+
+def read_small(topics: TopicResults) -> None:
+    """Put small records in the place of the slices that name them.
+
+    What cannot be read is left to the connection, which cannot send it either and is closed for that.
+    """
+    room = MAX_SMALL_BYTES
+    for _, results in topics:
+        for result in results:
+            part = result.records
+            if isinstance(part, FilePart) and part.length <= SMALL_BYTES and part.length <= room:
+                try:
+                    records = part.file.read_at(part.length, part.position)
+                except OSError:
+                    continue
+                if len(records) == part.length:
+                    result.records = records
+                    room -= part.length
 
 
 def _is_news(wanted: Wanted, result: FetchPartitionResult, has_records: bool) -> bool:
@@ -84,14 +114,20 @@ class FetchReader:
         self._isolation_level = request.isolation_level
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
 
-    def partitions(self) -> Iterable[Partition]:
-        """The partitions of the request that this node holds."""
-        for wanted in self._plan.wanted.values():
+    def wait(self, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
+        """Let `woken` be called when one of the partitions has more than there is now, or another leader.
+
+        The waits are the caller's to cancel.
+        """
+        found = []
+        for wanted in asked:
             partition = wanted.partition or self._find(wanted)
             if partition is not None:
-                yield partition
+                waits, reached = self._end_of(partition)
+                found.append((waits, waits.add(reached + 1, woken)))
+        return found
 
-    def end_of(self, partition: Partition) -> tuple[Waits, int]:
+    def _end_of(self, partition: Partition) -> tuple[Waits, int]:
         """Where who asks has to stop in a partition, and the waits for that to move."""
         if self._replica_id >= 0 and partition.leader is not None:
             return partition.leader.appended, partition.leader.log_end_offset
@@ -99,65 +135,65 @@ class FetchReader:
 
     def read(self) -> Reading:
         """Look at each partition once."""
-        reading = Reading()
-        left = self._max_bytes
+        reading = self.start()
+        self.go_on(reading, self._plan.wanted.values())
+        return reading
+
+    def start(self) -> Reading:
+        """A pass that has looked at nothing yet."""
+        return Reading(self._max_bytes)
+
+    def go_on(self, reading: Reading, asked: Iterable[Wanted]) -> None:
+        """Look at some more partitions."""
         is_incremental = self._plan.is_incremental
-        for key, wanted in self._plan.wanted.items():
+        for wanted in asked:
             if is_incremental and wanted.is_quiet(self._replica_id):
                 continue
             result = FetchPartitionResult(wanted.request.index)
             try:
-                self._read(wanted, result, left, at_least_one_batch=reading.total_bytes == 0)
+                self._read(wanted, result, reading)
             except KafkaError as error:
                 wanted.partition = wanted.leader = None
                 result.error_code = error.code
                 reading.is_urgent = True
-            records = result.records
-            if isinstance(records, FilePart):
-                left -= records.length
-                reading.total_bytes += records.length
-            elif result.diverging_epoch is not None:
-                reading.is_urgent = True
-            reading.results.append((key, wanted, result))
-        return reading
+            reading.results.append((wanted, result))
 
     def _find(self, wanted: Wanted) -> Partition | None:
         if self._uses_topic_ids:
             return self._broker.partitions.get_by_id(wanted.topic_id, wanted.request.index)
         return self._broker.partitions.get(wanted.topic, wanted.request.index)
 
-    def _read(self, wanted: Wanted, result: FetchPartitionResult, left: int, *, at_least_one_batch: bool) -> None:
-        request = wanted.request
+    def _read(self, wanted: Wanted, result: FetchPartitionResult, reading: Reading) -> None:
+        request, replica_id = wanted.request, self._replica_id
         partition = self._find(wanted)
         if partition is None:
             partition = self._broker.partition(wanted.topic, request.index, wanted.topic_id)
         leader = partition.check_leader(request.current_leader_epoch)
         wanted.partition, wanted.leader = partition, leader
-        log = partition.log
+        log, offset = partition.log, request.fetch_offset
         diverging_epoch = None
         if request.last_fetched_epoch >= 0:
-            diverging_epoch = _divergence(partition, request.last_fetched_epoch, request.fetch_offset)
-        if diverging_epoch is None:
-            if not log.log_start_offset <= request.fetch_offset <= log.log_end_offset:
+            diverging_epoch = _divergence(partition, request.last_fetched_epoch, offset)
+        if diverging_epoch is not None:
+            result.diverging_epoch = diverging_epoch
+            reading.is_urgent = True
+        else:
+            if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if self._replica_id >= 0:
-                partition.on_fetched(self._replica_id, request.fetch_offset, self._replica_epoch, self._broker.now_ms())
-            max_bytes, upper_offset = min(request.max_bytes, left), self._upper_offset(partition)
-            if request.fetch_offset < upper_offset and (max_bytes > 0 or at_least_one_batch):
-                records = log.read(
-                    request.fetch_offset,
-                    max_bytes,
-                    upper_offset=upper_offset,
-                    at_least_one_batch=at_least_one_batch,
-                )
-                if records.file is not None:
-                    result.records = FilePart(records.file, records.position, records.length)
-        result.diverging_epoch = diverging_epoch
+            if replica_id >= 0:
+                partition.on_fetched(replica_id, offset, self._replica_epoch, self._broker.now_ms())
+            max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition)
+            is_first = reading.total_bytes == 0
+            if offset < upper_offset and (max_bytes > 0 or is_first):
+                found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
+                if found.file is not None:
+                    result.records = FilePart(found.file, found.position, found.length)
+                    reading.left -= found.length
+                    reading.total_bytes += found.length
         result.high_watermark = leader.high_watermark
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = log.log_start_offset
-        if self._isolation_level == READ_COMMITTED:
-            result.aborted_transactions = ()
+        result.lists_aborted = self._isolation_level == READ_COMMITTED
 
     def _upper_offset(self, partition: Partition) -> int:
         """What who asks may read ends here."""

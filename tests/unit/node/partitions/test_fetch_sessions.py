@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from penstock.node.partitions import fetch_sessions
-from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchSessions
+from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchPlan, FetchSessions, wanted_in
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
 from penstock.protocol.uuids import ZERO_UUID
@@ -34,8 +34,13 @@ def request(
     )
 
 
+def planned(sessions: FetchSessions, frame: FetchFrame, *, uses_topic_ids: bool = False, now_ms: int = 0) -> FetchPlan:
+    asked = wanted_in(frame, uses_topic_ids=uses_topic_ids)
+    return sessions.plan(frame, asked, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+
+
 def offsets(sessions: FetchSessions, frame: FetchFrame, now_ms: int = 0) -> tuple[int, dict[int, int]]:
-    plan = sessions.plan(frame, uses_topic_ids=False, now_ms=now_ms)
+    plan = planned(sessions, frame, now_ms=now_ms)
     return plan.session_id, {index: wanted.request.fetch_offset for (_, index), wanted in plan.wanted.items()}
 
 
@@ -63,7 +68,7 @@ def test_errors() -> None:
         (request(session_id, 1), True, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ):
         with pytest.raises(KafkaError) as raised:
-            sessions.plan(frame, uses_topic_ids=uses_topic_ids, now_ms=0)
+            planned(sessions, frame, uses_topic_ids=uses_topic_ids)
         assert raised.value.code == code
     assert offsets(sessions, request(session_id, 1)) == (session_id, {0: 5})
 
@@ -101,22 +106,22 @@ def test_when_the_table_is_full_the_longest_unused_session_goes_once_it_is_old()
 def test_the_epoch_goes_round_and_skips_zero() -> None:
     sessions = FetchSessions(2, Random(1))
     session_id, _ = offsets(sessions, request(0, 0, (0, 1)))
-    sessions.plan(request(session_id, 1), uses_topic_ids=False, now_ms=0).session.epoch = 2**31 - 1  # type: ignore[union-attr]
+    planned(sessions, request(session_id, 1)).session.epoch = 2**31 - 1  # type: ignore[union-attr]
     assert offsets(sessions, request(session_id, 2**31 - 1))[0] == session_id
     assert offsets(sessions, request(session_id, 1))[0] == session_id
 
 
 def test_topic_ids_are_keys_of_their_own() -> None:
     sessions = FetchSessions(2, Random(1))
-    plan = sessions.plan(request(0, 0, (0, 1), topic_id=ID), uses_topic_ids=True, now_ms=0)
+    plan = planned(sessions, request(0, 0, (0, 1), topic_id=ID), uses_topic_ids=True)
     assert list(plan.wanted) == [(ID, 0)]
-    plan = sessions.plan(request(plan.session_id, 1, (0, 4), topic_id=ID), uses_topic_ids=True, now_ms=0)
+    plan = planned(sessions, request(plan.session_id, 1, (0, 4), topic_id=ID), uses_topic_ids=True)
     assert [wanted.request.fetch_offset for wanted in plan.wanted.values()] == [4]
 
 
 def test_partitions_that_had_records_come_last() -> None:
     sessions = FetchSessions(2, Random(1))
-    plan = sessions.plan(request(0, 0, (0, 1), (1, 1), (2, 1)), uses_topic_ids=False, now_ms=0)
+    plan = planned(sessions, request(0, 0, (0, 1), (1, 1), (2, 1)))
     assert plan.session is not None
     plan.session.to_the_back([("t", 0)])
     assert list(offsets(sessions, request(plan.session_id, 1))[1]) == [1, 2, 0]

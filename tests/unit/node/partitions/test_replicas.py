@@ -61,7 +61,7 @@ def test_a_topic_that_is_made_and_removed_in_one_commit_leaves_nothing(node: Nod
     assert list(node.table) == []
 
 
-def test_leadership_comes_and_goes(node: Node) -> None:
+async def test_leadership_comes_and_goes(node: Node) -> None:
     node.commit(*topic_records())
     node.produce(b"a")
     node.commit(change(leader=OTHER_NODE))

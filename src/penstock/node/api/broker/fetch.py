@@ -3,41 +3,72 @@
 A request that finds less than `min_bytes` waits up to `max_wait_ms`; it is woken by the partitions it asked for and by
 one timer, and costs nothing in between. An error or a divergence is told at once.
 
+A request about very many partitions is read in slices, between which the node serves others. Of each partition it is
+known when it gets more from the turn on in which it was looked at, so that nothing is missed between two slices.
+
 Not done: preferred read replicas (always -1), aborted transactions (there are none).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from penstock.node.broker import Broker
-from penstock.node.partitions.fetch_sessions import FetchPlan
-from penstock.node.partitions.fetching import FetchReader, Reading
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted, wanted_in
+from penstock.node.partitions.fetching import FetchReader, Reading, read_small
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
+from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, TopicResults, encode_fetch_response, parse_fetch
+from penstock.replication.waits import Wait, Waits
+
+WIDE_BYTES = 16 * 1024
+"""A larger request is taken apart in a thread: it names some hundred partitions or more."""
+WIDE = 200
+"""More partitions than these are read in slices."""
+AT_ONCE = 50
+"""Partitions of one slice: a millisecond, if each is refused."""
 
 
 @handles(ApiKey.FETCH, versions=(4, 18), needs=(Need.READ_TOPIC, Need.CLUSTER_ACTION), raw=True)
 def fetch(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
-) -> list[Any] | asyncio.Future[list[Any]]:
+) -> list[Any] | Awaitable[list[Any]]:
     """Read each partition from its offset on."""
-    version = context.api_version
+    if len(frame) > WIDE_BYTES:
+        return _fetch_apart(broker, context, bytes(frame), position)
+    return _fetch(broker, context, *_take_apart(frame, position, context.api_version))
+
+
+async def _fetch_apart(broker: Broker, context: RequestContext, frame: bytes, position: int) -> list[Any]:
+    loop = asyncio.get_running_loop()
+    asked = await loop.run_in_executor(None, _take_apart, frame, position, context.api_version)
+    found = _fetch(broker, context, *asked)
+    return found if isinstance(found, list) else await found
+
+
+def _take_apart(frame: bytes | memoryview, position: int, version: int) -> tuple[FetchFrame, dict[Key, Wanted]]:
     request = parse_fetch(frame, position, version)
-    uses_topic_ids = version >= TOPIC_IDS_FROM
+    return request, wanted_in(request, uses_topic_ids=version >= TOPIC_IDS_FROM)
+
+
+def _fetch(
+    broker: Broker, context: RequestContext, request: FetchFrame, asked: dict[Key, Wanted]
+) -> list[Any] | Awaitable[list[Any]]:
+    uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
     try:
-        plan = broker.fetch_sessions.plan(request, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
+        plan = broker.fetch_sessions.plan(request, asked, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:
-        return encode_fetch_response([], version, context.correlation_id, error_code=error.code)
+        return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
     reader = FetchReader(broker, request, plan, uses_topic_ids=uses_topic_ids)
+    if len(plan.wanted) > WIDE:
+        return _WideFetch(context, request, plan, reader).answer(broker.slices)
     reading = reader.read()
     if _is_enough(reading, request) or request.max_wait_ms <= 0 or not plan.wanted:
-        return _response(context, plan, reading)
+        return _response(context, plan, reading.topics(plan))
     return _WaitingFetch(context, request, plan, reader).future
 
 
@@ -45,10 +76,65 @@ def _is_enough(reading: Reading, request: FetchFrame) -> bool:
     return reading.total_bytes >= request.min_bytes or reading.is_urgent
 
 
-def _response(context: RequestContext, plan: FetchPlan, reading: Reading) -> list[Any]:
-    return encode_fetch_response(
-        reading.topics(plan), context.api_version, context.correlation_id, session_id=plan.session_id
-    )
+def _response(context: RequestContext, plan: FetchPlan, topics: TopicResults) -> list[Any]:
+    read_small(topics)
+    return encode_fetch_response(topics, context.api_version, context.correlation_id, session_id=plan.session_id)
+
+
+def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
+    for queue, wait in waits:
+        queue.cancel(wait)
+    waits.clear()
+
+
+class _WideFetch:
+    """A request about very many partitions: looks at them in slices, waits, and does so again until there is enough."""
+
+    def __init__(self, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader) -> None:
+        self._context = context
+        self._request = request
+        self._plan = plan
+        self._reader = reader
+        self._woken = asyncio.Event()
+        self._waits: list[tuple[Waits, Wait]] = []
+
+    async def answer(self, slices: asyncio.Lock) -> list[Any]:
+        """The response; a slice is worked on while `slices` is held."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._request.max_wait_ms / 1000
+        try:
+            while True:
+                reading = await self._read(slices, may_wait=loop.time() < ends_s)
+                if _is_enough(reading, self._request) or not await self._has_more_before(ends_s):
+                    break
+                _cancel(self._waits)
+        finally:
+            _cancel(self._waits)
+        topics = reading.topics(self._plan)
+        return await loop.run_in_executor(None, _response, self._context, self._plan, topics)
+
+    async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> Reading:
+        self._woken.clear()
+        reading = self._reader.start()
+        asked = list(self._plan.wanted.values())
+        for first in range(0, len(asked), AT_ONCE):
+            async with slices:
+                await asyncio.sleep(0)
+                some = asked[first : first + AT_ONCE]
+                self._reader.go_on(reading, some)
+                if may_wait and not _is_enough(reading, self._request):
+                    self._waits += self._reader.wait(some, self._woken.set)
+        return reading
+
+    async def _has_more_before(self, ends_s: float) -> bool:
+        """Wait for a partition to have more; False when the time is up."""
+        if asyncio.get_running_loop().time() >= ends_s:
+            return False
+        try:
+            async with asyncio.timeout_at(ends_s):
+                return await self._woken.wait()
+        except TimeoutError:
+            return False
 
 
 class _WaitingFetch:
@@ -58,7 +144,6 @@ class _WaitingFetch:
         "_context",
         "_is_scheduled",
         "_loop",
-        "_partitions",
         "_plan",
         "_reader",
         "_request",
@@ -73,23 +158,15 @@ class _WaitingFetch:
         self._plan = plan
         self._reader = reader
         self._is_scheduled = False
-        self._partitions: list[Partition] = list(reader.partitions())
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[list[Any]] = self._loop.create_future()
         self.future.add_done_callback(self._clean_up)
         self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._finish)
-        self._wait()
+        self._waits = self._wait()
 
-    def _wait(self) -> None:
+    def _wait(self) -> list[tuple[Waits, Wait]]:
         """Be woken when any of the partitions has more than what was just looked at."""
-        self._waits = [
-            (waits, waits.add(reached + 1, self._woken))
-            for waits, reached in map(self._reader.end_of, self._partitions)
-        ]
-
-    def _stop_waiting(self) -> None:
-        for waits, wait in self._waits:
-            waits.cancel(wait)
+        return self._reader.wait(self._plan.wanted.values(), self._woken)
 
     def _woken(self) -> None:
         """Look again, once, when all requests that the node has at hand are done: they may bring more."""
@@ -111,13 +188,13 @@ class _WaitingFetch:
         try:
             reading = self._reader.read()
             if is_last or _is_enough(reading, self._request):
-                self.future.set_result(_response(self._context, self._plan, reading))
+                self.future.set_result(_response(self._context, self._plan, reading.topics(self._plan)))
             else:
-                self._stop_waiting()
-                self._wait()
+                _cancel(self._waits)
+                self._waits = self._wait()
         except Exception as error:  # the loop called us: whoever waits for the future must hear of it
             self.future.set_exception(error)
 
     def _clean_up(self, _: object) -> None:
         self._timer.cancel()
-        self._stop_waiting()
+        _cancel(self._waits)

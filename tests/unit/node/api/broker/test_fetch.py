@@ -9,13 +9,17 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.node.on_disk import Node, batch, node_on, topic_records
+from tests.unit.node.on_disk import PEER, Node, batch, node_on, topic_records
 
 from penstock.log import partition_log
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.node.serving.outgoing import FilePart
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.fetch import FetchFrame
+from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.records import decode_batch
 
@@ -249,6 +253,146 @@ async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monk
     assert not node.partition().committed.waits
 
 
+async def test_very_many_partitions_are_read_in_slices(node: Node) -> None:
+    asked = request((0, 0), *((index, 0) for index in range(1000, 1000 + 3 * WIDE)), max_wait_ms=60_000, min_bytes=1)
+    found = node.dispatch(asked, 13)
+    assert isinstance(found, Waiting)
+    answer = asyncio.ensure_future(node.wait(asked, 13, found))
+    turns = 0
+    while not answer.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 3 * WIDE // AT_ONCE
+    got = answer.result()
+    assert isinstance(got, FetchResponse)
+    partitions = partitions_of(got)
+    assert offsets(partitions.pop(0)) == [0, 1, 2, 3, 4, 5]
+    assert len(partitions) == 3 * WIDE
+    assert {one.error_code for one in partitions.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[Node]:
+    """A topic of so many partitions that a request about all of them is read in slices."""
+    with node_on(tmp_path, *topic_records(partitions=2 * WIDE)) as node:
+        yield node
+
+
+def about_all(**more: int) -> FetchRequest:
+    return request(*((index, 0) for index in range(2 * WIDE)), **{"max_wait_ms": 60_000, "min_bytes": 1, **more})  # type: ignore[arg-type]
+
+
+def append(node: Node, index: int) -> None:
+    node.partition(index=index).append(memoryview(bytearray(batch(b"x"))), acks=1, now_ms=node.now_ms)
+
+
+def waiting_at(node: Node) -> int:
+    """How many waits there are: for what is committed, and for what is appended."""
+    leaders = [partition.leader for partition in node.table if partition.leader is not None]
+    return sum(len(leader.committed.waits) + len(leader.appended) for leader in leaders)
+
+
+async def test_no_records_are_missed_that_come_between_two_slices(wide: Node) -> None:
+    for index in (0, WIDE, 2 * WIDE - 1):
+        for turns in range(2 * WIDE // AT_ONCE + 2):
+            asked = about_all()
+            asked.topics[0].partitions[index].fetch_offset = turns
+            for before in asked.topics[0].partitions[:index]:
+                before.fetch_offset = wide.partition(index=before.partition).high_watermark
+            poll = await long_poll(wide, asked)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            append(wide, index)
+            async with asyncio.timeout(10):
+                assert offsets(partitions_of(await poll)[index]) == [turns]
+            assert waiting_at(wide) == 0
+
+
+async def test_a_follower_of_very_many_partitions_hears_of_what_is_not_committed(wide: Node) -> None:
+    wide.commit(PartitionChangeRecord(topic_id=ID, partition_id=7, replicas=[1, 2], isr=[1, 2]))
+    follower = about_all()
+    follower.replica_id = 2
+    poll = await long_poll(wide, follower, 12)
+    await all_wait(wide)
+    append(wide, 7)
+    async with asyncio.timeout(10):
+        assert offsets(partitions_of(await poll)[7]) == [0]
+    assert wide.partition(index=7).high_watermark == 0
+
+
+async def all_wait(node: Node) -> None:
+    """Until a wide fetch waits at every partition."""
+    while waiting_at(node) < 2 * WIDE:
+        await asyncio.sleep(0)
+
+
+async def test_very_many_partitions_are_waited_for_until_there_is_enough(wide: Node) -> None:
+    poll = await long_poll(wide, about_all(min_bytes=2 * len(batch(b"x"))))
+    for index in (3, 5):
+        await all_wait(wide)
+        assert not poll.done()
+        append(wide, index)
+    async with asyncio.timeout(10):
+        got = partitions_of(await poll)
+    assert [index for index, one in got.items() if one.records] == [3, 5]
+    assert waiting_at(wide) == 0
+
+
+async def test_a_wait_for_very_many_partitions_ends_in_time(wide: Node) -> None:
+    got = partitions_of(await (await long_poll(wide, about_all(max_wait_ms=1))))
+    assert len(got) == 2 * WIDE
+    assert waiting_at(wide) == 0
+
+
+async def test_who_waits_for_very_many_partitions_and_goes_away_is_forgotten(wide: Node) -> None:
+    poll = await long_poll(wide, about_all())
+    await all_wait(wide)
+    poll.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+    assert waiting_at(wide) == 0
+
+
+async def test_a_large_request_of_garbage_is_refused(node: Node) -> None:
+    whole = encode_request(request(*((index, 0) for index in range(2000))), 13, 1, "test")[4:-10]
+    found = node.dispatcher.dispatch(memoryview(bytearray(whole)), PEER)
+    assert isinstance(found, Waiting)
+    with pytest.raises(DecodeError):
+        await found.answer
+
+
+async def test_a_session_of_very_many_partitions_tells_only_news(wide: Node) -> None:
+    every = about_all(max_wait_ms=0)
+    every.session_epoch = 0
+    opened = await (await long_poll(wide, every))
+    assert len(partitions_of(opened)) == 2 * WIDE
+    poll = await long_poll(wide, request(session=(opened.session_id, 1), min_bytes=1, max_wait_ms=60_000))
+    await all_wait(wide)
+    append(wide, 9)
+    async with asyncio.timeout(10):
+        assert list(partitions_of(await poll)) == [9]
+
+
+def test_records_are_read_into_the_response_as_long_as_they_are_small(node: Node) -> None:
+    node.produce(b"x" * 5000, index=1)
+    small, large = (node.dispatch(request((index, 0)), 13) for index in (0, 1))
+    assert isinstance(small, list)
+    assert [type(part) for part in small] == [bytes]
+    assert isinstance(large, list)
+    assert [type(part) for part in large] == [bytes, FilePart, bytes]
+
+
+def test_a_partition_that_left_the_session_while_a_fetch_waited_is_not_put_back(node: Node) -> None:
+    sessions = node.broker.fetch_sessions
+    first = response(node, request((0, 0), (1, 0), session=(0, 0)))
+    frame = FetchFrame(session_id=first.session_id, session_epoch=1)
+    plan = sessions.plan(frame, {}, uses_topic_ids=True, now_ms=node.now_ms)
+    assert plan.session is not None
+    del plan.session.wanted[ID, 0]
+    plan.session.to_the_back([(ID, 0)])
+    assert list(plan.session.wanted) == [(ID, 1)]
+
+
 def test_an_incremental_fetch_tells_only_news(node: Node) -> None:
     first = response(node, request((0, 6), (1, 0), (2, 0), session=(0, 0)))
     assert sorted(partitions_of(first)) == [0, 1, 2]
@@ -275,7 +419,7 @@ def test_session_errors_are_told_at_the_top(node: Node) -> None:
     assert (got.error_code, got.session_id, got.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, [])
 
 
-def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: Node) -> None:
+async def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: Node) -> None:
     session_id = response(node, request((0, 6), (1, 0), session=(0, 0))).session_id
     epochs = iter(range(1, 99))
 
