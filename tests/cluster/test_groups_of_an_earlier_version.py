@@ -19,7 +19,9 @@ PLACE = TopicPartition("flights", 0)
 async def test_groups_move_between_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = Cluster(nodes=3, directory=tmp_path, config={"offsets.topic.num.partitions": "6"})
+    # With one replica each partition keeps its leader, so that groups have to move to other nodes.
+    config = {"offsets.topic.num.partitions": "6", "offsets.topic.replication.factor": "1"}
+    cluster = Cluster(nodes=3, directory=tmp_path, config=config)
     with monkeypatch.context() as former:
         former.setattr(host, "coordinator_partition", former_partition)
         former.setattr(misplaced_groups, "coordinator_partition", former_partition)
