@@ -204,7 +204,7 @@ def _draw_replication(random: Random, replicas: int) -> dict[str, str]:
     return replica_settings(replicas, random.randrange(1, replicas + 1)) | {
         "replica.lag.time.max.ms": str(random.choice((1500, 5000))),
         "replica.fetch.wait.max.ms": str(random.choice((100, 500))),
-        "replica.fetch.max.bytes": str(random.choice((200, 1 << 20))),
+        "replica.fetch.max.bytes": str(random.choice((4_000, 1 << 20))),
         "replica.fetch.backoff.ms": "100",
         "max.incremental.fetch.session.cache.slots": str(random.choice((0, 1, 1000, 1000))),
         "num.replica.fetchers": str(random.choice((1, 2))),
