@@ -8,6 +8,7 @@ import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node
 
 from penstock.metadata.records import (
+    BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -21,6 +22,13 @@ from penstock.protocol.messages.alter_partition import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
+)
+from penstock.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
 )
 from penstock.protocol.schema import Message
 
@@ -169,3 +177,29 @@ async def test_a_follower_that_is_always_one_record_behind_comes_in(led: Led) ->
         if led.proposed is not None:
             break
     assert led.proposed == (NODE_ID, OTHER)
+
+
+async def test_a_follower_that_has_everything_comes_in_when_its_broker_is_let_in(led: Led) -> None:
+    """Nothing changes for its fetch session meanwhile: it is looked at all the same."""
+
+    def fetch(session_id: int, session_epoch: int, *topics: FetchTopic) -> int:
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=THIRD, replica_epoch=OTHER_EPOCH + 1),
+            max_bytes=1 << 20,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=list(topics),
+        )
+        response = led.ask(request, 17)
+        assert isinstance(response, FetchResponse)
+        assert response.error_code == 0
+        return response.session_id
+
+    led.produce(b"what it has")
+    everything = FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=1, partition_max_bytes=1 << 20)
+    session_id = fetch(0, 0, FetchTopic(topic_id=TOPIC_ID, partitions=[everything]))
+    fetch(session_id, 1)
+    assert led.proposed is None
+    led.commit(BrokerRegistrationChangeRecord(broker_id=THIRD, broker_epoch=OTHER_EPOCH + 1, fenced=-1))
+    fetch(session_id, 2)
+    assert led.proposed == (NODE_ID, THIRD)

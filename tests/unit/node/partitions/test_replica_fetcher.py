@@ -1,0 +1,102 @@
+"""What a follower makes of the answers of its leader."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, topic_records
+
+from penstock.client.settings import ClientSettings
+from penstock.metadata.image import PartitionImage
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+LEADER = NODE_ID + 1
+KEY = (TOPIC_ID, 0)
+
+
+class Followed:
+    """A partition that this node follows in epoch 4, and its fetcher."""
+
+    def __init__(self, directory: Path) -> None:
+        node = Node(directory)
+        node.open(*topic_records())
+        self.partition: Partition = node.partition()
+        self.obey(4)
+        self.fetcher = ReplicaFetcher(
+            LEADER,
+            Follower(
+                node_id=NODE_ID,
+                broker_epoch=lambda: 1,
+                config=node.broker.config,
+                settings=ClientSettings(),
+                address_of=lambda _: None,
+            ),
+        )
+        self.fetcher._task.cancel()  # the test says what the leader answers
+        self.fetcher.follow(self.partition)
+        self.fetcher._session.next()
+
+    def obey(self, leader_epoch: int) -> None:
+        replicas = (LEADER, NODE_ID)
+        self.partition.obey(NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0)
+
+    async def take(self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7) -> int:
+        """The leader answers; where the log ends then."""
+        data = PartitionData(partition_index=0, error_code=error, high_watermark=1, log_start_offset=0, records=records)
+        response = FetchResponse(
+            session_id=session_id, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]
+        )
+        await self.fetcher._take(response, None)  # type: ignore[arg-type]  # it is for what is out of range only
+        self.fetcher._session.answered(session_id)
+        return self.partition.log.log_end_offset
+
+
+@pytest.fixture
+async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
+    one = Followed(tmp_path)
+    yield one
+    await one.fetcher.stop()
+
+
+async def test_records_are_appended_and_committed_as_far_as_the_leader_says(followed: Followed) -> None:
+    assert await followed.take(batch(b"a", b"b")) == 2
+    assert followed.partition.high_watermark == 1
+
+
+@pytest.mark.parametrize("session_id", [7, 0])
+async def test_the_next_request_goes_on_from_there_with_a_session_and_without(
+    followed: Followed, session_id: int
+) -> None:
+    await followed.take(batch(b"a"), session_id=session_id)
+    ((key, position),) = followed.fetcher._session.next().positions
+    assert (key, position.fetch_offset) == (KEY, 1)
+
+
+async def test_what_a_leader_said_in_an_earlier_epoch_is_not_appended(followed: Followed) -> None:
+    followed.obey(5)
+    followed.fetcher.follow(followed.partition)
+    assert await followed.take(batch(b"old")) == 0
+
+
+async def test_what_is_followed_no_longer_is_not_appended(followed: Followed) -> None:
+    followed.fetcher.leave(followed.partition)
+    assert await followed.take(batch(b"late")) == 0
+
+
+async def test_damaged_records_are_not_appended_and_the_partition_rests(followed: Followed) -> None:
+    damaged = bytearray(batch(b"a"))
+    damaged[-1] ^= 1
+    assert await followed.take(bytes(damaged)) == 0
+    assert list(followed.fetcher._resting) == [KEY]
+
+
+async def test_a_partition_whose_leader_refuses_rests_and_goes_on(followed: Followed) -> None:
+    await followed.take(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert list(followed.fetcher._resting) == [KEY]
+    assert list(followed.fetcher._session.next().positions) == []
+    followed.fetcher._session.answered(7)
+    followed.fetcher._go_on(KEY)
+    assert [key for key, _ in followed.fetcher._session.next().positions] == [KEY]
