@@ -17,7 +17,7 @@ from penstock.raft.effects import Commit
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings
 
-SEEDS = range(40)
+SEEDS = range(120)
 THREE = (NodePlan(1), NodePlan(2), NodePlan(3))
 
 
