@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from tests.unit.raft_kv.running import running
 
 from penstock.protocol.errors import ErrorCode, KafkaError
 
-IMPATIENT = replace(admin.SETTINGS, default_api_timeout_ms=300)
+IMPATIENT = admin.SETTINGS.replace(default_api_timeout_ms=300)
 
 
 async def test_servers_are_added_and_removed(tmp_path: Path, new_address: NewAddress) -> None:

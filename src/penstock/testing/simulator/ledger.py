@@ -147,6 +147,7 @@ class Ledger:
                     held = None if node is None else partitions_of(node).get(topic.name, index)
                     flushed = 0 if held is None else max(held.log.recovery_point, 0)
                     weak[name] = min(flushed, weak.get(name, flushed))
+                    self._lost.pop((topic.topic_id, index), None)  # this cut may have taken more than the last one
         self.look_at_weak()
 
     def _lose(self, key: Key, topic: str, offset: int) -> None:
@@ -181,7 +182,11 @@ class Ledger:
 
     def look_at_replica(self, name: str, partition: Partition) -> None:
         """Compare a replica that a node holds with the others."""
-        is_weak = name in self._weak.get((partition.topic_id, partition.index), ())
+        image = self.agreement.newest
+        topic = None if image is None else image.topics_by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        is_in_sync = known is not None and name in _members(known)
+        is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
         self.replica_agreement.look(name, partition, leads=self._leads(name, partition), is_weak=is_weak)
 
     def _leads(self, name: str, partition: Partition) -> bool:
