@@ -124,6 +124,20 @@ class LogDirectories:
                 self.drop_future(key, 0)
         return self.logs
 
+    def _is_made_twice(self, root: str, name: str, other: str) -> bool:
+        """Drop the one that is empty of two directories of a partition; whether that is the `other` one.
+
+        Its directory failed while it was made, and it was made again elsewhere. Raises DamagedDirectoryError if both
+        have records.
+        """
+        above, _, _ = other.rpartition("/")
+        for candidate in (root, above):
+            if empty_partitions(self._disk, candidate, [name], 1):
+                logger.warning("%s/%s is empty and also elsewhere: it is removed", candidate, name)
+                self._removals.schedule(f"{candidate}/{name}", 0)
+                return candidate == above
+        raise DamagedDirectoryError(root, f"{name} is also in {other}")
+
     def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
         start_offsets = directory.log_start_offsets()
@@ -146,8 +160,8 @@ class LogDirectories:
                 continue
             if key == (METADATA_TOPIC, 0) and directory.path != self.roots.metadata_path:
                 raise MisplacedMetadataError(directory.path, self.roots.metadata_path)
-            if key in self.logs:
-                raise DamagedDirectoryError(directory.path, f"{name} is also in {self.logs[key].directory}")
+            if key in self.logs and not self._is_made_twice(directory.path, name, self.logs[key].directory):
+                continue
             topic = topics.setdefault(key[0], key[0])
             if topic not in configs:
                 configs[topic] = config_of(topic)

@@ -63,4 +63,7 @@ def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) 
 
 def _is_empty(sizes: Mapping[str, int]) -> bool:
     """Whether files of these names and sizes make a log that begins and ends with offset 0, closed cleanly or not."""
-    return all(name == PARTITION_METADATA or (not size and name in _FIRST_SEGMENT) for name, size in sizes.items())
+    return all(
+        name.removesuffix(".tmp") == PARTITION_METADATA or (not size and name in _FIRST_SEGMENT)
+        for name, size in sizes.items()
+    )

@@ -262,3 +262,28 @@ def test_a_directory_without_an_id_gets_one(tmp_path: Path) -> None:
     assert "cluster.id=c" in first
     open_directories(tmp_path).close()
     assert properties.read_text() == first
+
+
+@pytest.mark.parametrize("half_made", [(), ("partition.metadata.tmp",), ("partition.metadata", f"{0:020}.log")])
+@pytest.mark.parametrize("in_second", [True, False])
+def test_a_log_that_was_made_again_while_a_directory_failed_is_the_one_with_records(
+    tmp_path: Path, half_made: tuple[str, ...], in_second: bool
+) -> None:
+    paths = tmp_path / "one", tmp_path / "two"
+    whole, failed = paths[::-1] if in_second else paths
+    directories = open_directories(*paths)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(5))
+    directories.close()
+    (kept,) = (path for path in paths if (path / "t-0").exists())
+    if kept != whole:
+        (kept / "t-0").rename(whole / "t-0")
+        for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+            (kept / name).unlink(missing_ok=True)
+    (failed / "t-0").mkdir()
+    for name in half_made:
+        (failed / "t-0" / name).write_text("version: 0\n" if name.startswith("partition") else "")
+    again = open_directories(*paths)
+    assert again.logs["t", 0].directory == str(whole / "t-0")
+    assert again.logs["t", 0].log_end_offset == 5
+    again.close()
