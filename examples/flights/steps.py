@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -51,10 +50,10 @@ def pipeline_spec(address: str, directory: Path) -> PipelineSpec:
     """The pipeline of `delays.yaml`, on this cluster and in this directory."""
     spec = load_spec(PIPELINE).with_bootstrap_servers(address)
     sinks = tuple(
-        replace(sink, options={**sink.options, "path": str(parquet(directory))}) if "path" in sink.options else sink
+        sink.replace(options={**sink.options, "path": str(parquet(directory))}) if "path" in sink.options else sink
         for sink in spec.sinks
     )
-    return replace(spec, sinks=sinks, checkpoint=str(directory / "checkpoints"))
+    return spec.replace(sinks=sinks, checkpoint=str(directory / "checkpoints"))
 
 
 def run_spark(spec: PipelineSpec, directory: Path, on_progress: Callable[[BatchProgress], None]) -> PipelineResult:
