@@ -182,18 +182,20 @@ class Ledger:
 
     def look_at_replica(self, name: str, partition: Partition) -> None:
         """Compare a replica that a node holds with the others."""
-        image = self.agreement.newest
-        topic = None if image is None else image.topics_by_id.get(partition.topic_id)
-        known = None if topic is None else topic.partitions.get(partition.index)
+        known = self._known(partition)
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
         self.replica_agreement.look(name, partition, leads=self._leads(name, partition), is_weak=is_weak)
 
-    def _leads(self, name: str, partition: Partition) -> bool:
-        """Whether the newest metadata say so, too: a node that is behind may believe that it leads."""
+    def _known(self, partition: Partition) -> PartitionImage | None:
+        """What the newest metadata say of a partition."""
         image = self.agreement.newest
         topic = None if image is None else image.topics_by_id.get(partition.topic_id)
-        known = None if topic is None else topic.partitions.get(partition.index)
+        return None if topic is None else topic.partitions.get(partition.index)
+
+    def _leads(self, name: str, partition: Partition) -> bool:
+        """Whether the newest metadata say so, too: a node that is behind may believe that it leads."""
+        known = self._known(partition)
         if partition.leader is None or known is None:
             return False
         return name == f"node{known.leader}" and known.leader_epoch == partition.leader_epoch
