@@ -17,7 +17,7 @@ from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.node.properties import PropertiesError, load_config
-from penstock.node.serving.memory import keep_for_good
+from penstock.node.serving.memory import hold_briefly, keep_for_good
 
 if TYPE_CHECKING:
     from penstock.node.quorum_start import QuorumParts
@@ -77,6 +77,7 @@ def command(
     if file is not None:
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    hold_briefly()
     asyncio.run(_run(loaded.config, until_eof=until_eof))
 
 

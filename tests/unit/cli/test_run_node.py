@@ -1,13 +1,17 @@
 """What `penstock start` does with a node: it serves until a signal comes, or until it says that it cannot go on."""
 
 import asyncio
+import gc
 import signal
+import sys
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from penstock.cli.start import _run
+from penstock.cli.start import _run, command
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node import start
 from penstock.node.start import RunningNode
@@ -33,6 +37,32 @@ async def nodes(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[RunningNode]"
 
     monkeypatch.setattr(start, "start_node", watched)
     return started
+
+
+@pytest.fixture
+def interpreter() -> Iterator[None]:
+    """What a node sets for its whole process is put back."""
+    threshold, switch_s = gc.get_threshold(), sys.getswitchinterval()
+    yield
+    gc.set_threshold(*threshold)
+    sys.setswitchinterval(switch_s)
+
+
+@pytest.mark.usefixtures("interpreter")
+def test_neither_threads_nor_the_collector_hold_a_node_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[float, int]] = []
+
+    def run(node: Coroutine[object, object, None]) -> None:
+        found.append((sys.getswitchinterval(), gc.get_threshold()[2]))
+        node.close()
+
+    monkeypatch.setattr(asyncio, "run", run)
+    CliRunner().invoke(command, ["--set", f"log.dirs={tmp_path}"], catch_exceptions=False)
+    ((switch_s, full_collection_every),) = found
+    assert switch_s < 0.001
+    assert full_collection_every >= 100
 
 
 async def test_a_node_that_cannot_go_on_is_stopped_and_the_command_fails(

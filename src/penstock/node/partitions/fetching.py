@@ -27,36 +27,44 @@ MAX_SMALL_BYTES = 64 * 1024
 class Reading:
     """The results of one pass over the partitions. `is_urgent`: there is an error or a divergence to tell at once."""
 
-    __slots__ = ("is_urgent", "left", "results", "total_bytes")
+    __slots__ = ("_topics", "_with_records", "is_urgent", "left", "results", "total_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.left = max_bytes
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
         self.total_bytes = 0
         self.is_urgent = False
+        self._topics: dict[str | UUID, list[FetchPartitionResult]] = {}
+        self._with_records: list[Key] = []
 
     def topics(self, plan: FetchPlan) -> TopicResults:
         """What to answer; in an incremental fetch only partitions with news. Notes what was told."""
-        session = plan.session
-        topics: dict[str | UUID, list[FetchPartitionResult]] = {}
-        with_records: list[Key] = []
+        self.tell(plan, self.results)
+        return self.told(plan)
+
+    def tell(self, plan: FetchPlan, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+        """Put some of the results into the answer, and note that they are told."""
+        topics = self._topics
         told: list[FetchPartitionResult] = []
         told_of: str | UUID | None = None
-        for wanted, result in self.results:
+        for wanted, result in results:
             key = wanted.key
-            if session is not None:
+            if plan.session is not None:
                 has_records = bool(result.records)
                 if has_records:
-                    with_records.append(key)
+                    self._with_records.append(key)
                 if not _is_news(wanted, result, has_records) and plan.is_incremental:
                     continue
             if key[0] is not told_of:
                 told_of = key[0]
                 told = topics.setdefault(told_of, [])
             told.append(result)
-        if session is not None:
-            session.to_the_back(with_records)
-        return list(topics.items())
+
+    def told(self, plan: FetchPlan) -> TopicResults:
+        """The answer, once all is told."""
+        if plan.session is not None:
+            plan.session.to_the_back(self._with_records)
+        return list(self._topics.items())
 
 
 def read_small(topics: TopicResults) -> None:

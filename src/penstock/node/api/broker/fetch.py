@@ -12,8 +12,9 @@ Not done: preferred read replicas (always -1), aborted transactions (there are n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted, wanted_in
@@ -30,7 +31,11 @@ WIDE_BYTES = 16 * 1024
 WIDE = 200
 """More partitions than these are read in slices."""
 AT_ONCE = 50
-"""Partitions of one slice: a millisecond, if each is refused."""
+"""Partitions that are read in one slice: a millisecond, if each is refused."""
+NOTED_AT_ONCE = 1000
+"""Partitions of which a slice notes what was told, or lets go the waits: a millisecond."""
+
+T = TypeVar("T")
 
 
 @handles(ApiKey.FETCH, versions=(4, 18), needs=(Need.READ_TOPIC, Need.CLUSTER_ACTION), raw=True)
@@ -84,7 +89,14 @@ def _response(context: RequestContext, plan: FetchPlan, topics: TopicResults) ->
 def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
     for queue, wait in waits:
         queue.cancel(wait)
-    waits.clear()
+
+
+async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Callable[[list[T]], None]) -> None:
+    """Do something with very many, so many at once; the node serves others in between."""
+    for first in range(0, len(items), at_once):
+        async with slices:
+            await asyncio.sleep(0)
+            do(items[first : first + at_once])
 
 
 class _WideFetch:
@@ -107,24 +119,28 @@ class _WideFetch:
                 reading = await self._read(slices, may_wait=loop.time() < ends_s)
                 if _is_enough(reading, self._request) or not await self._has_more_before(ends_s):
                     break
-                _cancel(self._waits)
+                await self._let_go(slices)
         finally:
-            _cancel(self._waits)
-        topics = reading.topics(self._plan)
+            await self._let_go(slices)
+        await _in_turns(slices, reading.results, NOTED_AT_ONCE, partial(reading.tell, self._plan))
+        topics = reading.told(self._plan)
         return await loop.run_in_executor(None, _response, self._context, self._plan, topics)
 
     async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> Reading:
         self._woken.clear()
         reading = self._reader.start()
-        asked = list(self._plan.wanted.values())
-        for first in range(0, len(asked), AT_ONCE):
-            async with slices:
-                await asyncio.sleep(0)
-                some = asked[first : first + AT_ONCE]
-                self._reader.go_on(reading, some)
-                if may_wait and not _is_enough(reading, self._request):
-                    self._waits += self._reader.wait(some, self._woken.set)
+
+        def read(some: list[Wanted]) -> None:
+            self._reader.go_on(reading, some)
+            if may_wait and not _is_enough(reading, self._request):
+                self._waits += self._reader.wait(some, self._woken.set)
+
+        await _in_turns(slices, list(self._plan.wanted.values()), AT_ONCE, read)
         return reading
+
+    async def _let_go(self, slices: asyncio.Lock) -> None:
+        waits, self._waits = self._waits, []
+        await _in_turns(slices, waits, NOTED_AT_ONCE, _cancel)
 
     async def _has_more_before(self, ends_s: float) -> bool:
         """Wait for a partition to have more; False when the time is up."""

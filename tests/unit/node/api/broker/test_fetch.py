@@ -13,6 +13,7 @@ from tests.unit.node.on_disk import PEER, Node, batch, node_on, topic_records
 
 from penstock.log import partition_log
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
@@ -336,6 +337,22 @@ async def test_very_many_partitions_are_waited_for_until_there_is_enough(wide: N
         got = partitions_of(await poll)
     assert [index for index, one in got.items() if one.records] == [3, 5]
     assert waiting_at(wide) == 0
+
+
+async def test_waits_for_very_many_partitions_and_what_they_are_told_are_noted_in_slices(
+    wide: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "NOTED_AT_ONCE", AT_ONCE)
+    poll = await long_poll(wide, about_all())
+    await all_wait(wide)
+    append(wide, 7)
+    turns = 0
+    while not poll.done():
+        turns += 1
+        await asyncio.sleep(0)
+    passes = ("waits are let go", "all is read", "what is told is noted")
+    assert turns >= len(passes) * 2 * WIDE // AT_ONCE
+    assert offsets(partitions_of(poll.result())[7]) == [0]
 
 
 async def test_a_wait_for_very_many_partitions_ends_in_time(wide: Node) -> None:
