@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.protocol.codec import decode
+from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.varint import encode_uvarint
@@ -18,6 +19,7 @@ from penstock.protocol.varint import encode_uvarint
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 SESSIONS_FROM: Final = 7
+ENDPOINTS_FROM: Final = 16
 VERSIONS: Final = range(4, 19)
 
 _INT16: Final = struct.Struct(">h")
@@ -103,10 +105,12 @@ class FetchPartitionResult:
     """The answer for one partition.
 
     `lists_aborted`: the list of aborted transactions is there, and empty, as for readers of committed records; it is
-    null for others. `diverging_epoch` is (epoch, end offset), which travels from version 12 on.
+    null for others. `diverging_epoch` is (epoch, end offset), `current_leader` is (id, epoch); both travel from version
+    12 on. `preferred_replica` is the broker to read from instead, -1 for this one; it travels from version 11 on.
     """
 
     __slots__ = (
+        "current_leader",
         "diverging_epoch",
         "error_code",
         "high_watermark",
@@ -114,6 +118,7 @@ class FetchPartitionResult:
         "last_stable_offset",
         "lists_aborted",
         "log_start_offset",
+        "preferred_replica",
         "records",
     )
 
@@ -127,6 +132,8 @@ class FetchPartitionResult:
         records: Part = b"",
         lists_aborted: bool = False,
         diverging_epoch: tuple[int, int] | None = None,
+        current_leader: tuple[int, int] | None = None,
+        preferred_replica: int = -1,
     ) -> None:
         self.index = index
         self.error_code = error_code
@@ -136,6 +143,8 @@ class FetchPartitionResult:
         self.records = records
         self.lists_aborted = lists_aborted
         self.diverging_epoch = diverging_epoch
+        self.current_leader = current_leader
+        self.preferred_replica = preferred_replica
 
 
 TopicResults = Sequence[tuple[str | UUID, Sequence[FetchPartitionResult]]]
@@ -150,9 +159,12 @@ _NUMBERS_4: Final = struct.Struct(">ihqqi").pack
 _NUMBERS_5: Final = struct.Struct(">ihqqqi").pack
 _NUMBERS_11: Final = struct.Struct(">ihqqqii").pack
 _NUMBERS_FLEXIBLE: Final = struct.Struct(">ihqqqBi").pack
-_DIVERGING: Final = struct.Struct(">BBBiqx")
+_DIVERGING: Final = struct.Struct(">BBiqx")
+_DIVERGING_TAG: Final = 0
 _DIVERGING_BYTES: Final = 13
-_NO_REPLICA: Final = -1
+_LEADER: Final = struct.Struct(">BBiix")
+_LEADER_TAG: Final = 1
+_LEADER_BYTES: Final = 9
 _IN_MEMORY: Final = bytes, bytearray, memoryview
 
 
@@ -164,10 +176,12 @@ def encode_fetch_response(
     throttle_time_ms: int = 0,
     error_code: int = 0,
     session_id: int = 0,
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
     """Return the parts of a whole response, from its length on.
 
     Records given as bytes become part of what surrounds them; any other object is put into the list as it is.
+    `endpoints` are those of the leaders that the results name, which travel from version 16 on.
     """
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
@@ -186,9 +200,9 @@ def encode_fetch_response(
                     placed += records.length
                     parts += (b"".join(run), records)
                     run = []
-            run.append(end if result.diverging_epoch is None else _diverging(result.diverging_epoch, flexible))
+            run.append(_tags(result) if flexible else end)
         run.append(end)
-    run.append(end)
+    run.append(encode_endpoints_tag(endpoints) if endpoints and version >= ENDPOINTS_FROM else end)
     if not parts:
         body = b"".join(run)
         return [_start(len(body), version, correlation_id, throttle_time_ms, error_code, session_id) + body]
@@ -232,13 +246,22 @@ def _numbers(p: FetchPartitionResult, version: int) -> bytes:
             p.last_stable_offset,
             p.log_start_offset,
             aborted + 1,
-            _NO_REPLICA,
+            p.preferred_replica,
         )
     if version >= 5:
         numbers = p.index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset, aborted
-        return _NUMBERS_11(*numbers, _NO_REPLICA) if version >= 11 else _NUMBERS_5(*numbers)
+        return _NUMBERS_11(*numbers, p.preferred_replica) if version >= 11 else _NUMBERS_5(*numbers)
     return _NUMBERS_4(p.index, p.error_code, p.high_watermark, p.last_stable_offset, aborted)
 
 
-def _diverging(epoch_end: tuple[int, int], flexible: bool) -> bytes:
-    return _DIVERGING.pack(1, 0, _DIVERGING_BYTES, *epoch_end) if flexible else b""
+def _tags(result: FetchPartitionResult) -> bytes:
+    """What stands behind the records: the fields that most results do not have."""
+    diverging, leader = result.diverging_epoch, result.current_leader
+    if diverging is None and leader is None:
+        return b"\x00"
+    fields = b""
+    if diverging is not None:
+        fields += _DIVERGING.pack(_DIVERGING_TAG, _DIVERGING_BYTES, *diverging)
+    if leader is not None:
+        fields += _LEADER.pack(_LEADER_TAG, _LEADER_BYTES, *leader)
+    return bytes([(diverging is not None) + (leader is not None)]) + fields

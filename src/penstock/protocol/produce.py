@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.protocol.codec import decode
+from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID, uuid_of
 from penstock.protocol.varint import decode_long_uvarint, encode_uvarint
@@ -186,9 +187,15 @@ def encode_refused(
 
 
 def encode_produce_response(
-    topics: Sequence[tuple[str | UUID, list[bytes]]], version: int, correlation_id: int
+    topics: Sequence[tuple[str | UUID, list[bytes]]],
+    version: int,
+    correlation_id: int,
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions."""
+    """Return a whole response, from its length on: for each topic, by name or by id, the answers for its partitions.
+
+    `endpoints` are those of the leaders that the answers name.
+    """
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
     parts = [_count(len(topics), flexible)]
@@ -197,6 +204,9 @@ def encode_produce_response(
         parts += partitions
         parts.append(end)
     body = b"".join(parts)
+    if endpoints and version >= LEADER_FROM:
+        body += _NOT_THROTTLED + encode_endpoints_tag(endpoints)
+        return _START_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
     if flexible:
         return _START_FLEXIBLE.pack(len(body) + 10, correlation_id) + body + _NOT_THROTTLED_FLEXIBLE
     return _START.pack(len(body) + 8, correlation_id) + body + _NOT_THROTTLED

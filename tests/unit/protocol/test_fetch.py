@@ -14,6 +14,7 @@ from penstock.protocol.fetch import (
 )
 from penstock.protocol.framing import decode_response
 from penstock.protocol.messages import fetch as messages
+from penstock.protocol.node_endpoints import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_ID = uuid.UUID(int=99)
@@ -107,6 +108,28 @@ def test_what_is_said_of_a_partition(version: int, records: Any, lists_aborted: 
     assert (diverging.epoch, diverging.end_offset) == ((4, 44) if version >= 12 else (-1, -1))
     assert got.records is not None
     assert len(got.records) == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("diverging_epoch", [None, (4, 44)])
+def test_who_leads_and_where_to_read_is_told_as_far_as_the_version_can(
+    version: int, diverging_epoch: tuple[int, int] | None
+) -> None:
+    result = FetchPartitionResult(
+        7, 6, diverging_epoch=diverging_epoch, current_leader=(3, 9), preferred_replica=5, records=b"xyz"
+    )
+    topic = "a" if version < 13 else TOPIC_ID
+    endpoints = [NodeEndpoint(3, "höst" * 50, 9092, None), NodeEndpoint(4, "other", 9093, "rack")]
+    message = read_response(
+        joined(encode_fetch_response([(topic, [result])], version, 41, endpoints=endpoints)), version
+    )
+    (got,) = message.responses[0].partitions
+    assert got.records == b"xyz"
+    assert got.preferred_read_replica == (5 if version >= 11 else -1)
+    assert (got.current_leader.leader_id, got.current_leader.leader_epoch) == ((3, 9) if version >= 12 else (-1, -1))
+    assert got.diverging_epoch.epoch == (4 if version >= 12 and diverging_epoch else -1)
+    told = [(node.node_id, node.host, node.port, node.rack) for node in message.node_endpoints]
+    assert told == (endpoints if version >= 16 else [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -12,6 +12,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.protocol.node_endpoints import NodeEndpoint
 from penstock.protocol.produce import (
     VERSIONS,
     encode_appended,
@@ -113,7 +114,8 @@ def test_a_response_says_what_its_version_can(version: int) -> None:
         encode_refused(version, 6, 6, current_leader=(2, 8)),
     ]
     topics = [(names[0], answers * 40), (names[1], [])]
-    data = encode_produce_response(topics, version, 41)
+    endpoints = [NodeEndpoint(2, "höst" * 50, 9092, None), NodeEndpoint(4, "other", 9093, "rack")]
+    data = encode_produce_response(topics, version, 41, endpoints)
     assert int.from_bytes(data[:4]) == len(data) - 4
     correlation_id, message = decode_response(ApiKey.PRODUCE, version, data[4:])
     assert isinstance(message, ProduceResponse)
@@ -131,3 +133,5 @@ def test_a_response_says_what_its_version_can(version: int) -> None:
         assert (errors, explained.error_message) == ([(2, "no key"), (4, None)], "bad")
     leader = (moved.current_leader.leader_id, moved.current_leader.leader_epoch)
     assert leader == ((2, 8) if version >= 10 else (-1, -1))
+    told = [(node.node_id, node.host, node.port, node.rack) for node in message.node_endpoints]
+    assert told == (endpoints if version >= 10 else [])

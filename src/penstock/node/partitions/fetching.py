@@ -10,14 +10,23 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from penstock.node.broker import Broker
+from penstock.node.partitions.current_leaders import current_leader
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, TopicResults
+from penstock.protocol.fetch import (
+    ENDPOINTS_FROM,
+    TOPIC_IDS_FROM,
+    FetchFrame,
+    FetchPartitionResult,
+    TopicResults,
+)
 from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
+LEADER_MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
+"""Errors with which a client is told who leads (KIP-951)."""
 SMALL_BYTES = 4096
 """Records up to this size are read into the response: a part of their own would cost more."""
 MAX_SMALL_BYTES = 64 * 1024
@@ -110,13 +119,15 @@ class FetchReader:
         "_plan",
         "_replica_epoch",
         "_replica_id",
+        "_tells_leaders",
         "_uses_topic_ids",
     )
 
-    def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, *, uses_topic_ids: bool) -> None:
+    def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, version: int) -> None:
         self._broker = broker
         self._plan = plan
-        self._uses_topic_ids = uses_topic_ids
+        self._uses_topic_ids = version >= TOPIC_IDS_FROM
+        self._tells_leaders = version >= ENDPOINTS_FROM
         self._replica_id = request.replica_id
         self._replica_epoch = request.replica_epoch
         self._isolation_level = request.isolation_level
@@ -163,6 +174,8 @@ class FetchReader:
             except KafkaError as error:
                 wanted.partition = wanted.leader = None
                 result.error_code = error.code
+                if self._tells_leaders and error.code in LEADER_MOVED:
+                    result.current_leader = current_leader(self._broker.image, *wanted.key)
                 reading.is_urgent = True
             reading.results.append((wanted, result))
 

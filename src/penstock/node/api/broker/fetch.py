@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
+from penstock.node.partitions.current_leaders import endpoints_of
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted, wanted_in
 from penstock.node.partitions.fetching import FetchReader, Reading, read_small
 from penstock.node.serving.access import Need
@@ -24,6 +25,7 @@ from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, TopicResults, encode_fetch_response, parse_fetch
+from penstock.protocol.node_endpoints import NodeEndpoint
 from penstock.replication.waits import Wait, Waits
 
 WIDE_BYTES = 16 * 1024
@@ -68,22 +70,34 @@ def _fetch(
         plan = broker.fetch_sessions.plan(request, asked, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
-    reader = FetchReader(broker, request, plan, uses_topic_ids=uses_topic_ids)
+    reader = FetchReader(broker, request, plan, context.api_version)
     if len(plan.wanted) > WIDE:
-        return _WideFetch(context, request, plan, reader).answer(broker.slices)
+        return _WideFetch(broker, context, request, plan, reader).answer(broker.slices)
     reading = reader.read()
     if _is_enough(reading, request) or request.max_wait_ms <= 0 or not plan.wanted:
-        return _response(context, plan, reading.topics(plan))
-    return _WaitingFetch(context, request, plan, reader).future
+        return _response(context, plan, reading.topics(plan), _endpoints(broker, context, reading))
+    return _WaitingFetch(broker, context, request, plan, reader).future
 
 
 def _is_enough(reading: Reading, request: FetchFrame) -> bool:
     return reading.total_bytes >= request.min_bytes or reading.is_urgent
 
 
-def _response(context: RequestContext, plan: FetchPlan, topics: TopicResults) -> list[Any]:
+def _endpoints(broker: Broker, context: RequestContext, reading: Reading) -> list[NodeEndpoint]:
+    """Where the leaders are that the results name."""
+    if not reading.is_urgent:
+        return []
+    leaders = [result.current_leader for _, result in reading.results if result.current_leader is not None]
+    return endpoints_of(broker.image, context.peer.listener, leaders)
+
+
+def _response(
+    context: RequestContext, plan: FetchPlan, topics: TopicResults, endpoints: list[NodeEndpoint]
+) -> list[Any]:
     read_small(topics)
-    return encode_fetch_response(topics, context.api_version, context.correlation_id, session_id=plan.session_id)
+    return encode_fetch_response(
+        topics, context.api_version, context.correlation_id, session_id=plan.session_id, endpoints=endpoints
+    )
 
 
 def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
@@ -102,7 +116,10 @@ async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Call
 class _WideFetch:
     """A request about very many partitions: looks at them in slices, waits, and does so again until there is enough."""
 
-    def __init__(self, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader) -> None:
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader
+    ) -> None:
+        self._broker = broker
         self._context = context
         self._request = request
         self._plan = plan
@@ -123,8 +140,8 @@ class _WideFetch:
         finally:
             await self._let_go(slices)
         await _in_turns(slices, reading.results, NOTED_AT_ONCE, partial(reading.tell, self._plan))
-        topics = reading.told(self._plan)
-        return await loop.run_in_executor(None, _response, self._context, self._plan, topics)
+        topics, endpoints = reading.told(self._plan), _endpoints(self._broker, self._context, reading)
+        return await loop.run_in_executor(None, _response, self._context, self._plan, topics, endpoints)
 
     async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> Reading:
         self._woken.clear()
@@ -157,6 +174,7 @@ class _WaitingFetch:
     """A long poll: waits for enough bytes, or for the time to be up."""
 
     __slots__ = (
+        "_broker",
         "_context",
         "_is_scheduled",
         "_loop",
@@ -168,7 +186,10 @@ class _WaitingFetch:
         "future",
     )
 
-    def __init__(self, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader) -> None:
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader
+    ) -> None:
+        self._broker = broker
         self._context = context
         self._request = request
         self._plan = plan
@@ -204,7 +225,8 @@ class _WaitingFetch:
         try:
             reading = self._reader.read()
             if is_last or _is_enough(reading, self._request):
-                self.future.set_result(_response(self._context, self._plan, reading.topics(self._plan)))
+                endpoints = _endpoints(self._broker, self._context, reading)
+                self.future.set_result(_response(self._context, self._plan, reading.topics(self._plan), endpoints))
             else:
                 _cancel(self._waits)
                 self._waits = self._wait()

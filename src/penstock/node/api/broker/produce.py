@@ -13,6 +13,7 @@ from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
 from penstock.node.broker import Broker
+from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
@@ -20,6 +21,7 @@ from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.produce import (
+    LEADER_FROM,
     encode_appended,
     encode_produce_response,
     encode_refused,
@@ -33,8 +35,9 @@ ATTRIBUTES_END = 22
 
 Answers = list[tuple[str | UUID, list[bytes]]]
 """By topic, the answers for its partitions."""
-Pending = tuple[Partition, int, int, list[bytes], int]
-"""A partition, its index, the last offset that was appended to it, and where its answer stands: the list, the place."""
+Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
+"""A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
+stands: the list, the place."""
 
 
 @handles(
@@ -56,6 +59,7 @@ def produce(
     now_ms = broker.now_ms()
     answers: Answers = []
     pending: list[Pending] = []
+    refusals = _Refusals(broker, context)
     failure: str | None = None
     for topic, asked in topics:
         done: list[bytes] = []
@@ -66,18 +70,20 @@ def produce(
                 appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
             except KafkaError as error:
                 failure = failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
-                done.append(_refused(version, index, error))
+                done.append(refusals.encode(topic, index, error))
                 continue
             base_offset, last_offset, time_ms, start_offset, _ = appended
             if acks == ALL_REPLICAS and partition.committed.high_watermark <= last_offset:
-                pending.append((partition, index, last_offset, done, len(done)))
+                pending.append((partition, topic, index, last_offset, done, len(done)))
             done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
     if acks == 0:
         if failure is not None:
             raise CloseConnection(f"produce with acks=0 failed: {failure}")
         return None
     if pending:
-        return _Replicating(context, timeout_ms, answers, pending).future
+        return _Replicating(refusals, timeout_ms, answers, pending).future
+    if failure is not None:
+        return [refusals.response(answers)]
     return [encode_produce_response(answers, version, context.correlation_id)]
 
 
@@ -112,27 +118,42 @@ def _checked(batch: memoryview | None) -> memoryview:
     return batch
 
 
-def _refused(version: int, index: int, error: KafkaError) -> bytes:
-    record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
-    return encode_refused(version, index, error.code, error.message or None, record_errors)
+class _Refusals:
+    """What one request is refused, with who leads instead where that is news (KIP-951)."""
+
+    __slots__ = ("_broker", "_context", "_leaders")
+
+    def __init__(self, broker: Broker, context: RequestContext) -> None:
+        self._broker = broker
+        self._context = context
+        self._leaders: list[tuple[int, int]] = []
+
+    def encode(self, topic: str | UUID, index: int, error: KafkaError) -> bytes:
+        """The answer for a partition."""
+        version, leader = self._context.api_version, None
+        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_FROM:
+            leader = current_leader(self._broker.image, topic, index)
+            self._leaders.append(leader)
+        record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
+        return encode_refused(version, index, error.code, error.message or None, record_errors, leader)
+
+    def response(self, answers: Answers) -> bytes:
+        """The whole response."""
+        endpoints = endpoints_of(self._broker.image, self._context.peer.listener, self._leaders)
+        return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
 
 
 class _Replicating:
     """A request with acks=-1 that waits for the in-sync replicas, at most as long as it says."""
 
-    def __init__(self, context: RequestContext, timeout_ms: int, answers: Answers, pending: list[Pending]) -> None:
-        self._context = context
+    def __init__(self, refusals: _Refusals, timeout_ms: int, answers: Answers, pending: list[Pending]) -> None:
+        self.refusals = refusals
         self._answers = answers
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[list[bytes]] = loop.create_future()
         self.future.add_done_callback(self._clean_up)
         self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._time_out)
         self._uncommitted = {_Uncommitted(self, *one): None for one in pending}
-
-    @property
-    def version(self) -> int:
-        """The version in which to answer."""
-        return self._context.api_version
 
     def answered(self, one: _Uncommitted) -> None:
         """One partition has its answer."""
@@ -147,8 +168,7 @@ class _Replicating:
 
     def _finish(self) -> None:
         if not self.future.done():
-            response = encode_produce_response(self._answers, self.version, self._context.correlation_id)
-            self.future.set_result([response])
+            self.future.set_result([self.refusals.response(self._answers)])
 
     def _clean_up(self, _: object) -> None:
         self._timer.cancel()
@@ -159,12 +179,13 @@ class _Replicating:
 class _Uncommitted:
     """What a request appended to one partition, until every in-sync replica has it."""
 
-    __slots__ = ("_answers", "_index", "_last_offset", "_partition", "_place", "_request", "_wait")
+    __slots__ = ("_answers", "_index", "_last_offset", "_partition", "_place", "_request", "_topic", "_wait")
 
     def __init__(
         self,
         request: _Replicating,
         partition: Partition,
+        topic: str | UUID,
         index: int,
         last_offset: int,
         answers: list[bytes],
@@ -172,6 +193,7 @@ class _Uncommitted:
     ) -> None:
         self._request = request
         self._partition = partition
+        self._topic = topic
         self._index = index
         self._last_offset = last_offset
         self._answers = answers
@@ -189,7 +211,8 @@ class _Uncommitted:
 
     def refuse(self, code: ErrorCode) -> None:
         """Answer with an error."""
-        self._answers[self._place] = encode_refused(self._request.version, self._index, code)
+        refusals = self._request.refusals
+        self._answers[self._place] = refusals.encode(self._topic, self._index, KafkaError(code))
 
     def cancel(self) -> None:
         """The request waits no longer."""

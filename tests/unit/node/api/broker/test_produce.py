@@ -10,7 +10,14 @@ from uuid import UUID
 import pytest
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, PEER, Node, batch, node_on, produce_request, topic_records
 
-from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.api import ApiKey
@@ -19,6 +26,7 @@ from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
 
 ID = UUID(int=7)
 REPLICATED_ID = UUID(int=8)
@@ -112,6 +120,49 @@ def test_where_another_node_leads_it_says_so(node: Node) -> None:
     assert node.produce(b"a") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
+def moved(message: Message) -> tuple[int, int, int, list[tuple[int, str, int, str | None]]]:
+    """The error, who leads instead and in which epoch, and where the leaders are."""
+    assert isinstance(message, ProduceResponse)
+    (got,) = message.responses[0].partition_responses
+    nodes = [(node.node_id, node.host, node.port, node.rack) for node in message.node_endpoints]
+    return got.error_code, got.current_leader.leader_id, got.current_leader.leader_epoch, nodes
+
+
+OTHER = RegisterBrokerRecord(
+    broker_id=2, rack="b", fenced=False, end_points=[BrokerEndpoint(name="PLAINTEXT", host="other", port=9093)]
+)
+
+
+@pytest.mark.parametrize(("version", "topic"), [(9, "orders"), (10, "orders"), (13, "")])
+def test_who_leads_instead_and_where_is_told(node: Node, version: int, topic: str) -> None:
+    node.commit(OTHER, PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    got = moved(node.ask(produce_request(batch(b"a"), topic=topic, topic_id=ID), version))
+    told = (2, 4, [(2, "other", 9093, "b")]) if version >= 10 else (-1, -1, [])
+    assert got == (ErrorCode.NOT_LEADER_OR_FOLLOWER, *told)
+
+
+def test_of_a_partition_that_lies_elsewhere_the_leader_is_told_as_well(node: Node) -> None:
+    elsewhere = PartitionRecord(
+        topic_id=ID, partition_id=1, replicas=[2], isr=[2], leader=2, leader_epoch=7, partition_epoch=7
+    )
+    node.commit(OTHER, elsewhere)
+    got = moved(node.ask(produce_request(batch(b"a"), index=1), 12))
+    assert got == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 7, [(2, "other", 9093, "b")])
+
+
+def test_a_leader_that_cannot_be_reached_is_told_without_its_place(node: Node) -> None:
+    node.commit(OTHER, PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
+    node.commit(BrokerRegistrationChangeRecord(broker_id=2, fenced=1))
+    got = moved(node.ask(produce_request(batch(b"a")), 10))
+    assert got == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 4, [])
+
+
+def test_another_error_says_nothing_of_leaders(node: Node) -> None:
+    node.commit(OTHER)
+    got = moved(node.ask(produce_request(batch(b"a"), topic="nowhere"), 10))
+    assert got == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, [])
+
+
 def test_too_few_replicas_in_sync(node: Node) -> None:
     node.partition("copied").min_insync_replicas = 2
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
@@ -160,6 +211,15 @@ async def test_acks_all_ends_with_the_leadership(node: Node) -> None:
     request, found = waiting(node)
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=2))
     assert await result(node, request, found) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_who_waits_for_acks_all_is_told_who_leads_instead(node: Node) -> None:
+    request = produce_request(batch(b"a"), topic="copied", acks=-1)
+    found = node.dispatch(request, 10)
+    assert isinstance(found, Waiting)
+    node.commit(OTHER, PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=2))
+    got = moved(await node.wait(request, 10, found))
+    assert got == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 1, [(2, "other", 9093, "b")])
 
 
 async def test_acks_all_waits_on_while_too_few_replicas_are_left(node: Node) -> None:
