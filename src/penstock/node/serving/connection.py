@@ -4,10 +4,11 @@ Bytes are received into a buffer that all connections share, so an idle connecti
 Frames that are whole in it are handled there, without a copy. Of a frame that is not whole, the beginning is copied
 into a buffer of the frame's own size, and the rest is received straight into that.
 
-A connection is *held* while it must not take another request: a request waits that is not pipelined, too many wait,
-the peer does not read what it was sent, or its turn is over: who has sent thousands of requests at once lets the other
-connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading
-stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
+A connection is *held* while it must not take another request: one waits that is not pipelined, or one is next that is
+not, behind others that wait; too many wait; the peer does not read what it was sent; or its turn is over: who has sent
+thousands of requests at once lets the other connections do something in between. Bytes that arrive meanwhile are kept
+in `_backlog` up to a limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its
+limits and one response.
 
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
@@ -48,10 +49,9 @@ _LENGTH = struct.Struct(">i")
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("future", "holds", "parts")
+    __slots__ = ("future", "parts")
 
-    def __init__(self, holds: bool) -> None:
-        self.holds = holds
+    def __init__(self) -> None:
         self.parts: list[ResponsePart] | None = None
         self.future: asyncio.Future[Any] | None = None
 
@@ -198,7 +198,10 @@ class Connection(asyncio.BufferedProtocol):
             if frame_end > end:
                 self._start_frame(received[position + 4 : end], size)
                 return
-            goes_on = self._handle(received[position + 4 : frame_end])
+            frame = received[position + 4 : frame_end]
+            if self._waiting and not self._may_come(frame):
+                break
+            goes_on = self._handle(frame)
             position = frame_end
             if self._out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
@@ -247,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
                 # Handlers may change a frame in place (base offsets), so it must be writable.
                 backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
                 self._take(backlog, len(backlog))
-            elif self._filled < self._frame_size:
+            elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
                 self._handle(self._frame[: self._frame_size])
@@ -262,6 +265,15 @@ class Connection(asyncio.BufferedProtocol):
             self._reading_paused = False
 
     # Requests and their answers
+
+    def _may_come(self, frame: memoryview) -> bool:
+        """Whether a request is pipelined; one that is not is taken when those before it are answered.
+
+        Its answer is sent behind theirs, and what it says must be true then: whoever asks for the leaders behind a
+        produce request that waits for an election must not be told who led before.
+        """
+        self._held_by_request = not self._connections.dispatcher.is_pipelined(frame)
+        return not self._held_by_request
 
     def _handle(self, frame: memoryview) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing came up to hold the connection."""
@@ -286,16 +298,16 @@ class Connection(asyncio.BufferedProtocol):
         if not self._waiting:
             self._out.add(parts)
         elif parts:
-            slot = Slot(holds=False)
+            slot = Slot()
             slot.parts = parts
             self._waiting.append(slot)
 
     def _wait(self, waiting: Waiting) -> None:
-        slot = Slot(holds=not waiting.handler.pipelined)
+        slot = Slot()
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(slot)
-        self._held_by_request = self._held_by_request or slot.holds
+        self._held_by_request = not waiting.handler.pipelined
         future = asyncio.ensure_future(waiting.answer)
         if waiting.handler.raw:
             slot.future = future
@@ -317,11 +329,11 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("%s: closed: a request failed", self.peer)
             self._end()
             return
-        if slot.holds:
-            self._held_by_request = False
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])
+        if not waiting:
+            self._held_by_request = False
         self._proceed()
 
     def _write(self) -> None:

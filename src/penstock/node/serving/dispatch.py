@@ -67,6 +67,11 @@ class Dispatcher:
         self._node = node
         self._served = {key: _Served(handler, api_of(key)) for key, handler in node.handlers.items()}
 
+    def is_pipelined(self, frame: memoryview) -> bool:
+        """Whether a request may be taken while others of its connection wait; so may one that is refused anyhow."""
+        served = self._served.get(int.from_bytes(frame[:2], "big"))
+        return served is None or served.handler.pipelined
+
     def dispatch(self, frame: memoryview, peer: Peer) -> list[ResponsePart] | Waiting:
         """Answer one frame: the parts of the response (none: there is no response), or who is still to answer.
 

@@ -12,7 +12,7 @@ Error codes belong in the response, in its own layout, so a handler puts them th
 handler is the node's fault or the peer's garbage: it is logged once and the connection is closed.
 
 Requests of one connection are taken in order, and one that waits holds back those behind it, as Kafka's muted channels
-do; a `pipelined` handler does not (produce requests whose replicas are still to answer).
+do. Only those that are `pipelined` (produce requests whose replicas are still to answer) may wait together.
 
 An API whose requests come again and again, byte for byte, may say that it `repeats`: a request that is known is not
 decoded anew, so its handler must not change it.

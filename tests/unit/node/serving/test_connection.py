@@ -179,7 +179,6 @@ async def test_responses_keep_the_order_of_pipelined_requests() -> None:
         sent = [
             client.send(HeartbeatRequest(group_id="1"), 4),
             client.send(HeartbeatRequest(group_id="2"), 4),
-            client.send(VERSIONS_REQUEST, 0),
             client.send(HeartbeatRequest(group_id="3"), 4),
         ]
         await gate.arrived.wait()
@@ -187,9 +186,36 @@ async def test_responses_keep_the_order_of_pipelined_requests() -> None:
         assert list(gate.waiting) == ["1", "2", "3"]
         for group_id in ("3", "2", "1"):
             gate.answer(group_id)
-        keys = (ApiKey.HEARTBEAT, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS, ApiKey.HEARTBEAT)
-        received = [(await client.receive(key, 4 if key == ApiKey.HEARTBEAT else 0))[0] for key in keys]
+        received = [(await client.receive(ApiKey.HEARTBEAT, 4))[0] for _ in sent]
     assert received == sent
+
+
+@pytest.mark.parametrize("names", [1, SHARED_BYTES // 1000 + 1], ids=["small", "in a frame of its own"])
+async def test_a_request_that_is_not_pipelined_is_not_taken_before_all_those_in_front_are_answered(
+    names: int,
+) -> None:
+    gate, asked = Gate(pipelined=True), list[str]()
+
+    def delete(_broker: Any, _context: Any, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+        asked.append("delete")
+        return DeleteGroupsResponse()
+
+    async with serving(gate.handler, Handler(ApiKey.DELETE_GROUPS, 0, 0, delete)) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(group_id="1"), 4)
+        client.send(HeartbeatRequest(group_id="2"), 4)
+        client.send(DeleteGroupsRequest(groups_names=["x" * 1000] * names), 0)
+        client.send(HeartbeatRequest(group_id="3"), 4)
+        await gate.arrived.wait()
+        for group_id in ("2", "1"):
+            assert await (await node.connect()).lives()
+            assert (list(gate.waiting), asked) == (["1", "2"], [])
+            gate.answer(group_id)
+        for key, version in ((ApiKey.HEARTBEAT, 4), (ApiKey.HEARTBEAT, 4), (ApiKey.DELETE_GROUPS, 0)):
+            await client.receive(key, version)
+        assert asked == ["delete"]
+        gate.answer("3")
+        await client.receive(ApiKey.HEARTBEAT, 4)
 
 
 async def test_a_peer_that_sends_while_it_has_to_wait_is_held_back() -> None:
