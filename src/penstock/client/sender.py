@@ -42,7 +42,7 @@ class Sender:
         self._news = asyncio.Event()
         self._landed = asyncio.Event()
         self._in_flight: dict[int, int] = {}
-        self._requests: set[asyncio.Task[None]] = set()
+        self._requests: dict[asyncio.Task[None], None] = {}
         self._failures: dict[TopicPartition | None, Exception] = {}
         """What went wrong the last time, by partition; with None what concerns all of them."""
         self.stopped = False
@@ -105,8 +105,8 @@ class Sender:
         for node_id, batches in nodes.items():
             self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
             task = asyncio.create_task(self._send(node_id, batches), name=f"produce to node {node_id}")
-            self._requests.add(task)
-            task.add_done_callback(self._requests.discard)
+            self._requests[task] = None
+            task.add_done_callback(self._requests.pop)
 
     async def _has_identity(self) -> bool:
         """Get a producer id if one is needed; False while none is to be had."""

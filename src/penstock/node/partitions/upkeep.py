@@ -1,14 +1,16 @@
 """What the logs of a node need from time to time: retention, flushes, checkpoints, removal of deleted files.
 
 Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
-nothing costs nothing. The heap has keys alone: a deadline that no longer holds keeps nothing alive. Checkpoints are
-written at their intervals, and only if something was appended since.
+nothing costs nothing. Of several that are due at a time the first that was watched is the first. The heap has keys
+alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, and only if
+something was appended since.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import logging
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,9 +36,9 @@ class UpkeepIntervals(Value, kw_only=True):
 
 
 class _Watched(NamedTuple):
-    """When to look at a partition, and until when not to read its log in only for that."""
+    """When to look at a partition, and until when not to read its log in only for that; `number` is its deadline's."""
 
-    due_ms: int
+    number: int
     check_ms: int
     partition: Partition
 
@@ -50,7 +52,8 @@ class Upkeep:
         self._intervals = intervals
         self._now_ms = now_ms
         self._watched: dict[int, _Watched] = {}
-        self._heap: list[tuple[int, int]] = []
+        self._heap: list[tuple[int, int, int]] = []
+        self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._recovery_points_changed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -66,10 +69,10 @@ class Upkeep:
         self._watch(partition, due_ms, check_ms)
 
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
-        key = id(partition)
-        self._watched[key] = _Watched(due_ms, check_ms, partition)
-        heapq.heappush(self._heap, (due_ms, key))
-        if self._heap[0][1] == key:
+        number, key = next(self._numbers), id(partition)
+        self._watched[key] = _Watched(number, check_ms, partition)
+        heapq.heappush(self._heap, (due_ms, number, key))
+        if self._heap[0][1] == number:
             self._changed.set()
 
     def remember(self, partition: Partition) -> None:
@@ -127,9 +130,9 @@ class Upkeep:
         for _ in range(MAX_DUE_AT_ONCE):
             if not self._heap or self._heap[0][0] > now_ms:
                 return
-            due_ms, key = heapq.heappop(self._heap)
+            _, number, key = heapq.heappop(self._heap)
             watched = self._watched.get(key)
-            if watched is not None and watched.due_ms == due_ms:
+            if watched is not None and watched.number == number:
                 await self._maintain(watched, now_ms)
 
     async def _maintain(self, watched: _Watched, now_ms: int) -> None:

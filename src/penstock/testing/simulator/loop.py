@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import selectors
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from random import Random
-from typing import Any, NoReturn, cast
+from typing import Any
 
 MAX_TURNS_AT_A_MOMENT = 100_000
+MAX_CANCELLED = 200
+"""So many timers that were cancelled may be kept."""
 EPOCH_MS = 1_700_000_000_000
 """The wall clock at the beginning of each simulation."""
 
@@ -29,11 +31,20 @@ class KilledError(BaseException):
     """Raised in a process that dies in the middle of what it does; nothing in it may catch this."""
 
 
+@dataclass(slots=True)
+class Clock:
+    """A host's clock: it goes at this rate for ever, and the wall clock stands wrong by so much now."""
+
+    rate: float = 1.0
+    wrong_by_ms: int = 0
+
+
 class Process:
     """One process on one host: a node between start and crash, or a client."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, clock: Clock | None = None) -> None:
         self.host = host
+        self.clock = clock or Clock()
         self.is_alive = True
         self.is_paused = False
         self.in_thread = False
@@ -42,7 +53,7 @@ class Process:
         self.context: Context = copy_context()
         self.context.run(_PROCESS.set, self)
         self._tasks: list[asyncio.Task[Any]] = []
-        self._held: list[asyncio.Handle] = []
+        self._held: list[_Handle | _TimerHandle] = []
 
     def kill(self) -> None:
         """End the process: no callback of it runs any more."""
@@ -76,7 +87,7 @@ class Process:
         if len(self._tasks) > 1000:
             self._tasks = [task for task in self._tasks if not task.done()]
 
-    def hold(self, handle: asyncio.Handle) -> None:
+    def hold(self, handle: _Handle | _TimerHandle) -> None:
         """This is due while the process is paused."""
         self._held.append(handle)
 
@@ -86,114 +97,92 @@ def current_process() -> Process | None:
     return _PROCESS.get()
 
 
-def _run(handle: _Handle | _TimerHandle, run: Callable[[], None]) -> None:
-    """Call back, if there is still somebody."""
-    process = handle.process
-    if process is None:
-        run()
-    elif process.is_paused:
-        process.hold(handle)
-    elif process.is_alive:
-        run()
-        if process.watch is not None:
-            process.watch()
-
-
 class _Handle(asyncio.Handle):
     """A callback of a process."""
 
     __slots__ = ("process",)
     process: Process | None
 
-    def _run(self) -> None:
-        _run(self, super()._run)
-
 
 class _TimerHandle(asyncio.TimerHandle):
-    """A callback of a process, at a time; of several at one time the first that was asked for is the first."""
+    """A callback of a process, at a time."""
 
-    __slots__ = ("number", "process")
-    number: int
+    __slots__ = ("process",)
     process: Process | None
 
-    def __lt__(self, other: object) -> bool:
-        assert isinstance(other, _TimerHandle)
-        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]  # typeshed lacks it
 
-    def _run(self) -> None:
-        _run(self, super()._run)
+class VirtualLoop(asyncio.BaseEventLoop):
+    """See the module. `thread_delay_s(process)` says how long work in a thread takes.
 
-
-class _VirtualSelector(selectors.BaseSelector):
-    """Instead of waiting for sockets it lets time pass."""
-
-    def __init__(self) -> None:
-        self.loop: VirtualLoop | None = None
-        self._turns = 0
-
-    def register(self, fileobj: object, events: int, data: object = None) -> NoReturn:
-        raise AssertionError("a simulation has no real files to wait for")
-
-    def unregister(self, fileobj: object) -> NoReturn:
-        raise AssertionError("a simulation has no real files to wait for")
-
-    def get_map(self) -> dict[Any, selectors.SelectorKey]:
-        return {}
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("everybody waits and no timer is set")
-        assert self.loop is not None
-        self._turns = 0 if timeout > 0 else self._turns + 1
-        if self._turns > MAX_TURNS_AT_A_MOMENT:
-            raise RuntimeError("somebody keeps the loop busy and lets no time pass")
-        self.loop.advance(max(timeout, 0))
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module. `thread_delay_s(process)` says how long work in a thread takes."""
+    `moment` is the true time in seconds since the simulation began; each process has what its host's clock makes of it.
+    """
 
     def __init__(self, random: Random) -> None:
-        self._now = 0.0
+        super().__init__()
+        self.moment = 0.0
+        self._turns = 0
         self._numbers = itertools.count()
         self._random = random
         self.thread_delay_s: Callable[[Process | None], float] = lambda _: self._random.uniform(0.000_05, 0.01)
         self.failures: list[str] = []
-        selector = _VirtualSelector()
-        selector.loop = self
-        super().__init__(selector)
+        self._timers: list[tuple[float, int, _TimerHandle]] = []
+        """Of several at one moment the first that was asked for is the first."""
+        self._cancelled = 0
+        self._ready: deque[_Handle | _TimerHandle]
         self.set_exception_handler(self._note_failure)
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
-        """Seconds since the simulation began."""
-        return self._now
+        """Seconds since the simulation began, as the clock of the process counts them that asks."""
+        process = _PROCESS.get()
+        return self.moment if process is None else self.moment * process.clock.rate
 
     def now_ms(self) -> int:
-        """The wall clock."""
-        return EPOCH_MS + int(self._now * 1000)
+        """The wall clock, where it is right."""
+        return EPOCH_MS + int(self.moment * 1000)
 
     def advance(self, seconds: float) -> None:
         """Let time pass without running anything: somebody holds the processor."""
-        self._now += seconds
+        self.moment += seconds
 
-    # A loop without sockets needs no way to be woken from another thread.
+    # What asyncio does with sockets, locks and threads is of no use here.
 
-    def _make_self_pipe(self) -> None:
-        self._ssock = self._csock = None
+    def _run_once(self) -> None:
+        """Run what is ready; if nothing is, let time pass."""
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._cancelled -= 1
+        self._turns += 1
+        if not ready and not self._stopping:  # type: ignore[attr-defined]  # typeshed lacks it
+            if not timers:
+                raise RuntimeError("everybody waits and no timer is set")
+            if timers[0][0] > self.moment:
+                self.moment = timers[0][0]
+                self._turns = 0
+        if self._turns > MAX_TURNS_AT_A_MOMENT:
+            raise RuntimeError("somebody keeps the loop busy and lets no time pass")
+        while timers and timers[0][0] <= self.moment:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                _run(handle)
 
-    def _close_self_pipe(self) -> None:
-        pass
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled += 1
+        if self._cancelled > MAX_CANCELLED and 2 * self._cancelled > len(self._timers):
+            self._timers[:] = [timer for timer in self._timers if not timer[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def _write_to_self(self) -> None:
         pass
 
     # Callbacks belong to processes. What asyncio does to enter them is done here, with handles of our own.
 
-    def add_ready(self, handle: asyncio.Handle) -> None:
+    def add_ready(self, handle: _Handle | _TimerHandle) -> None:
         """Run this as soon as what was entered before it has run."""
-        self._ready: deque[asyncio.Handle]
         self._ready.append(handle)
 
     def call_soon(  # type: ignore[override]  # the arguments' types are of no use here
@@ -204,21 +193,28 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         handle = _Handle(callback, args, self, context)
         process = handle.process = context.get(_PROCESS)
         if process is None or process.is_alive:
-            self.add_ready(handle)
+            self._ready.append(handle)
         return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads
 
     def call_at(  # type: ignore[override]  # the same
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back later, within the process whose context it is."""
+        """Call back later, within the process whose context it is; `when` is what the clock of who asks then shows."""
+        process = _PROCESS.get()
+        moment = when if process is None else when / process.clock.rate
+        return self.call_at_moment(moment, callback, *args, context=context)
+
+    def call_at_moment(
+        self, moment: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back at this moment of the true time."""
         context = copy_context() if context is None else context
-        handle = _TimerHandle(when, callback, args, self, context)
-        handle.number = next(self._numbers)
+        handle = _TimerHandle(moment, callback, args, self, context)
         process = handle.process = context.get(_PROCESS)
         if process is None or process.is_alive:
-            self._scheduled: list[asyncio.TimerHandle]
-            heapq.heappush(self._scheduled, handle)
-            cast("Any", handle)._scheduled = True
+            heapq.heappush(self._timers, (moment, next(self._numbers), handle))
         return handle
 
     def run_in_executor(  # type: ignore[override]  # the same
@@ -251,6 +247,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if isinstance(error, KilledError) or "handle" not in context:
             return  # unhandled futures are told of when memory is freed, which is not the same in each run
         self.failures.append(f"{context.get('message')}: {error!r}")
+
+
+def _run(handle: _Handle | _TimerHandle) -> None:
+    """Call back, if there is still somebody."""
+    process = handle.process
+    if process is None:
+        handle._run()
+    elif process.is_paused:
+        process.hold(handle)
+    elif process.is_alive:
+        handle._run()
+        if process.watch is not None:
+            process.watch()
 
 
 def _finish(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:

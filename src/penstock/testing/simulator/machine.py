@@ -126,13 +126,13 @@ class Machine:
     async def _follow_start(self, process: Process) -> None:
         versions = self._ledger.promises.versions()
         starting = process.spawn(self._network.loop, self._start(self._network.loop, process))
-        since = self._network.loop.time()
+        since = self._network.loop.moment
         while not await _has_ended(process, starting):
-            if self._network.loop.time() - since > START_LIMIT_S:
+            if self._network.loop.moment - since > START_LIMIT_S:
                 if not self.may_fail_to_start:
                     self._ledger.violated(f"{self.name} does not start within {START_LIMIT_S:.0f} s")
                     return
-                since = self._network.loop.time()
+                since = self._network.loop.moment
         if not process.is_alive:
             return
         error = starting.exception()
@@ -177,9 +177,9 @@ class Machine:
         self._is_stopping = True
         loop = self._network.loop
         stopping = process.spawn(loop, node.stop())
-        since = loop.time()
+        since = loop.moment
         while not await _has_ended(process, stopping):
-            if loop.time() - since > STOP_LIMIT_S:
+            if loop.moment - since > STOP_LIMIT_S:
                 self._ledger.violated(f"{self.name} does not stop within {STOP_LIMIT_S:.0f} s")
                 return
         if process.is_alive:
@@ -192,7 +192,7 @@ class Machine:
         """Stop its processor: the process does not notice."""
         if self.process is not None and self.is_up:
             self._trace.note(self.name, "is paused")
-            self.away_since = self._network.loop.time()
+            self.away_since = self._network.loop.moment
             self.process.pause()
 
     def go_on(self) -> None:
@@ -217,13 +217,13 @@ class Machine:
     def heal_disk(self) -> None:
         """Let the disk have room and work again."""
         self.disk.conditions = DiskConditions()
-        self.disk_healed_at = self._network.loop.time()
+        self.disk_healed_at = self._network.loop.moment
 
     def _end(self, process: Process, *, power_lost: bool) -> None:
         process.kill()
         self.node = None
         self._is_stopping = False
-        self.away_since = self._network.loop.time()
+        self.away_since = self._network.loop.moment
         self.disk.crash_in = None
         self.observer.ended()
         self._network.process_died(process, power_lost=power_lost)

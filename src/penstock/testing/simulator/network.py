@@ -134,7 +134,7 @@ class Pipe(asyncio.Transport):
         network.trace.mix(piece)
         when = network.arrival(source, target, self._last_arrival)
         self._last_arrival = when
-        network.loop.call_at(when, self.peer.arrived, piece, context=self.peer.process.context)
+        network.loop.call_at_moment(when, self.peer.arrived, piece, context=self.peer.process.context)
 
     def arrived(self, piece: bytes) -> None:
         """Bytes have come from the other end."""
@@ -175,7 +175,7 @@ class Pipe(asyncio.Transport):
         self._closing = True
         self.reset_soon(self, error)
         when = self._network.arrival(self.process.host, self.peer.process.host, self._last_arrival)
-        self._network.loop.call_at(when, self.peer.reset, None, context=self.peer.process.context)
+        self._network.loop.call_at_moment(when, self.peer.reset, None, context=self.peer.process.context)
 
     def reset_soon(self, pipe: Pipe, error: Exception | None) -> None:
         """`connection_lost` comes from the loop, not from within the call."""
@@ -232,7 +232,7 @@ class Network:
         """When something that is sent now arrives."""
         factor = self.conditions.slow.get(source, 1.0) * self.conditions.slow.get(target, 1.0)
         delay_s = self._random.expovariate(1 / self.conditions.delay_s) * factor + 0.000_01
-        return max(self.loop.time() + delay_s, not_before + 1e-6)  # timers of the same moment have no order
+        return max(self.loop.moment + delay_s, not_before + 1e-6)  # timers of the same moment have no order
 
     # What processes do
 
@@ -262,7 +262,7 @@ class Network:
         process = current_process()
         assert process is not None
         while True:
-            await asyncio.sleep(2 * (self.arrival(process.host, host, 0) - self.loop.time()))
+            await asyncio.sleep(2 * (self.arrival(process.host, host, 0) - self.loop.moment))
             if host not in self._dark and not self._is_cut(process.host, host):
                 break
             await asyncio.sleep(SYN_RETRY_S)
@@ -316,7 +316,7 @@ class Network:
     def _reset_later(self, pipe: Pipe) -> None:
         when = self.arrival(pipe.process.host, pipe.peer.process.host, 0)
         error = ConnectionResetError(104, "Connection reset by peer")
-        self.loop.call_at(when, pipe.reset, error, context=pipe.process.context)
+        self.loop.call_at_moment(when, pipe.reset, error, context=pipe.process.context)
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
         """Let packets pass between these hosts again."""

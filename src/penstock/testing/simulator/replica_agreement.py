@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import read_header
 
@@ -42,7 +43,7 @@ class ReplicaAgreement:
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._committed: dict[Key, _Committed] = {}
-        self._checked: dict[tuple[str, Key], tuple[int, int]] = {}
+        self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
 
     def look(self, name: str, partition: Partition, *, leads: bool, is_weak: bool) -> None:
         """Look at the replica that a node holds. Reads its log: faults of the disk should not strike meanwhile.
@@ -94,8 +95,8 @@ class ReplicaAgreement:
     def _compare(self, name: str, key: Key, partition: Partition, committed: _Committed, *, leads: bool) -> None:
         """Compare what has come below the high watermark since the last look. What the leader has is right."""
         place, log = (name, key), partition.log
-        known_id, checked = self._checked.get(place, (0, 0))
-        if known_id != id(log):
+        known_log, checked = self._checked.get(place, (None, 0))
+        if known_log is not log:
             checked = 0
         offset = max(checked, log.log_start_offset)
         for base_offset, batch in _batches(partition, offset):
@@ -107,7 +108,7 @@ class ReplicaAgreement:
             if known != batch:
                 self._violated(f"{name}: the batch at {base_offset} of {partition} is {batch}, elsewhere it is {known}")
             offset = batch[0]
-        self._checked[place] = (id(log), offset)
+        self._checked[place] = (log, offset)
 
 
 def _batches(partition: Partition, offset: int) -> Iterator[tuple[int, Batch]]:

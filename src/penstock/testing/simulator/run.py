@@ -61,7 +61,7 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
 
 def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outcome:
     loop = VirtualLoop(Random(random.getrandbits(64)))
-    trace = Trace(loop.time)
+    trace = Trace(lambda: loop.moment)
     ledger = Ledger(trace, flushes_each=plan.flushes_each, replicas=plan.replicas, retention_ms=plan.retention_ms)
     simulation = _Simulation(plan, loop, random, ledger, trace)
     with _faults_in_logs(ledger):
@@ -79,7 +79,7 @@ def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outc
         violations=ledger.violations,
         trace=trace.lines,
         hash=trace.hash,
-        virtual_s=loop.time(),
+        virtual_s=loop.moment,
         acknowledged=ledger.acks,
     )
 
@@ -203,9 +203,10 @@ class _Simulation:
 
     async def _end_clients(self, tasks: list[asyncio.Task[None]]) -> None:
         self._world.stopping = True
-        done, late = await asyncio.wait(tasks, timeout=END_LIMIT_S)
-        for task in done:
-            if task.exception() is not None:
+        await asyncio.wait(tasks, timeout=END_LIMIT_S)
+        late = [task for task in tasks if not task.done()]
+        for task in tasks:
+            if task.done() and task.exception() is not None:
                 self._ledger.violated(f"a client ended with {task.exception()!r}")
         if late and not self._ledger.violations:
             self._ledger.violated(f"{len(late)} clients do not end")

@@ -70,6 +70,22 @@ async def test_a_removed_partition_is_not_looked_after(node: Node) -> None:
     assert list(node.table) == []
 
 
+async def test_partitions_that_are_due_at_once_come_in_the_order_in_which_they_were_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in that of their addresses, which is another one in each run: a simulation would not repeat itself."""
+    seen: list[int] = []
+    with node_on(tmp_path / "many", *topic_records(partitions=8)) as node:
+        monkeypatch.setattr(PartitionLog, "maybe_flush", lambda log, now_ms: seen.append(log.partition))
+        order = [5, 0, 7, 2, 6, 1, 4, 3]
+        for index in order:
+            partition = next(partition for partition in node.table if partition.index == index)
+            partition.append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
+            node.upkeep.watch(partition, due_ms=NOW_MS + 1)
+        await later(node, 1)
+    assert seen == order
+
+
 async def test_flush_ms_is_obeyed(tmp_path: Path) -> None:
     with node_on(tmp_path / "flushing", *topic_records(flush_ms="100")) as node:
         node.partition().append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
