@@ -97,6 +97,12 @@ class Led(Node):
         assert self.orders.leader is not None
         return self.orders.leader.proposed_isr
 
+    async def taken_back(self) -> None:
+        """Wait until nothing is proposed."""
+        async with asyncio.timeout(10):
+            while self.proposed is not None:
+                await asyncio.sleep(0)
+
     def fetch(self, replica: int, broker_epoch: int = OTHER_EPOCH) -> None:
         """A follower has everything."""
         self.orders.on_fetched(replica, self.orders.log.log_end_offset, broker_epoch, self.now_ms)
@@ -128,11 +134,22 @@ async def test_who_may_not_be_in_sync_is_not_proposed(led: Led, replica: int, br
     assert led.proposed is None
 
 
-async def test_what_is_refused_is_taken_back_and_proposed_again_at_the_next_fetch(led: Led) -> None:
+@pytest.mark.parametrize(
+    ("code", "partition_epoch"), [(ErrorCode.INELIGIBLE_REPLICA, -1), (ErrorCode.NONE, 0)], ids=["refused", "as it was"]
+)
+async def test_what_is_refused_is_taken_back_and_proposed_again_at_the_next_fetch(
+    led: Led, code: ErrorCode, partition_epoch: int
+) -> None:
+    led.produce(b"committed")
+    leader = led.orders.leader
+    assert leader is not None
     led.fetch(OTHER)
-    await led.controller.answer(ErrorCode.INELIGIBLE_REPLICA)
-    while led.proposed is not None:
-        await asyncio.sleep(0)
+    led.produce(b"not committed while the other one may be in sync")
+    assert leader.high_watermark == 1
+    await led.controller.answer(code, partition_epoch)
+    await led.taken_back()
+    assert led.controller.asked.empty(), "it is not asked again by itself"
+    assert leader.high_watermark == 2
     led.fetch(OTHER)
     assert await led.controller.answer(ErrorCode.NONE, 1) == [NODE_ID, OTHER]
 
@@ -163,11 +180,19 @@ async def test_a_follower_that_lags_goes(led: Led) -> None:
     assert await led.controller.answer(ErrorCode.NONE, 2) == [NODE_ID]
 
 
+@pytest.mark.parametrize("leader", [-2, NODE_ID], ids=["in the same epoch", "in a new one"])
+async def test_a_follower_that_is_never_heard_of_goes_without_any_append(led: Led, leader: int) -> None:
+    """It is in sync because the metadata say so; nobody produces, and it does not fetch."""
+    led.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[NODE_ID, OTHER], leader=leader))
+    led.now_ms += 10
+    async with asyncio.timeout(10):
+        assert await led.controller.answer(ErrorCode.NONE, 2) == [NODE_ID]
+
+
 async def test_a_follower_that_is_always_one_record_behind_comes_in(led: Led) -> None:
     led.fetch(OTHER)
     await led.controller.answer(ErrorCode.INELIGIBLE_REPLICA)
-    while led.proposed is not None:
-        await asyncio.sleep(0)
+    await led.taken_back()
     leader = led.orders.leader
     assert leader is not None
     for _ in range(3):

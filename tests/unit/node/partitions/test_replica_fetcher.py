@@ -11,7 +11,12 @@ from penstock.metadata.image import PartitionImage
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from penstock.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 
 LEADER = NODE_ID + 1
 KEY = (TOPIC_ID, 0)
@@ -46,12 +51,16 @@ class Followed:
     async def take(self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7) -> int:
         """The leader answers; where the log ends then."""
         data = PartitionData(partition_index=0, error_code=error, high_watermark=1, log_start_offset=0, records=records)
+        await self.answer(data, session_id)
+        return self.partition.log.log_end_offset
+
+    async def answer(self, data: PartitionData, session_id: int = 7) -> None:
+        """The leader says this."""
         response = FetchResponse(
             session_id=session_id, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]
         )
         await self.fetcher._take(response, None)  # type: ignore[arg-type]  # it is for what is out of range only
         self.fetcher._session.answered(session_id)
-        return self.partition.log.log_end_offset
 
 
 @pytest.fixture
@@ -79,6 +88,24 @@ async def test_what_a_leader_said_in_an_earlier_epoch_is_not_appended(followed: 
     followed.obey(5)
     followed.fetcher.follow(followed.partition)
     assert await followed.take(batch(b"old")) == 0
+
+
+async def test_what_was_asked_for_before_the_log_changed_is_not_appended_but_asked_for_again(
+    followed: Followed,
+) -> None:
+    """The log got its records otherwise while the request was under way: the answer would append them twice."""
+    followed.partition.append_fetched(batch(b"a", b"b"), 0, 0)
+    assert await followed.take(batch(b"a")) == 2
+    assert not followed.fetcher._resting
+    ((key, position),) = followed.fetcher._session.next().positions
+    assert (key, position.fetch_offset) == (KEY, 2)
+
+
+async def test_where_logs_part_is_not_believed_of_a_log_that_changed_since(followed: Followed) -> None:
+    followed.partition.append_fetched(batch(b"a", b"b"), 0, 0)
+    data = PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+    await followed.answer(data)
+    assert followed.partition.log.log_end_offset == 2
 
 
 async def test_what_is_followed_no_longer_is_not_appended(followed: Followed) -> None:
