@@ -24,6 +24,9 @@ class LogConfig(Value, kw_only=True):
     retention_bytes: int = -1
     retention_ms: int = 7 * DAY_MS
     delete_retention_ms: int = DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
     flush_messages: int = INT64_MAX
@@ -44,6 +47,11 @@ class LogConfig(Value, kw_only=True):
     def is_compacted(self) -> bool:
         """Whether every record needs a key."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def longest_segment_ms(self) -> int:
+        """The age at which a segment ends: a record that is to be compacted in time must not lie in the active one."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @property
     def deletes(self) -> bool:

@@ -33,6 +33,11 @@ class EntryFile:
     def __len__(self) -> int:
         return self.saved + len(self._tail) // self._layout.size
 
+    @property
+    def size_bytes(self) -> int:
+        """What all entries take in the file."""
+        return len(self) * self._layout.size
+
     def load(self) -> None:
         """Take what the file holds; CorruptIndexError if that is no whole number of entries."""
         count, rest = divmod(self._disk.file_size(self.path), self._layout.size)

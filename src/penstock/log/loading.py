@@ -7,14 +7,12 @@ missing or damaged, it is derived again.
 
 from penstock.log.checkpoint import CorruptCheckpointError
 from penstock.log.config import LogConfig
-from penstock.log.disk import Disk
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.leftovers import names_of_log
 from penstock.log.log_content import LogContent
 from penstock.log.names import (
     INDEX_SUFFIX,
-    INDEX_SUFFIXES,
     LEADER_EPOCHS,
-    LEFTOVER_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -42,7 +40,7 @@ def load_log(
 ) -> LogContent:
     """Open the directory; `start_offset` and `recovery_point` are what the checkpoints say. Raises OSError."""
     disk = open_files.disk
-    names = _without_leftovers(disk, directory)
+    names = names_of_log(disk, directory)
     segments = Segments(open_files, directory, _find_segments(open_files, directory, names), start_offset)
     # Even a clean close does not sync the name of a segment that has no records.
     segments.has_new_names |= not (is_clean and segments.active.size)
@@ -79,23 +77,6 @@ def load_log(
         recovery_point=min(recovery_point, end_offset),
         rewritten_below=rewritten_below,
     )
-
-
-def _without_leftovers(disk: Disk, directory: str) -> list[str]:
-    """The names in the directory; what an interrupted deletion or replacement left is removed, and indexes of no
-    segment.
-    """
-    names = []
-    all_names = disk.names(directory)
-    segments = {name.removesuffix(LOG_SUFFIX) for name in all_names if name.endswith(LOG_SUFFIX)}
-    for name in all_names:
-        stem, dot, suffix = name.partition(".")
-        is_orphan = dot + suffix in INDEX_SUFFIXES and stem not in segments
-        if is_orphan or name.endswith(LEFTOVER_SUFFIXES):
-            disk.remove(f"{directory}/{name}")
-        else:
-            names.append(name)
-    return names
 
 
 def _find_segments(open_files: OpenFiles, directory: str, names: list[str]) -> list[Segment]:

@@ -2,8 +2,8 @@
 snapshots, which are appended to, cut and flushed together.
 
 All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another one.
-Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remove_below_start` or `retire_oldest` only
-the files can tell what is left, and the log has to be read in again.
+Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remove_below_start`, `retire_oldest` or
+`swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
 from penstock.log.config import LogConfig
@@ -196,6 +196,11 @@ class LogContent:
             if self.start_offset < first_offset:
                 self.start_at(first_offset)
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
+
+    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
+        """Let the segment that compaction made take the place of these neighbours; their files go at `due_ms`."""
+        self.segments.swap_in(old, removals, due_ms)
+        self._snapshots.forget({segment.base_offset for segment in old[1:]})
 
     # durability
 

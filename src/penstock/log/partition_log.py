@@ -24,14 +24,15 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
 from penstock.log.retention import deletable_segments, retention_deadline_ms
+from penstock.log.segment import Segment
 from penstock.log.segments import Segments
+from penstock.log.unread import Unread
 from penstock.log.validation import AppendOrigin, AppendRules, check_batch, parse_follower_batches
 from penstock.protocol.batch import set_place
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 CHECK_INTERVAL_MS = 300_000
 """How often a log looks for something to delete at the latest, as Kafka's `log.retention.check.interval.ms`."""
-UNKNOWN = -1
 
 
 class AppendResult(NamedTuple):
@@ -55,13 +56,10 @@ class PartitionLog:
 
     __slots__ = (
         "_content",
-        "_end_offset",
-        "_is_clean",
         "_open_files",
-        "_recovery_point",
         "_removals",
-        "_rewritten_below",
-        "_start_offset",
+        "_unread",
+        "cleaned_to",
         "config",
         "directory",
         "health",
@@ -97,12 +95,9 @@ class PartitionLog:
         self.health = health or Health(self.parent)
         self.is_deleted = False
         self._content: LogContent | None = None
-        # What is known while the content is not read in:
-        self._is_clean = is_clean
-        self._recovery_point = recovery_point
-        self._rewritten_below = recovery_point
-        self._start_offset = log_start_offset
-        self._end_offset = recovery_point if is_clean or is_empty else UNKNOWN
+        self._unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
+        self.cleaned_to = 0
+        """Up to where the log was compacted."""
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition})"
@@ -117,28 +112,28 @@ class PartitionLog:
     @property
     def is_trusted(self) -> bool:
         """Whether its files are as a clean close left them, or were read and changed only as a whole since."""
-        return self._is_clean
+        return self._unread.is_clean
 
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
         content = self._content
-        if content is None and self._start_offset == self._end_offset:
-            return self._end_offset  # there is no record, and the first segment begins here
+        if content is None and self._unread.start_offset == self._unread.end_offset:
+            return self._unread.end_offset  # there is no record, and the first segment begins here
         return (content or self.load()).start_offset
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
         content = self._content
-        if content is None and self._end_offset >= 0:
-            return self._end_offset
+        if content is None and self._unread.end_offset >= 0:
+            return self._unread.end_offset
         return (content or self.load()).end_offset
 
     @property
     def recovery_point(self) -> int:
         """All before this offset outlives a power cut; -1 if that is not known."""
-        return self._recovery_point if self._content is None else self._content.recovery_point
+        return self._unread.recovery_point if self._content is None else self._content.recovery_point
 
     @property
     def size_bytes(self) -> int:
@@ -167,7 +162,7 @@ class PartitionLog:
     def start_to_checkpoint(self) -> int | None:
         """The log start offset, if the segments' names do not tell it."""
         if self._content is None:
-            return self._start_offset or None
+            return self._unread.start_offset or None
         start_offset = self._content.start_offset
         return start_offset if start_offset > self._content.segments[0].base_offset else None
 
@@ -197,12 +192,12 @@ class PartitionLog:
                 self._open_files,
                 self.directory,
                 self.config,
-                recovery_point=max(self._recovery_point, 0),
-                rewritten_below=self._rewritten_below,
-                start_offset=self._start_offset,
-                is_clean=self._is_clean,
+                recovery_point=max(self._unread.recovery_point, 0),
+                rewritten_below=self._unread.rewritten_below,
+                start_offset=self._unread.start_offset,
+                is_clean=self._unread.is_clean,
             )
-        self._is_clean = True
+        self._unread.is_clean = True
         return self._content
 
     def _storage_error(self, error: OSError) -> KafkaError:
@@ -230,8 +225,7 @@ class PartitionLog:
                 yield content
         except KafkaError:
             self.abandon()
-            self._is_clean = False
-            self._end_offset = UNKNOWN
+            self._unread.distrust()
             raise
 
     # appending
@@ -351,12 +345,14 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> int:
         """Remove every batch that ends at `offset` or behind it; returns the new log end offset."""
         if offset < self.log_end_offset:
+            self.cleaned_to = min(self.cleaned_to, offset)
             with self._changing() as content:
                 content.cut_to(offset)
         return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
+        self.cleaned_to = 0
         with self._changing() as content:
             content.start_anew_at(offset, durable=durable)
 
@@ -409,6 +405,15 @@ class PartitionLog:
             with self._changing():
                 content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
         return count
+
+    def swap_in(self, old: list[Segment], now_ms: int) -> bool:
+        """Let the segment that compaction made take the place of these; False if one of them has gone or changed."""
+        content = self._content
+        if content is None or not content.segments.has_sealed(old):
+            return False
+        with self._changing():
+            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms)
+        return True
 
     def next_deadline_ms(self, now_ms: int) -> int:
         """When to call `maybe_flush` and `apply_retention` next.
@@ -476,25 +481,18 @@ class PartitionLog:
         content, self._content = self._content, None
         if content is not None:
             content.segments.forget_files()
-            self._recovery_point = content.recovery_point
-            self._rewritten_below = content.rewritten_below
-            self._start_offset = content.start_offset
-            self._end_offset = content.end_offset
+            self._unread.remember(content)
 
     def take_over(self, moved: "PartitionLog", directory: str) -> None:
         """Be from now on what `moved` is, a copy of this log that was closed and now lies in `directory`."""
         self.abandon()
         self.directory = directory
         self.health = moved.health
-        self._is_clean = True
-        self._recovery_point = moved._recovery_point
-        self._rewritten_below = moved._rewritten_below
-        self._start_offset = moved._start_offset
-        self._end_offset = moved._end_offset
+        self._unread.take_over(moved._unread)
 
     def mark_deleted(self, directory: str) -> None:
         """The directory was renamed away: whoever still asks gets UNKNOWN_TOPIC_OR_PARTITION."""
         self.abandon()
         self.is_deleted = True
-        self._end_offset = UNKNOWN
+        self._unread.distrust()
         self.directory = directory

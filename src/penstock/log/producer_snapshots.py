@@ -50,6 +50,10 @@ class ProducerSnapshots:
         """The segments below this offset went and took their snapshots along."""
         self.offsets = [offset for offset in self.offsets if offset >= start_offset]
 
+    def forget(self, offsets: set[int]) -> None:
+        """The segments that begin with these offsets went and took their snapshots along."""
+        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+
     def remove_all(self) -> None:
         """Remove all snapshots."""
         self._remove(self.offsets)

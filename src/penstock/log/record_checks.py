@@ -69,7 +69,7 @@ def look_at_records(
             header = read_header(batch)
         if target is not None and header.compression != target:
             level = None if (level := _level(target, config)) == -1 else level
-            batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=_max_unpacked(config)))
+            batch = memoryview(recompress_batch(batch, header, target, level, max_bytes=max_unpacked_bytes(config)))
             check_size(len(batch), config)
             header = read_header(batch)
     except DecompressionLimitError as error:
@@ -79,7 +79,8 @@ def look_at_records(
     return batch, header
 
 
-def _max_unpacked(config: LogConfig) -> int:
+def max_unpacked_bytes(config: LogConfig) -> int:
+    """What the records of one batch may take without compression."""
     return max(MIN_UNPACKED_LIMIT_BYTES, MAX_UNPACKED_FACTOR * config.max_message_bytes)
 
 
@@ -111,7 +112,7 @@ def _check_contents(batch: memoryview, header: BatchHeader, config: LogConfig, n
     keyless: list[tuple[int, str]] = []
     keyless_message = f"topic {topic} is compacted: every record needs a key"
     latest_seen = NO_TIMESTAMP
-    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=_max_unpacked(config))):
+    for i, record in enumerate(iterate_records(batch, 0, header, max_bytes=max_unpacked_bytes(config))):
         timestamp_ms = record.timestamp_ms
         if timestamp_ms > latest_seen:
             latest_seen = timestamp_ms

@@ -22,7 +22,7 @@ def must_roll(
         return False
     if segment.size + size > config.segment_bytes:
         return True
-    if _age_ms(segment, max_timestamp, now_ms) > config.segment_ms - _jitter_ms(segment, config):
+    if _age_ms(segment, max_timestamp, now_ms) > config.longest_segment_ms - _jitter_ms(segment, config):
         return True
     offsets, times = segment.indexes()
     return (
@@ -56,7 +56,7 @@ class Room:
         indexed_bytes = (entries_left - 1) * config.index_interval_bytes
         self.last_offset = segment.base_offset + MAX_RELATIVE_OFFSET
         self.size = min(config.segment_bytes, segment.size + indexed_bytes)
-        self.timestamp = segment.rolling_timestamp() + config.segment_ms - _jitter_ms(segment, config)
+        self.timestamp = segment.rolling_timestamp() + config.longest_segment_ms - _jitter_ms(segment, config)
 
 
 def _age_ms(segment: Segment, max_timestamp: int, now_ms: int) -> int:

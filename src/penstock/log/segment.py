@@ -74,9 +74,13 @@ class Segment:
         """One of the segment's files."""
         return f"{self.directory}/{offset_prefix(self.base_offset)}{suffix}"
 
+    def index_paths(self) -> list[str]:
+        """The files of the two indexes."""
+        return [self.path_of(INDEX_SUFFIX), self.path_of(TIME_INDEX_SUFFIX)]
+
     def paths(self) -> list[str]:
         """All files that go when the segment goes."""
-        return [self.path_of(suffix) for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)]
+        return [self.path, *self.index_paths(), self.path_of(SNAPSHOT_SUFFIX)]
 
     # files
 
@@ -87,8 +91,8 @@ class Segment:
 
     def create(self) -> None:
         """Make an empty file; no old index may stay beside it."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._open_files.disk.remove(self.path_of(suffix))
+        for path in self.index_paths():
+            self._open_files.disk.remove(path)
         self._open_files.open(self, create=True).truncate(0)
         disk = self._open_files.disk
         self._indexes = (

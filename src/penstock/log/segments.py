@@ -7,10 +7,12 @@ producers belong to `log_content`. Every method may raise OSError.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import is_
 from typing import overload
 
+from penstock.log.disk import Disk
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.names import DELETED_SUFFIX
+from penstock.log.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.removals import Removals
 from penstock.log.segment import Segment
@@ -148,10 +150,33 @@ class Segments(Sequence[Segment]):
         disk = self._open_files.disk
         for segment in self._take_oldest(count):
             segment.forget_file()
-            for path in segment.paths():
-                if disk.exists(path):
-                    disk.rename(path, path + DELETED_SUFFIX)
-                    removals.schedule(path + DELETED_SUFFIX, due_ms)
+            _retire(disk, segment.paths(), removals, due_ms)
+
+    def has_sealed(self, segments: list[Segment]) -> bool:
+        """Whether these, which were neighbours and not active, are here as they were."""
+        first = self.number_of(segments[0].base_offset)
+        there = self._segments[first : first + len(segments)]
+        return len(there) == len(segments) and all(map(is_, there, segments)) and self.active is not segments[-1]
+
+    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
+        """Put the segment that compaction made in the place of these neighbours, whose files are removed at `due_ms`.
+
+        Each step leaves what `finish_swaps` understands; whoever still reads an old segment holds its file open.
+        """
+        disk, new = self._open_files.disk, Segment(self._open_files, self._directory, old[0].base_offset)
+        self.has_new_names = True
+        for path in (*new.index_paths(), new.path):
+            disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        for number, segment in enumerate(old):
+            segment.forget_file()
+            _retire(disk, segment.paths() if number else [segment.path, *segment.index_paths()], removals, due_ms)
+        for path in (*new.index_paths(), new.path):
+            disk.rename(path + SWAP_SUFFIX, path)
+        new.size = disk.file_size(new.path)
+        first = self.number_of(new.base_offset)
+        self._segments[first : first + len(old)] = [new]
+        self._bases[first : first + len(old)] = [new.base_offset]
+        self.size_bytes += new.size - sum(segment.size for segment in old)
 
     def _take_oldest(self, count: int) -> list[Segment]:
         oldest = self._segments[:count]
@@ -199,6 +224,13 @@ class Segments(Sequence[Segment]):
         for segment in self._segments:
             segment.forget_file()
         self._segments = []
+
+
+def _retire(disk: Disk, paths: list[str], removals: Removals, due_ms: int) -> None:
+    for path in paths:
+        if disk.exists(path):
+            disk.rename(path, path + DELETED_SUFFIX)
+            removals.schedule(path + DELETED_SUFFIX, due_ms)
 
 
 def _slice(

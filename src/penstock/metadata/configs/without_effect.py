@@ -92,11 +92,11 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),
     "an append extends the file of a segment": ("preallocate", "log.preallocate"),
     "compaction is not there yet, so compacted topics keep everything": (
-        "log.cleaner.",
-        "delete.retention.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "max.compaction.lag.ms",
+        "log.cleaner.enable",
+        "log.cleaner.threads",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.",
     ),
     "tiered storage is not there yet": (
         "remote.",

@@ -1,0 +1,153 @@
+"""What compaction makes of one batch: all of it, some of its records, its header alone, or nothing.
+
+| batch                                                       | what is left of it                               |
+| ----------------------------------------------------------- | ------------------------------------------------ |
+| no record goes, and its tombstones have their horizon       | the same bytes                                   |
+| some records go                                             | the others, in the batch's own codec             |
+| it has tombstones and no horizon yet                        | the others, with the time when tombstones may go |
+| all go; an active producer's last batch, or the round's end | a header that counts no records                  |
+| all go                                                      | nothing                                          |
+| a control batch                                             | the same bytes                                   |
+
+The first and the last offset of a batch stay, and with them its sequence numbers; so do leader epoch, producer and the
+times of records. The horizon stands in the place of the base timestamp, and the records' own times count from it
+(KIP-534). Transactions are not served yet: a log that has some is not compacted.
+"""
+
+from collections.abc import Mapping
+
+from penstock.log.compaction.keys import Kept, Keys
+from penstock.log.compaction.plain_keys import places
+from penstock.protocol.batch import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    BatchHeader,
+    check_crc,
+    write_crc,
+)
+from penstock.protocol.compression import compress, decompress
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.value import Value
+from penstock.protocol.varint import Buffer, encode_varint
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+
+
+class UncleanableError(DecodeError):
+    """A log that cannot be compacted as it is."""
+
+
+class Terms(Value, kw_only=True):
+    """What holds in one round. Keys are known up to `latest_offset`; it reads batches that end at `end_offset` at the
+    latest.
+
+    `last_offsets`: of producers that may go on, where their last batch ends.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    latest_offset: int
+    end_offset: int
+    last_offsets: Mapping[int, int]
+    max_unpacked_bytes: int
+
+
+def unpacked(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
+    """The records of a batch without compression. What the disk has damaged is no reason to write it anew: raises
+    UncleanableError, DecodeError.
+    """
+    if not check_crc(batch, 0, header):
+        raise UncleanableError(f"the CRC of the batch at offset {header.base_offset} does not fit its bytes")
+    if header.is_transactional and not header.is_control:
+        raise UncleanableError(f"the batch at offset {header.base_offset} belongs to a transaction")
+    return decompress(header.compression, batch[HEADER_SIZE:], max_bytes)
+
+
+class Filtered(Value):
+    """What is left of a batch; its header, and how many records there are and were."""
+
+    batch: Buffer
+    header: BatchHeader
+    kept: int
+    keyless: int
+
+
+def filter_batch(batch: memoryview, header: BatchHeader, keys: Keys, terms: Terms) -> Filtered | None:
+    """What is left of a batch; None for nothing. Raises UncleanableError, DecodeError."""
+    if header.is_control:
+        return Filtered(batch, header, header.record_count, 0)
+    data = unpacked(batch, header, terms.max_unpacked_bytes)
+    is_due = header.has_delete_horizon and terms.now_ms >= header.base_timestamp
+    kept = keys.keep(data, header, terms.latest_offset, is_due)
+    if not kept.records:
+        return _emptied(header, kept) if _must_stay(header, terms) else None
+    needs_horizon = kept.has_tombstones and not header.has_delete_horizon
+    if kept.records == header.record_count and not needs_horizon:
+        return Filtered(batch, header, kept.records, 0)
+    return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms if needs_horizon else None)
+
+
+def _must_stay(header: BatchHeader, terms: Terms) -> bool:
+    """Whether its offsets or its sequence would be missed."""
+    if header.last_offset + 1 == terms.end_offset:
+        return True
+    return header.producer_id != NO_PRODUCER_ID and terms.last_offsets.get(header.producer_id) == header.last_offset
+
+
+def _emptied(header: BatchHeader, kept: Kept) -> Filtered:
+    empty = header._replace(
+        batch_length=HEADER_SIZE - LENGTH_END,
+        attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
+        base_timestamp=NO_TIMESTAMP,
+        record_count=0,
+    )
+    return Filtered(_sealed(empty, b""), empty, 0, kept.keyless)
+
+
+def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filtered:
+    data, attributes, base_timestamp = kept.data, header.attributes, header.base_timestamp
+    max_timestamp = header.max_timestamp if header.is_log_append_time else kept.max_timestamp
+    if horizon_ms is not None:
+        shift = 0 if header.is_log_append_time else header.base_timestamp - horizon_ms
+        fixed = header.max_timestamp - horizon_ms if header.is_log_append_time else None
+        data = _rebased(data, kept.records, shift, fixed)
+        attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
+    payload = compress(header.compression, data)
+    changed = header._replace(
+        batch_length=HEADER_SIZE + len(payload) - LENGTH_END,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=kept.records,
+    )
+    return Filtered(_sealed(changed, payload), changed, kept.records, kept.keyless)
+
+
+def _rebased(data: Buffer, count: int, shift: int, fixed: int | None) -> bytes:
+    """The records with times that count from another one."""
+    parts: list[Buffer] = []
+    for place in places(data, count):
+        rest = place.begin + _length_of_varint(data, place.begin)
+        delta_end = rest + 1 + _length_of_varint(data, rest + 1)
+        delta = encode_varint(place.timestamp_delta + shift if fixed is None else fixed)
+        tail = data[delta_end : place.end]
+        parts += (encode_varint(1 + len(delta) + len(tail)), data[rest : rest + 1], delta, tail)
+    return b"".join(parts)
+
+
+def _length_of_varint(data: Buffer, position: int) -> int:
+    end = position
+    while data[end] > 0x7F:
+        end += 1
+    return end + 1 - position
+
+
+def _sealed(header: BatchHeader, payload: bytes) -> bytearray:
+    batch = bytearray(HEADER.pack(*header))
+    batch += payload
+    write_crc(batch, 0, len(batch))
+    return batch

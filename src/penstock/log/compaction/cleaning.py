@@ -1,0 +1,234 @@
+"""One round of compaction over the files of a log: its keys are read, then its segments are written anew.
+
+What comes out lies beside the log as `*.cleaned`, durable, and changes nothing until somebody swaps it in. A round is a
+generator, so that whoever runs it decides on its pace, and may leave it at any step: in the process of the node or in
+another one, on a real disk or on a simulated one. No step takes more than some `log.cleaner.io.buffer.size`.
+"""
+
+from collections.abc import Generator, Iterator
+
+from penstock.log.compaction.batches import Filtered, Terms, UncleanableError, filter_batch, unpacked
+from penstock.log.compaction.keys import Keys
+from penstock.log.compaction.planning import SegmentFacts, groups
+from penstock.log.disk import Disk
+from penstock.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_prefix
+from penstock.log.open_files import OpenFiles
+from penstock.log.segment import Segment
+from penstock.protocol.batch import HEADER_SIZE, LENGTH_END, BatchHeader
+from penstock.protocol.records import iterate_batches
+from penstock.protocol.value import Value
+
+MIN_BUFFER_BYTES = 4096
+
+
+class Round(Value, kw_only=True):
+    """What is to be done: the dirty part of the log is [`first_dirty`, `end_offset`), `segments` all below its end.
+
+    The keys get `dedupe_bytes` of memory, of which the share `load_factor` is used; reads and writes `io_bytes`.
+    """
+
+    directory: str
+    segments: tuple[SegmentFacts, ...]
+    first_dirty: int
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    last_offsets: dict[int, int]
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    max_unpacked_bytes: int
+    dedupe_bytes: int
+    load_factor: float
+    io_bytes: int
+
+
+class Moved(Value):
+    """So many bytes were read or written."""
+
+    count: int
+
+
+class Cleaned(Value):
+    """The segments that begin with these offsets can be replaced by a new one, which begins as the first of them."""
+
+    base_offsets: tuple[int, ...]
+    size: int
+
+
+class Summary(Value, kw_only=True):
+    """A round is over: the log is clean up to `end_offset`."""
+
+    end_offset: int
+    bytes_read: int
+    bytes_written: int
+    records_read: int
+    records_written: int
+    keyless: int
+    keys: int
+    capacity: int
+
+
+Step = Moved | Cleaned | Summary
+
+
+class CleanedSegment(Segment):
+    """A segment that is not part of its log yet."""
+
+    __slots__ = ()
+
+    def path_of(self, suffix: str) -> str:
+        """One of the segment's files."""
+        return super().path_of(suffix) + CLEANED_SUFFIX
+
+
+class _Counts:
+    """What a round has done so far."""
+
+    def __init__(self) -> None:
+        self.bytes_read = self.bytes_written = self.records_read = self.records_written = self.keyless = 0
+
+
+def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
+    """Do the round step by step; the last one is its Summary.
+
+    Raises OSError, and DecodeError or KafkaError(CORRUPT_MESSAGE) for a log that cannot be compacted.
+    """
+    counts = _Counts()
+    latest_offset = yield from _read_keys(work, keys, disk)
+    end_offset = latest_offset + 1
+    terms = Terms(
+        now_ms=work.now_ms,
+        delete_retention_ms=work.delete_retention_ms,
+        latest_offset=latest_offset,
+        end_offset=work.end_offset,
+        last_offsets=work.last_offsets,
+        max_unpacked_bytes=work.max_unpacked_bytes,
+    )
+    concerned = [segment for segment in work.segments if segment.base_offset < end_offset]
+    for group in groups(
+        concerned, work.end_offset, segment_bytes=work.segment_bytes, index_bytes=work.segment_index_bytes
+    ):
+        yield from _write_group(work, group, keys, terms, disk, counts)
+    yield Summary(
+        end_offset=end_offset,
+        bytes_read=counts.bytes_read,
+        bytes_written=counts.bytes_written,
+        records_read=counts.records_read,
+        records_written=counts.records_written,
+        keyless=counts.keyless,
+        keys=len(keys),
+        capacity=keys.capacity,
+    )
+
+
+def _read_keys(work: Round, keys: Keys, disk: Disk) -> Generator[Step, None, int]:
+    """Read the keys of the dirty part; returns the offset up to which all are known."""
+    latest_offset = work.first_dirty - 1
+    for number, segment in enumerate(work.segments):
+        is_last = number + 1 == len(work.segments)
+        next_offset = work.end_offset if is_last else work.segments[number + 1].base_offset
+        if next_offset <= work.first_dirty:
+            continue
+        for batch, header in _batches(work, segment, disk):
+            if header is None:
+                yield Moved(len(batch))
+                continue
+            if header.last_offset < work.first_dirty:
+                continue
+            if not header.is_control:
+                data = unpacked(batch, header, work.max_unpacked_bytes)
+                if not keys.index(data, header, work.first_dirty):
+                    if latest_offset < work.first_dirty:
+                        raise UncleanableError(
+                            f"a batch of {header.record_count} records at offset {header.base_offset} has more keys"
+                            f" than log.cleaner.dedupe.buffer.size has room for, {keys.capacity}"
+                        )
+                    return latest_offset
+            latest_offset = header.last_offset
+        latest_offset = next_offset - 1
+    return latest_offset
+
+
+def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[memoryview, BatchHeader | None]]:
+    """The batches of a segment; in between, without a header, the bytes that were read."""
+    file = disk.open_for_reading(f"{work.directory}/{offset_prefix(segment.base_offset)}{LOG_SUFFIX}")
+    position, wanted = 0, max(work.io_bytes, MIN_BUFFER_BYTES)
+    while position < segment.size:
+        chunk = memoryview(file.read_at(min(wanted, segment.size - position), position))
+        done = 0
+        for at, header in iterate_batches(chunk):
+            done = at + header.size_in_bytes
+            yield chunk[at:done], header
+        if done:
+            yield chunk[:done], None
+            position += done
+            wanted = max(work.io_bytes, MIN_BUFFER_BYTES)
+        else:
+            wanted = _size_of_first(chunk, segment, position)
+
+
+def _size_of_first(chunk: memoryview, segment: SegmentFacts, position: int) -> int:
+    """How much to read to have the batch whole that is larger than what was read."""
+    size = LENGTH_END + int.from_bytes(chunk[8:LENGTH_END], "big") if len(chunk) >= HEADER_SIZE else 0
+    if not len(chunk) < size <= segment.size - position:
+        raise UncleanableError(
+            f"no whole batch at position {position} of the segment {offset_prefix(segment.base_offset)}"
+        )
+    return size
+
+
+def _write_group(
+    work: Round, group: list[SegmentFacts], keys: Keys, terms: Terms, disk: Disk, counts: _Counts
+) -> Iterator[Step]:
+    """Write one segment in the place of a group of them."""
+    out = _Output(CleanedSegment(OpenFiles(disk, 1), work.directory, group[0].base_offset), work)
+    for segment in group:
+        for batch, header in _batches(work, segment, disk):
+            if header is None:
+                counts.bytes_read += len(batch)
+                yield Moved(len(batch) + out.flush())
+                continue
+            left = filter_batch(batch, header, keys, terms)
+            counts.records_read += header.record_count
+            if left is not None:
+                counts.records_written += left.kept
+                counts.keyless += left.keyless
+                out.add(left)
+    out.close()
+    counts.bytes_written += out.segment.size
+    yield Cleaned(tuple(segment.base_offset for segment in group), out.segment.size)
+
+
+class _Output:
+    """What is to be written of a new segment, gathered until it is worth a call."""
+
+    def __init__(self, segment: Segment, work: Round) -> None:
+        self.segment = segment
+        segment.create()
+        self._interval = work.index_interval_bytes
+        self._pending: list[Filtered] = []
+
+    def add(self, left: Filtered) -> None:
+        self._pending.append(left)
+
+    def flush(self) -> int:
+        """Write what was gathered; how many bytes."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return 0
+        data = b"".join([left.batch for left in pending])
+        self.segment.write(data)
+        for left in pending:
+            header = left.header
+            self.segment.note_batch(
+                header.base_offset, header.last_offset, header.size_in_bytes, header.max_timestamp, self._interval
+            )
+        return len(data)
+
+    def close(self) -> None:
+        """See that the segment and its indexes outlive a power cut."""
+        self.flush()
+        self.segment.opened().sync()
+        self.segment.save_indexes(is_final=True, durable=True)
+        self.segment.forget_file()

@@ -1,0 +1,101 @@
+"""Keys and their last offsets in plain Python: what runs without numba, and the oracle for the compiled twin."""
+
+from collections.abc import Iterator
+from hashlib import md5
+from typing import NamedTuple
+
+from penstock.log.compaction.keys import Kept
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.varint import Buffer, decode_varint
+
+BYTES_PER_KEY = 192
+"""What one key takes in a dictionary: the hash, the offset, and the table when it has just grown."""
+
+
+class Place(NamedTuple):
+    """Where one record lies in the data of its batch; the lengths are -1 for null."""
+
+    begin: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_begin: int
+    key_length: int
+    value_length: int
+
+
+def places(data: Buffer, count: int) -> Iterator[Place]:
+    """The records of a batch one after the other."""
+    at = 0
+    try:
+        for _ in range(count):
+            begin = at
+            length, at = decode_varint(data, at)
+            end = at + length
+            if length < 1 or end > len(data):
+                raise DecodeError(f"a record of {length} bytes with {len(data) - at} left")
+            timestamp_delta, at = decode_varint(data, at + 1)
+            offset_delta, at = decode_varint(data, at)
+            key_length, key_begin = decode_varint(data, at)
+            at = key_begin + max(key_length, 0)
+            value_length, at = decode_varint(data, at)
+            if at + max(value_length, 0) > end or min(key_length, value_length) < -1 or offset_delta < 0:
+                raise DecodeError(
+                    f"a record of {length} bytes with a key of {key_length} and a value of {value_length}"
+                )
+            at = end
+            yield Place(begin, end, timestamp_delta, offset_delta, key_begin, key_length, value_length)
+    except IndexError:
+        raise DecodeError("a record that is cut off") from None
+    if at != len(data):
+        raise DecodeError(f"{len(data) - at} bytes are left behind the last record of a batch")
+
+
+class PlainKeys:
+    """As `Keys` says, in a dictionary."""
+
+    def __init__(self, buffer_bytes: int, load_factor: float) -> None:
+        self.capacity = max(1, int(buffer_bytes * load_factor) // BYTES_PER_KEY)
+        self._offsets: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def index(self, data: Buffer, header: BatchHeader, first_offset: int) -> bool:
+        """Take the keys of a batch from `first_offset` on; False if there was no room for all of them."""
+        offsets, base_offset = self._offsets, header.base_offset
+        for place in places(data, header.record_count):
+            offset = base_offset + place.offset_delta
+            if place.key_length < 0 or offset < first_offset:
+                continue
+            if len(offsets) >= self.capacity:
+                return False
+            offsets[_hash(data, place)] = offset
+        return True
+
+    def keep(self, data: Buffer, header: BatchHeader, latest_offset: int, drops_tombstones: bool) -> Kept:
+        """Leave out, up to `latest_offset`, each record whose key comes again later, or which has none."""
+        kept: list[Place] = []
+        keyless = 0
+        for place in places(data, header.record_count):
+            offset = header.base_offset + place.offset_delta
+            if offset <= latest_offset:
+                if place.key_length < 0:
+                    keyless += 1
+                    continue
+                if self._offsets.get(_hash(data, place), -1) > offset or (drops_tombstones and place.value_length < 0):
+                    continue
+            kept.append(place)
+        return Kept(
+            data if len(kept) == header.record_count else b"".join([data[one.begin : one.end] for one in kept]),
+            len(kept),
+            any(one.value_length < 0 for one in kept),
+            header.base_timestamp + max((one.timestamp_delta for one in kept), default=0),
+            keyless,
+        )
+
+
+def _hash(data: Buffer, place: Place) -> bytes:
+    key = data[place.key_begin : place.key_begin + place.key_length]
+    return md5(key, usedforsecurity=False).digest()

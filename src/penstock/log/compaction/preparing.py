@@ -1,0 +1,63 @@
+"""From a log to the round of compaction that it needs."""
+
+from penstock.log.compaction.cleaning import Round
+from penstock.log.compaction.planning import Cleanable, SegmentFacts, cleanable
+from penstock.log.partition_log import PartitionLog
+from penstock.log.record_checks import max_unpacked_bytes
+from penstock.log.segment import Segment
+from penstock.protocol.value import Value
+
+
+class Buffers(Value, kw_only=True):
+    """What one round may take: bytes for its keys and the share of them that is used, bytes for reading and writing."""
+
+    dedupe_bytes: int = 128 << 20
+    load_factor: float = 0.9
+    io_bytes: int = 256 << 10
+
+
+def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
+    """What there is to do in a log that is read in. Raises KafkaError."""
+    try:
+        return cleanable(
+            log.segments,
+            log.config,
+            start_offset=log.log_start_offset,
+            end_offset=log.log_end_offset,
+            stable_offset=stable_offset,
+            cleaned_to=log.cleaned_to,
+            now_ms=now_ms,
+        )
+    except OSError as error:
+        raise log.health.report(error, f"looking for what to compact in {log.directory}") from error
+
+
+def prepare(log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int) -> tuple[Round, list[Segment]]:
+    """The round, and the segments that it reads. Raises KafkaError."""
+    config = log.config
+    segments = [segment for segment in log.segments if segment.base_offset < found.first_uncleanable]
+    try:
+        facts = tuple(_facts(segment) for segment in segments)
+    except OSError as error:
+        raise log.health.report(error, f"compacting {log.directory}") from error
+    return Round(
+        directory=log.directory,
+        segments=facts,
+        first_dirty=found.first_dirty,
+        end_offset=found.first_uncleanable,
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        last_offsets={one.producer_id: one.last_offset for one in log.producers if one.batches},
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_unpacked_bytes=max_unpacked_bytes(config),
+        dedupe_bytes=buffers.dedupe_bytes,
+        load_factor=buffers.load_factor,
+        io_bytes=buffers.io_bytes,
+    ), segments
+
+
+def _facts(segment: Segment) -> SegmentFacts:
+    offsets, times = segment.indexes()
+    return SegmentFacts(segment.base_offset, segment.size, offsets.entries.size_bytes, times.entries.size_bytes)
