@@ -21,7 +21,6 @@ what `penstock` does with it; `--help`, which all of them have, is left out. Wha
 `--json` before all, is in [Commands](cli.md).
 """
 NO_SECURITY = "not there: there are no users, quotas and access rights yet"
-NO_THROTTLE = "not there: moves are not throttled"
 NO_CLASS = "not there: Kafka's takes a class of Java"
 VERSION = "`penstock --version` says it for all commands"
 OLD_CONFIG = "Kafka's older name of `--command-config`, which is there"
@@ -50,10 +49,6 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("reassign-partitions", "--bootstrap-controller"): "not there: a broker is asked",
-    ("reassign-partitions", "--preserve-throttles"): NO_THROTTLE,
-    ("reassign-partitions", "--replica-alter-log-dirs-throttle"): NO_THROTTLE,
-    ("reassign-partitions", "--throttle"): NO_THROTTLE,
-    ("reassign-partitions", "--timeout"): "not there: nothing is waited for",
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 
 from penstock.cli.main import main
 from penstock.testing import Cluster
@@ -285,6 +286,42 @@ def test_where_a_replica_is_and_where_it_should_be(three: Cluster, tmp_path: Pat
     assert described(three, "moved")[0]["replicas"] == [away]
     assert penstock("reassign-partitions", *servers, "--list").stdout == "No partition reassignments found.\n"
     assert "None of the specified" in penstock("reassign-partitions", *with_file, "--cancel").stdout
+
+
+def test_a_throttled_move_waits_until_it_is_called_back_or_let_go(three: Cluster, tmp_path: Path) -> None:
+    servers = ["--bootstrap-server", three.bootstrap_servers]
+    create(three, "heavy", "--partitions", "1", "--replication-factor", "1")
+    producer = Producer({"bootstrap.servers": three.bootstrap_servers, "linger.ms": 0})
+    for _ in range(3):
+        producer.produce("heavy", bytes(900_000))
+        producer.flush(30)
+    (home,) = described(three, "heavy")[0]["replicas"]
+    away = home % 3 + 1
+    file = tmp_path / "moves.json"
+    file.write_text(json.dumps({"partitions": [{"topic": "heavy", "partition": 0, "replicas": [away]}]}))
+    with_file = [*servers, "--reassignment-json-file", str(file)]
+
+    def set_for(kind: str, name: str) -> str:
+        """What is set, of what concerns throttles."""
+        shown = penstock("configs", *servers, "--describe", "--entity-type", kind, "--entity-name", name).stdout
+        return " ".join(f"{key}={value}" for key, value in re.findall(r"(\S+throttled\S+) +(\S+)", shown))
+
+    said = penstock("reassign-partitions", *with_file, "--execute", "--throttle", "1").stdout
+    assert "The inter-broker throttle limit was set to 1 B/s" in said
+    assert "follower.replication.throttled.rate=1" in set_for("brokers", str(away))
+    assert f"leader.replication.throttled.replicas=0:{home}" in set_for("topics", "heavy")
+    held_back = penstock("reassign-partitions", *with_file, "--verify").stdout
+    assert "Reassignment of partition heavy-0 is still in progress." in held_back
+    again = [*with_file, "--execute", "--additional", "--throttle", "1000000000"]
+    assert "was set to 1000000000 B/s" in penstock("reassign-partitions", *again).stdout
+
+    def has_moved() -> bool | None:
+        return "heavy-0 is completed" in penstock("reassign-partitions", *with_file, "--verify").stdout or None
+
+    wait_until(has_moved, 30, "it goes on with the new throttle")
+    wait_until(lambda: not set_for("brokers", str(away)) or None, 30, "--verify has taken the throttle away")
+    assert not set_for("topics", "heavy")
+    assert not set_for("brokers", str(home))
 
 
 @pytest.mark.parametrize(("replicas", "says"), [([9], "there is no broker 9 in service"), ([1, 1], "a node twice")])

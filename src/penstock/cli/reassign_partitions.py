@@ -6,19 +6,38 @@ from typing import Final
 
 import click
 
-from penstock.cli.directory_moves import begin_moves, show_moves
-from penstock.cli.partition_files import assignment_text, directories_in, replicas_in
+from penstock.cli.directory_moves import DEFAULT_TIMEOUT_MS, begin_moves, cancel_moves, show_moves
+from penstock.cli.partition_files import Replica, assignment_text, directories_in, replicas_in
 from penstock.cli.reassignment_plan import generate
+from penstock.cli.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
 from penstock.cli.session import bootstrap_option, command_config_option, one_of, run_with_admin
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.value import Value
 
 EXISTING: Final = (
     "partitions are being reassigned already; --additional begins these moves beside them, and takes the place of one "
-    "of the same partition"
+    "of the same partition; it can also give the moves that are under way another throttle"
 )
+VERIFY_TOO: Final = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+NO_THROTTLE: Final = -1
+
+
+class Plan(Value, kw_only=True):
+    """What a file says, and what the options of the command do."""
+
+    targets: Mapping[TopicPartition, Sequence[int]]
+    directories: Mapping[Replica, str]
+    additional: bool
+    change_factor: bool
+    throttle: int
+    directory_throttle: int
+    preserve_throttles: bool
+    timeout_ms: int
 
 
 @click.command(short_help="move replicas of partitions to other brokers")
@@ -46,6 +65,30 @@ EXISTING: Final = (
 )
 @click.option("--additional", is_flag=True, help="With --execute: even if other partitions are on the move.")
 @click.option("--disallow-replication-factor-change", is_flag=True, help="With --execute: refuse another number.")
+@click.option(
+    "--throttle",
+    type=int,
+    default=NO_THROTTLE,
+    metavar="BYTES",
+    help="With --execute: what each broker may send and take a second for moves; --verify takes the limit away.",
+)
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    "directory_throttle",
+    type=int,
+    default=NO_THROTTLE,
+    metavar="BYTES",
+    help="With --execute: what each broker may copy a second between its log directories.",
+)
+@click.option("--preserve-throttles", is_flag=True, help="With --verify and --cancel: leave the limits as they are.")
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    type=click.IntRange(min=0),
+    default=DEFAULT_TIMEOUT_MS,
+    metavar="MS",
+    help="With --execute and --cancel: how long to wait until moves between log directories can begin.",
+)
 def command(
     bootstrap_server: str,
     command_config: Path | None,
@@ -60,6 +103,10 @@ def command(
     file: Path | None,
     additional: bool,
     disallow_replication_factor_change: bool,
+    throttle: int,
+    directory_throttle: int,
+    preserve_throttles: bool,
+    timeout_ms: int,
 ) -> None:
     """Move replicas of partitions to other brokers, and follow the moves."""
     action = one_of({"generate": propose, "execute": execute, "verify": verify, "cancel": cancel, "list": list_all})
@@ -70,8 +117,20 @@ def command(
         raise click.UsageError(
             "--generate goes with --topics-to-move-json-file and --broker-list, and only they with it"
         )
-    targets = {} if file is None else replicas_in(file)
-    directories = {} if file is None else directories_in(file)
+    if not execute and (throttle != NO_THROTTLE or directory_throttle != NO_THROTTLE or additional):
+        raise click.UsageError("throttles and --additional go with --execute only")
+    if preserve_throttles and not (verify or cancel):
+        raise click.UsageError("--preserve-throttles goes with --verify and --cancel only")
+    plan = Plan(
+        targets={} if file is None else replicas_in(file),
+        directories={} if file is None else directories_in(file),
+        additional=additional,
+        change_factor=not disallow_replication_factor_change,
+        throttle=throttle,
+        directory_throttle=directory_throttle,
+        preserve_throttles=preserve_throttles,
+        timeout_ms=timeout_ms,
+    )
 
     async def work(admin: Admin) -> None:
         if topics is not None and broker_list is not None:
@@ -79,15 +138,11 @@ def command(
         elif list_all:
             _print_list(await admin.partitions.reassignments())
         elif execute:
-            await _execute(admin, targets, additional, not disallow_replication_factor_change)
-            if directories:
-                await begin_moves(admin, directories)
+            await _execute(admin, plan)
         elif verify:
-            await _verify(admin, targets)
-            if directories:
-                await show_moves(admin, directories)
+            await _verify(admin, plan)
         else:
-            await _cancel(admin, targets)
+            await _cancel(admin, plan)
 
     run_with_admin(bootstrap_server, command_config, work)
 
@@ -103,10 +158,10 @@ def _print_list(moving: Mapping[TopicPartition, Reassignment]) -> None:
         click.echo(f"{partition}: replicas: {_nodes(row.replicas)}.{adding}{removing}")
 
 
-async def _execute(
-    admin: Admin, targets: Mapping[TopicPartition, Sequence[int]], additional: bool, change_factor: bool
-) -> None:
-    if not additional and await admin.partitions.reassignments():
+async def _execute(admin: Admin, plan: Plan) -> None:
+    targets = plan.targets
+    moving = await admin.partitions.reassignments()
+    if moving and not plan.additional:
         raise click.ClickException(EXISTING)
     unknown = sorted({node for nodes in targets.values() for node in nodes} - set(admin.cluster.metadata.brokers))
     if unknown:
@@ -116,13 +171,22 @@ async def _execute(
         f"Current partition replica assignment\n\n{assignment_text(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
-    outcomes = await admin.partitions.reassign(targets, change_replication_factor=change_factor)
+    if plan.throttle >= 0 or plan.directory_throttle >= 0:
+        click.echo(VERIFY_TOO)
+    if plan.throttle >= 0:
+        await limit_moves(admin, planned_moves(moving, targets, current), plan.throttle)
+    if plan.directory_throttle >= 0:
+        await limit_directory_moves(admin, {node_id for _, node_id in plan.directories}, plan.directory_throttle)
+    outcomes = await admin.partitions.reassign(targets, change_replication_factor=plan.change_factor)
     _raise_for("reassigning", outcomes)
     plural = "" if len(targets) == 1 else "s"
     click.echo(f"Successfully started partition reassignment{plural} for {_names(targets)}")
+    if plan.directories:
+        await begin_moves(admin, plan.directories, plan.timeout_ms)
 
 
-async def _verify(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+async def _verify(admin: Admin, plan: Plan) -> None:
+    targets = plan.targets
     moving = await admin.partitions.reassignments()
     current = await _replicas(admin, [partition for partition in targets if partition not in moving])
     click.echo("Status of partition reassignment:")
@@ -136,18 +200,33 @@ async def _verify(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]])
                 f"There is no active reassignment of partition {partition}, but replica set is "
                 f"{_nodes(current[partition])} rather than {_nodes(nodes)}."
             )
+    is_moving = False
+    if plan.directories:
+        is_moving = await show_moves(admin, plan.directories)
+    else:
+        click.echo()  # as Kafka's tool does
+    if not moving and not is_moving and not plan.preserve_throttles:
+        await clear_limits(admin, targets)
 
 
-async def _cancel(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+async def _cancel(admin: Admin, plan: Plan) -> None:
     moving = await admin.partitions.reassignments()
-    cancelled = sorted(partition for partition in targets if partition in moving)
-    if not cancelled:
+    cancelled = sorted(partition for partition in plan.targets if partition in moving)
+    if cancelled:
+        await _call_back(admin, cancelled)
+    else:
         click.echo("None of the specified partition reassignments are active.")
-        return
+    await cancel_moves(admin, plan.directories, plan.timeout_ms)
+    if not plan.preserve_throttles:
+        await clear_limits(admin, plan.targets)
+
+
+async def _call_back(admin: Admin, cancelled: Sequence[TopicPartition]) -> None:
     outcomes = await admin.partitions.reassign(dict.fromkeys(cancelled))
     missed = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS  # it has come to its end in between
     _raise_for("cancelling", {row: outcome for row, outcome in outcomes.items() if outcome.error != missed})
-    click.echo(f"Successfully cancelled partition reassignments for: {_names(cancelled)}")
+    plural = "" if len(cancelled) == 1 else "s"
+    click.echo(f"Successfully cancelled partition reassignment{plural} for: {_names(cancelled)}")
 
 
 async def _replicas(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:

@@ -31,6 +31,7 @@ from penstock.node.partitions.replica_directories import ReplicaDirectories
 from penstock.node.partitions.replica_fetchers import Fetcher, ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.quorum_start import QuorumParts, connection_limits
 from penstock.node.serving.advertise import advertised_endpoints
@@ -60,6 +61,7 @@ class BrokerParts:
         table = PartitionTable()
         self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
         self.in_sync = self._in_sync(parts)
+        self.throttles = Throttles(config)
         self.replicas = LocalReplicas(
             node_id=config.node_id,
             image=parts.image,
@@ -69,6 +71,7 @@ class BrokerParts:
             upkeep=self.upkeep,
             fetchers=self.fetchers,
             in_sync=self.in_sync,
+            throttles=self.throttles,
             now_ms=surroundings.now_ms,
         )
         self.moves = self._directory_moves(table)
@@ -93,6 +96,7 @@ class BrokerParts:
         self.replica_directories = ReplicaDirectories(self.broker, channel, self.replicas.misplaced)
         self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
+        self.dynamic_configs.on_change(self.throttles.configure)
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), asyncio.get_running_loop())
         self._server = Server(self.connections)
         self.lifecycle = BrokerLifecycle(
@@ -110,7 +114,7 @@ class BrokerParts:
             parts.directories,
             table,
             parts.surroundings.now_ms,
-            lambda: parts.config.replica_alter_log_dirs_io_max_bytes_per_second,
+            self.throttles.directories,
             self.replicas.on_moved,
         )
         self.replicas.on_dropped = moves.forget

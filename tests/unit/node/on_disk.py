@@ -24,6 +24,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
@@ -76,6 +77,7 @@ class Node:
         self.image = ClusterImage(self.directories.cluster_id)
         self.table = PartitionTable()
         self.upkeep = Upkeep(self.directories, UpkeepIntervals(), lambda: self.now_ms)
+        self.throttles = Throttles(config)
         self.replicas = LocalReplicas(
             node_id=NODE_ID,
             image=self.image,
@@ -92,6 +94,7 @@ class Node:
                 max_lag_ms=lambda: 30_000,
                 now_ms=lambda: self.now_ms,
             ),
+            throttles=self.throttles,
             now_ms=lambda: self.now_ms,
         )
         self.broker = Broker(
@@ -102,7 +105,7 @@ class Node:
             partitions=self.table,
             replicas=self.replicas,
             moves=DirectoryMoves(
-                self.directories, self.table, lambda: self.now_ms, lambda: 1 << 30, self.replicas.on_moved
+                self.directories, self.table, lambda: self.now_ms, self.throttles.directories, self.replicas.on_moved
             ),
             groups=idle_groups(config, self.image, self.table),
             handlers=load_handlers(),

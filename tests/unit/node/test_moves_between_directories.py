@@ -14,6 +14,7 @@ from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
 from penstock.cli.directory_moves import begin_moves, show_moves
 from penstock.client.admin import Admin
+from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
@@ -89,6 +90,26 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         await world.node.broker.moves.stop()  # it sleeps for the throttle
         world.node.broker.moves._drop_unwanted()
         assert world.node.parts.directories.futures == {}
+
+
+async def test_a_move_waits_for_its_limit_and_heeds_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "SLICE_BYTES", 100)
+    monkeypatch.setattr(moves, "THROTTLE_S", 0.01)
+    limit = "replica.alter.log.dirs.io.max.bytes.per.second"
+    async with running(tmp_path, None, **{limit: "0"}) as world:
+        await world.create()
+        moving, target = world.in_directory("p1")[0], str(tmp_path / "p2")
+        for _ in range(5):
+            assert await world.produce(moving) == ErrorCode.NONE
+        assert await alter(world, target, moving) == [ErrorCode.NONE]
+        futures = world.node.parts.directories.futures
+        await world.until(lambda: (TOPIC, moving) in futures and futures[TOPIC, moving].log_end_offset > 0)
+        assert futures[TOPIC, moving].log_end_offset == 1, "one slice overshoots, then it waits"
+        async with Admin(world.bootstrap) as admin:
+            await admin.configs.alter(ResourceType.BROKER, "1", [ConfigChange(limit, ConfigOperation.SET, "1000000")])
+        await world.until(lambda: moving in world.in_directory("p2"))
 
 
 async def test_the_command_begins_moves_and_shows_how_far_they_are(

@@ -34,11 +34,15 @@ class BrokerSettings:
     initial_broker_registration_timeout_ms: int
 
     # metadata and replication
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
+    follower_replication_throttled_rate: int
     leader_imbalance_check_interval_seconds: int
+    leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
@@ -52,6 +56,8 @@ class BrokerSettings:
     replica_high_watermark_checkpoint_interval_ms: int
     replica_lag_time_max_ms: int
     replica_socket_timeout_ms: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     unclean_leader_election_interval_ms: int
 
     # log

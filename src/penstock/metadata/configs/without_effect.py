@@ -49,12 +49,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "quota.window.",
         "controller.quota.window.",
     ),
-    "replication is not throttled yet": (
-        "follower.replication.throttled.",
-        "leader.replication.throttled.",
-        "replication.quota.window.",
-        "alter.log.dirs.replication.quota.window.",
-    ),
     "the rate of new connections is not limited yet": ("max.connection.creation.rate",),
     "classes of the user's would be Java": (
         "create.topic.policy.class.name",

@@ -22,6 +22,8 @@ from penstock.protocol.fetch import (
     FetchPartitionResult,
     TopicResults,
 )
+from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.quota import ReplicationQuota
 from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
@@ -36,7 +38,17 @@ MAX_SMALL_BYTES = 64 * 1024
 class Reading:
     """The results of one pass over the partitions. `is_urgent`: there is an error or a divergence to tell at once."""
 
-    __slots__ = ("_topics", "_with_records", "is_urgent", "left", "results", "total_bytes")
+    __slots__ = (
+        "_quota",
+        "_throttled_bytes",
+        "_throttled_ms",
+        "_topics",
+        "_with_records",
+        "is_urgent",
+        "left",
+        "results",
+        "total_bytes",
+    )
 
     def __init__(self, max_bytes: int) -> None:
         self.left = max_bytes
@@ -45,6 +57,14 @@ class Reading:
         self.is_urgent = False
         self._topics: dict[str | UUID, list[FetchPartitionResult]] = {}
         self._with_records: list[Key] = []
+        self._quota: ReplicationQuota | None = None
+
+    def throttle(self, quota: ReplicationQuota, size_bytes: int, now_ms: int) -> None:
+        """So many of the bytes count for a quota, if they are sent."""
+        if self._quota is None:
+            self._quota, self._throttled_bytes = quota, 0
+        self._throttled_bytes += size_bytes
+        self._throttled_ms = now_ms
 
     def topics(self, plan: FetchPlan) -> TopicResults:
         """What to answer; in an incremental fetch only partitions with news. Notes what was told."""
@@ -73,6 +93,8 @@ class Reading:
         """The answer, once all is told."""
         if plan.session is not None:
             plan.session.to_the_back(self._with_records)
+        if self._quota is not None:
+            self._quota.record(self._throttled_bytes, self._throttled_ms)
         return list(self._topics.items())
 
 
@@ -203,7 +225,7 @@ class FetchReader:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if replica_id >= 0:
                 partition.on_fetched(replica_id, offset, self._replica_epoch, self._broker.now_ms())
-            max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition)
+            max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition, leader)
             is_first = reading.total_bytes == 0
             if offset < upper_offset and (max_bytes > 0 or is_first):
                 found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
@@ -211,15 +233,20 @@ class FetchReader:
                     result.records = FilePart(found.file, found.position, found.length)
                     reading.left -= found.length
                     reading.total_bytes += found.length
+                    if partition.leader_quota is not None and replica_id >= 0:
+                        reading.throttle(partition.leader_quota, found.length, self._broker.now_ms())
         result.high_watermark = leader.high_watermark
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = log.log_start_offset
         result.lists_aborted = self._isolation_level == READ_COMMITTED
 
-    def _upper_offset(self, partition: Partition) -> int:
-        """What who asks may read ends here."""
+    def _upper_offset(self, partition: Partition, leader: PartitionLeader) -> int:
+        """What who asks may read ends here; at the log's beginning where a replica is held back (KIP-73)."""
         if self._replica_id >= 0:
-            return partition.log.log_end_offset
+            quota = partition.leader_quota
+            if quota is None or self._replica_id in leader.isr or not quota.is_exceeded(self._broker.now_ms()):
+                return partition.log.log_end_offset
+            return partition.log.log_start_offset
         return partition.last_stable_offset if self._isolation_level == READ_COMMITTED else partition.high_watermark
 
 

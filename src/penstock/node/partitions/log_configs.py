@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import Any, Final
 
 from penstock.log.config import LogConfig
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.effective import topic_values
 from penstock.metadata.configs.without_effect import why_value_has_no_effect
 from penstock.protocol.value import Value
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 _KEYS = {field: field.replace("_", ".") for field in LogConfig.__fields__}
 _OF_BROKER = "producer_id_expiration_ms"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+EVERY_PARTITION: Final = range(2**31)
 
 
 class TopicSettings(Value):
@@ -25,6 +26,10 @@ class TopicSettings(Value):
 
     log: LogConfig
     min_insync_replicas: int
+    throttled_leaders: Container[int] = ()
+    """The partitions whose replica on this node is throttled while it leads."""
+    throttled_followers: Container[int] = ()
+    """Those whose replica is throttled while it follows."""
 
 
 class TopicSettingsTable:
@@ -83,4 +88,17 @@ class TopicSettingsTable:
             chosen["segment_bytes"] = internal_segment_bytes
         min_insync_replicas = values["min.insync.replicas"]
         assert isinstance(min_insync_replicas, int)
-        return TopicSettings(LogConfig(**chosen), min_insync_replicas)
+        return TopicSettings(
+            LogConfig(**chosen),
+            min_insync_replicas,
+            self._throttled(values["leader.replication.throttled.replicas"]),
+            self._throttled(values["follower.replication.throttled.replicas"]),
+        )
+
+    def _throttled(self, replicas: ConfigValue) -> Container[int]:
+        """The partitions of which a list of partition:broker pairs names the replica on this node."""
+        assert isinstance(replicas, tuple)
+        if replicas == ("*",):
+            return EVERY_PARTITION
+        pairs = (pair.split(":") for pair in replicas)
+        return frozenset(int(index) for index, node_id in pairs if int(node_id) == self._config.node_id)

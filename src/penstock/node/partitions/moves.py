@@ -28,6 +28,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.quota import ReplicationQuota
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ SLICE_BYTES: Final = 1 << 20
 SLICES_BEHIND: Final = 20
 """After so many slices that were not full, the log grows as fast as its copy: what is left is copied in one turn."""
 RETRY_S: Final = 1.0
+THROTTLE_S: Final = 0.5
+"""A pause for the limit is not longer, so that another limit and the end of a move are heeded soon."""
 MAX_FAILURES: Final = 10
 """A copy that fails so often in a row is dropped."""
 MAX_PREFERRED: Final = 10_000
@@ -53,13 +56,13 @@ class DirectoryMoves:
         directories: LogDirectories,
         table: PartitionTable,
         now_ms: Callable[[], int],
-        max_bytes_per_s: Callable[[], int],
+        quota: ReplicationQuota,
         on_moved: Callable[[Partition], None],
     ) -> None:
         self._directories = directories
         self._table = table
         self._now_ms = now_ms
-        self._max_bytes_per_s = max_bytes_per_s
+        self._quota = quota
         self._on_moved = on_moved
         self._wanted: dict[Key, Move] = {}
         self._unwanted: dict[Key, None] = {}
@@ -166,6 +169,10 @@ class DirectoryMoves:
         failures = nearly_done = 0
         while self._is_wanted(key, move):
             try:
+                wait_ms = self._quota.wait_ms(self._now_ms())
+                if wait_ms:
+                    await asyncio.sleep(min(wait_ms / 1000, THROTTLE_S))
+                    continue
                 found = _next_slice(log, future)
                 if found is None or nearly_done >= SLICES_BEHIND:
                     if await self._finish(key, move, future, at_once=nearly_done >= SLICES_BEHIND):
@@ -173,7 +180,7 @@ class DirectoryMoves:
                 else:
                     nearly_done += found.length < SLICE_BYTES
                     await self._in_thread(partial(_copy, found, future))
-                    await asyncio.sleep(found.length / self._max_bytes_per_s())
+                    self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
                 failures += 1

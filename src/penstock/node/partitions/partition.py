@@ -16,6 +16,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.quota import ReplicationQuota
 from penstock.replication.waits import Waiter
 
 ALL_REPLICAS = -1
@@ -44,11 +45,13 @@ class Partition:
         "committed",
         "dirty",
         "follower",
+        "follower_quota",
         "in_sync",
         "index",
         "is_internal",
         "leader",
         "leader_epoch",
+        "leader_quota",
         "log",
         "topic",
         "topic_id",
@@ -68,6 +71,10 @@ class Partition:
         self.dirty: dict[Partition, None] = {}
         """Where the partition enters itself when it was appended to."""
         self.in_sync: InSync | None = None
+        self.leader_quota: ReplicationQuota | None = None
+        """What replicas that are not in sync may take from here; None if they are not throttled."""
+        self.follower_quota: ReplicationQuota | None = None
+        """What this replica may take while it is not in sync, likewise."""
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:

@@ -12,6 +12,8 @@ is cut and goes on in the same request that brings records to the others.
 |                          | ours begins anew there                                                                 |
 | another error            | this partition rests for `replica.fetch.backoff.ms`; the others go on                  |
 | nothing, or nonsense     | the connection and the session are opened again after a pause                          |
+
+A partition that is throttled, and lags, rests as well while `follower.replication.throttled.rate` is exceeded (KIP-73).
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from penstock.protocol.messages.list_offsets import (
 )
 from penstock.protocol.value import Value
 from penstock.replication.fetch_session import Asked, FollowerSession, Key, Position
+from penstock.replication.quota import ReplicationQuota
 from penstock.replication.truncation import truncation_offset
 
 logger = logging.getLogger(__name__)
@@ -125,8 +128,11 @@ class ReplicaFetcher:
     # -- what is wanted -----------------------------------------------------------------------------------------------
 
     def _want(self, key: Key, partition: Partition) -> None:
-        """Fetch on from where the log ends, or rest if that cannot be read now."""
+        """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
         try:
+            if partition.follower_quota is not None and self._is_held_back(partition, partition.follower_quota):
+                self._rest(key)
+                return
             position = self._position(partition)
         except KafkaError as error:
             logger.error("%s: cannot be followed: %s", partition, error)
@@ -134,6 +140,11 @@ class ReplicaFetcher:
             return
         self._session.want(key, position)
         self._wanted.set()
+
+    def _is_held_back(self, partition: Partition, quota: ReplicationQuota) -> bool:
+        follower = partition.follower
+        lags = follower is not None and follower.lags(partition.log.log_end_offset)
+        return lags and quota.is_exceeded(self._follower.settings.now_ms())
 
     @staticmethod
     def _position(partition: Partition) -> Position:
@@ -279,7 +290,10 @@ class ReplicaFetcher:
             if data.diverging_epoch.end_offset >= 0 or data.diverging_epoch.epoch >= 0:
                 self._cut(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
-                partition.append_fetched(data.records or b"", data.high_watermark, data.log_start_offset)
+                records = data.records or b""
+                if records and partition.follower_quota is not None:
+                    partition.follower_quota.record(len(records), self._follower.settings.now_ms())
+                partition.append_fetched(records, data.high_watermark, data.log_start_offset)
         except KafkaError as error:
             logger.error("%s: what broker %d sent is not appended: %s", partition, self.leader_id, error)
             self._rest(key)

@@ -40,6 +40,7 @@ from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.protocol.errors import KafkaError
 
@@ -66,6 +67,7 @@ class LocalReplicas:
         upkeep: Upkeep,
         fetchers: ReplicaFetchers,
         in_sync: InSyncReplicas,
+        throttles: Throttles,
         now_ms: Callable[[], int],
     ) -> None:
         self._node_id = node_id
@@ -76,6 +78,7 @@ class LocalReplicas:
         self._upkeep = upkeep
         self.fetchers = fetchers
         self.in_sync = in_sync
+        self._throttles = throttles
         self._now_ms = now_ms
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._todo: deque[tuple[UUID, int]] = deque()
@@ -265,6 +268,7 @@ class LocalReplicas:
         high_watermark = self._high_watermarks.pop((topic, index), 0)
         partition = Partition(topic, index, topic_id, log, high_watermark=high_watermark)
         partition.min_insync_replicas = settings.min_insync_replicas
+        self._throttles.apply(partition, settings)
         partition.dirty = self._upkeep.dirty
         partition.in_sync = self.in_sync
         self._table.add(partition)
@@ -318,6 +322,7 @@ class LocalReplicas:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
         for partition in partitions:
             partition.min_insync_replicas = settings.min_insync_replicas
+            self._throttles.apply(partition, settings)
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())

@@ -17,6 +17,7 @@ from penstock.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from penstock.replication.quota import ReplicationQuota
 
 LEADER = NODE_ID + 1
 KEY = (TOPIC_ID, 0)
@@ -26,6 +27,7 @@ class Followed:
     """A partition that this node follows in epoch 4, and its fetcher."""
 
     def __init__(self, directory: Path) -> None:
+        self.now_ms = 0
         node = Node(directory)
         node.open(*topic_records())
         self.partition: Partition = node.partition()
@@ -36,7 +38,7 @@ class Followed:
                 node_id=NODE_ID,
                 broker_epoch=lambda: 1,
                 config=node.broker.config,
-                settings=ClientSettings(),
+                settings=ClientSettings(now_ms=lambda: self.now_ms),
                 address_of=lambda _: None,
             ),
         )
@@ -48,9 +50,17 @@ class Followed:
         replicas = (LEADER, NODE_ID)
         self.partition.obey(NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0)
 
-    async def take(self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7) -> int:
+    async def take(
+        self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7, high_watermark: int = 1
+    ) -> int:
         """The leader answers; where the log ends then."""
-        data = PartitionData(partition_index=0, error_code=error, high_watermark=1, log_start_offset=0, records=records)
+        data = PartitionData(
+            partition_index=0,
+            error_code=error,
+            high_watermark=high_watermark,
+            log_start_offset=0,
+            records=records,
+        )
         await self.answer(data, session_id)
         return self.partition.log.log_end_offset
 
@@ -127,3 +137,51 @@ async def test_a_partition_whose_leader_refuses_rests_and_goes_on(followed: Foll
     followed.fetcher._session.answered(7)
     followed.fetcher._go_on(KEY)
     assert [key for key, _ in followed.fetcher._session.next().positions] == [KEY]
+
+
+# throttled
+
+
+def throttle(followed: Followed, bytes_per_s: int) -> None:
+    followed.partition.follower_quota = ReplicationQuota(windows=11, window_ms=1000, bytes_per_s=bytes_per_s)
+
+
+def fetches(followed: Followed) -> bool:
+    """Whether the partition is in the session after the next request."""
+    followed.fetcher._session.next()
+    followed.fetcher._session.answered(7)
+    return len(followed.fetcher._session) == 1
+
+
+async def test_a_throttled_partition_rests_while_too_much_has_passed(followed: Followed) -> None:
+    records = batch(b"a")
+    throttle(followed, len(records) // 2)
+    assert await followed.take(records, high_watermark=5) == 1, "what came is taken"
+    assert not fetches(followed)
+    followed.now_ms = 1900
+    followed.fetcher._go_on(KEY)
+    assert not fetches(followed), "it is still too much"
+    followed.now_ms = 2100
+    followed.fetcher._go_on(KEY)
+    assert fetches(followed)
+
+
+async def test_a_throttled_partition_goes_on_below_the_limit(followed: Followed) -> None:
+    records = batch(b"a")
+    throttle(followed, len(records))
+    await followed.take(records, high_watermark=5)
+    assert fetches(followed)
+
+
+async def test_a_replica_that_has_all_that_is_committed_is_not_held_back(followed: Followed) -> None:
+    throttle(followed, 1)
+    await followed.take(batch(b"a"), high_watermark=1)
+    assert fetches(followed)
+
+
+async def test_what_is_not_throttled_does_not_count(followed: Followed) -> None:
+    records = batch(b"a")
+    await followed.take(records, high_watermark=5)
+    throttle(followed, 1)
+    await followed.take(high_watermark=5)
+    assert fetches(followed)

@@ -233,3 +233,23 @@ def test_a_new_image_is_followed_as_a_whole(node: Node) -> None:
     assert node.partition() is held
     assert (held.leader_epoch, held.log.config.retention_ms) == (4, 1000)
     assert node.partition("new").leader is not None
+
+
+# throttles
+
+
+def throttled(node: Node, index: int) -> tuple[bool, bool]:
+    """Whether a replica is throttled while it leads, and while it follows."""
+    partition = node.partition(index=index)
+    return partition.leader_quota is node.throttles.leader, partition.follower_quota is node.throttles.follower
+
+
+def test_replicas_are_throttled_that_the_topic_names_on_this_broker(tmp_path: Path) -> None:
+    keys = {
+        "leader.replication.throttled.replicas": f"0:{NODE_ID},1:9",
+        "follower.replication.throttled.replicas": "*",
+    }
+    with node_on(tmp_path, *topic_records(partitions=2), *(config(*item) for item in keys.items())) as node:
+        assert [throttled(node, 0), throttled(node, 1)] == [(True, True), (False, True)]
+        node.commit(*(config(key, None) for key in keys))
+        assert [throttled(node, 0), throttled(node, 1)] == [(False, False), (False, False)]

@@ -1,0 +1,100 @@
+"""Limits for moves of replicas (KIP-73): set when moves begin, taken away when they are over, as Kafka's tool does.
+
+The replicas that are there already are limited as leaders, those that come as followers, and all their brokers get the
+same rate.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import click
+
+from penstock.client.admin import Admin
+from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.partition_admin import Reassignment
+from penstock.client.values import TopicPartition
+from penstock.protocol.value import Value
+
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+DIRECTORIES: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+class PlannedMove(Value):
+    """A move of one partition: the nodes that have it, and those that get it."""
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+
+
+Moves = Mapping[TopicPartition, PlannedMove]
+
+
+def planned_moves(
+    moving: Mapping[TopicPartition, Reassignment],
+    targets: Mapping[TopicPartition, Sequence[int]],
+    current: Mapping[TopicPartition, Sequence[int]],
+) -> dict[TopicPartition, PlannedMove]:
+    """All moves once those to `targets` have begun beside, or in the place of, those that are under way."""
+    moves = {
+        partition: PlannedMove(tuple(node for node in row.replicas if node not in row.adding), row.adding)
+        for partition, row in moving.items()
+    }
+    for partition, nodes in targets.items():
+        sources = moves[partition].sources if partition in moves else tuple(current[partition])
+        moves[partition] = PlannedMove(sources, tuple(node for node in nodes if node not in sources))
+    return moves
+
+
+async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
+    """Limit what these moves take of the network."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in sorted(moves):
+        topics.setdefault(partition.topic, []).append(partition)
+    for topic, partitions in topics.items():
+        leaders = _pairs((row.partition, node) for row in partitions for node in moves[row].sources)
+        followers = _pairs((row.partition, node) for row in partitions for node in moves[row].destinations)
+        changes = [_set(LEADERS, leaders), _set(FOLLOWERS, followers)]
+        await admin.configs.alter(ResourceType.TOPIC, topic, changes)
+    rates = [_set(key, str(bytes_per_s)) for key in RATES]
+    await _alter_brokers(admin, (node for move in moves.values() for node in move.sources + move.destinations), rates)
+    click.echo(f"The inter-broker throttle limit was set to {bytes_per_s} B/s")
+
+
+async def limit_directory_moves(admin: Admin, nodes: Iterable[int], bytes_per_s: int) -> None:
+    """Limit what moves between log directories of these nodes take of their disks."""
+    await _alter_brokers(admin, nodes, [_set(DIRECTORIES, str(bytes_per_s))])
+    click.echo(f"The replica-alter-dir throttle limit was set to {bytes_per_s} B/s")
+
+
+async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Take all limits from all brokers, whoever set them, and from the topics of `targets`."""
+    nodes = sorted({*admin.cluster.metadata.brokers, *(node for nodes in targets.values() for node in nodes)})
+    topics = sorted({partition.topic for partition in targets})
+    click.echo(f"Clearing broker-level throttles on broker{_s(nodes)} {','.join(map(str, nodes))}")
+    await _alter_brokers(admin, nodes, [_delete(key) for key in (*RATES, DIRECTORIES)])
+    click.echo(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    for topic in topics:
+        await admin.configs.alter(ResourceType.TOPIC, topic, [_delete(LEADERS), _delete(FOLLOWERS)])
+
+
+async def _alter_brokers(admin: Admin, nodes: Iterable[int], changes: Sequence[ConfigChange]) -> None:
+    for node_id in sorted(set(nodes)):
+        await admin.configs.alter(ResourceType.BROKER, str(node_id), changes)
+
+
+def _pairs(replicas: Iterable[tuple[int, int]]) -> str:
+    return ",".join(f"{index}:{node_id}" for index, node_id in replicas)
+
+
+def _set(key: str, value: str) -> ConfigChange:
+    return ConfigChange(key, ConfigOperation.SET, value)
+
+
+def _delete(key: str) -> ConfigChange:
+    return ConfigChange(key, ConfigOperation.DELETE)
+
+
+def _s(items: Sequence[object]) -> str:
+    return "" if len(items) == 1 else "s"
