@@ -12,6 +12,7 @@ from uuid import UUID
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.commands import ActiveController, NoController
+from penstock.node.controlling.session import BrokerSession
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.partitions.fetch_sessions import FetchSessions
@@ -58,6 +59,7 @@ class Broker:
     """Moves replicas between log directories."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
+    session: BrokerSession = field(default_factory=lambda: BrokerSession(9_000, time.monotonic))
     groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)

@@ -18,6 +18,7 @@ from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
+from penstock.node.controlling.session import BrokerSession
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
@@ -55,8 +56,8 @@ class BrokerParts:
         config, surroundings, directories = parts.config, parts.surroundings, parts.directories
         self._parts = parts
         self._listeners = listeners
-        self.ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        channel = parts.channel
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
         table = PartitionTable()
         self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
@@ -83,7 +84,8 @@ class BrokerParts:
             partitions=table,
             replicas=self.replicas,
             moves=self.moves,
-            controller=channel,
+            controller=parts.channel,
+            session=BrokerSession(config.broker_session_timeout_ms, loop.time),
             groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),
             handlers=load_handlers(),
             random=surroundings.random,
@@ -93,17 +95,18 @@ class BrokerParts:
             metrics=parts.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
-        self.replica_directories = ReplicaDirectories(self.broker, channel, self.replicas.misplaced)
+        self.replica_directories = ReplicaDirectories(self.broker, parts.channel, self.replicas.misplaced)
         self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.dynamic_configs.on_change(self.throttles.configure)
-        self.connections = Connections(Dispatcher(self.broker), connection_limits(config), asyncio.get_running_loop())
+        self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
         self._server = Server(self.connections)
         self.lifecycle = BrokerLifecycle(
             _identity(parts, listeners, was_clean=was_clean),
-            channel,
+            parts.channel,
             parts.log,
             _times(config),
+            session=self.broker.session,
             on_registered=self._registered,
             on_replaced=self._end,
         )

@@ -24,6 +24,7 @@ from uuid import UUID
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.node.controlling.commands import ActiveController
+from penstock.node.controlling.session import BrokerSession
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -89,10 +90,12 @@ class BrokerLifecycle:
         log: MetadataLog,
         times: LifecycleTimes = LifecycleTimes(),
         *,
+        session: BrokerSession,
         on_registered: Callable[[int], None],
         on_replaced: Callable[[KafkaError], None],
     ) -> None:
         self.epoch = UNKNOWN_EPOCH
+        self._session = session
         self._identity = identity
         self._controller = controller
         self._image = log.image
@@ -228,10 +231,14 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._identity.offline_log_dirs()),
         )
+        asked_s = self._session.asks()
         try:
-            return await self._controller.submit(command, BrokerHeartbeatResponse)
+            reply = await self._controller.submit(command, BrokerHeartbeatResponse)
         except KafkaError as error:
             return BrokerHeartbeatResponse(error_code=error.code)
+        if not reply.error_code and not reply.is_fenced:
+            self._session.is_let_in(asked_s)
+        return reply
 
     def tell_of_directories(self) -> None:
         """A log directory has failed."""

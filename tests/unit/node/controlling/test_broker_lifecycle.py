@@ -12,6 +12,7 @@ from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import BrokerEndpoint, MetadataRecord, RegisterBrokerRecord, UnfenceBrokerRecord
 from penstock.node.controlling import broker_lifecycle
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
+from penstock.node.controlling.session import BrokerSession
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -54,6 +55,8 @@ class World:
         self.epochs: list[int] = []
         self.ended: list[KafkaError] = []
         self.offline: list[UUID] = []
+        self.clock_s = 0.0
+        self.session = BrokerSession(9_000, lambda: self.clock_s)
         self.broker = BrokerLifecycle(
             BrokerIdentity(
                 node_id=NODE,
@@ -64,6 +67,7 @@ class World:
             self,
             self.log,
             times or LifecycleTimes(heartbeat_interval_ms=1),
+            session=self.session,
             on_registered=self.epochs.append,
             on_replaced=self.ended.append,
         )
@@ -273,3 +277,27 @@ async def test_a_broker_that_cannot_tell_of_a_failed_directory_ends() -> None:
     world.broker.tell_of_directories()
     await until(lambda: bool(world.ended))
     assert world.ended[0].code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_who_slept_through_its_session_is_let_in_by_an_answer_to_what_it_asked_since() -> None:
+    world = World(REGISTERED)
+    await world.joined()
+    fenced = BrokerHeartbeatResponse(is_fenced=True)
+    world.answers = [refused_heartbeat(), refused_heartbeat()] * 3
+    for _ in range(5):
+        world.clock_s += 8
+        beats = len(world.commands(BrokerHeartbeatRequest))
+        await until(lambda beats=beats: len(world.commands(BrokerHeartbeatRequest)) > beats)  # type: ignore[misc]
+        assert not world.session.is_over, "no controller answers, but it was awake"
+    world.answers = [fenced] * 20
+    world.clock_s += 10
+    assert world.session.is_over
+    await until(lambda: len(world.answers) < 18)
+    assert world.session.is_over
+    world.answers = []
+    await until(lambda: not world.session.is_over)
+    await world.broker.leave(hand_over=False)
+
+
+def refused_heartbeat() -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(error_code=ErrorCode.NETWORK_EXCEPTION)

@@ -54,8 +54,8 @@ def produce(
     version = context.api_version
     transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
     refusal = None
-    if transactional_id is not None or not -1 <= acks <= 1:
-        refusal = _refusal(acks)
+    if transactional_id is not None or not -1 <= acks <= 1 or broker.session.is_over:
+        refusal = _refusal(transactional_id, acks)
     now_ms = broker.now_ms()
     answers: Answers = []
     pending: list[Pending] = []
@@ -87,11 +87,13 @@ def produce(
     return [encode_produce_response(answers, version, context.correlation_id)]
 
 
-def _refusal(acks: int) -> KafkaError:
+def _refusal(transactional_id: str | None, acks: int) -> KafkaError:
     """Why nothing of a request is appended."""
     if not -1 <= acks <= 1:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    if transactional_id is not None:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker slept, and others may lead what it led")
 
 
 def _partition(

@@ -18,6 +18,7 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from penstock.node.controlling.session import BrokerSession
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.api import ApiKey
@@ -60,6 +61,17 @@ def test_a_batch_gets_the_next_offsets(node: Node, version: int, acks: int) -> N
         got = answer(node, produce_request(batch(b"a", b"b"), topic_id=ID, acks=acks), version)
         assert (got.error_code, got.base_offset) == (ErrorCode.NONE, base_offset)
     assert node.partition().high_watermark == 4
+
+
+def test_a_broker_that_slept_through_its_session_takes_nothing(node: Node) -> None:
+    clock = [0.0]
+    node.broker.session = BrokerSession(9_000, lambda: clock[0])
+    node.broker.session.asks()
+    clock[0] = 9.1
+    for acks in (1, -1):
+        got = answer(node, produce_request(batch(b"a"), acks=acks))
+        assert got.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert node.partition().log.log_end_offset == 0
 
 
 def test_acks_0_has_no_response(node: Node) -> None:
