@@ -23,11 +23,11 @@ HEARTBEATS_AT_ONCE = 50
 JOINING_LIMIT_S = 30.0
 
 
-def produce_request(topic: str, value: bytes) -> bytes:
-    """A produce request with one record for partition 0, acks=1, framed."""
+def produce_request(topic: str, value: bytes, acks: int = 1) -> bytes:
+    """A produce request with one record for partition 0, framed."""
     batch = encode_batch([Record(offset=0, timestamp_ms=int(time.time() * 1000), key=None, value=value, headers=[])])
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
-    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data])
+    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
     return encode_request(request, PRODUCE_VERSION, 1, "bench")
 
 

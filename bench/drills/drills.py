@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.drills.creations import Creations, delete, flaws, topics_of
 from bench.drills.curves import curves
 from bench.drills.full_node import measured as full_node_measured
+from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
 from bench.drills.stale_write import REFUSALS, StaleWrite
 from bench.measure import Budget, Measure, measure
 from penstock.testing import Cluster
@@ -32,10 +33,6 @@ TOPICS_PER_REQUEST = 500
 SNAPSHOT_BYTES = 1_000_000
 SECONDS_FOR_A_NODE = 60.0
 PLOT = Path(__file__).parents[2] / "docs" / "performance" / "partitions.svg"
-
-
-class DrillError(Exception):
-    """A promise was broken; the text says which."""
 
 
 def killed_controller(rounds: int, say: Callable[[str], None]) -> list[Measure]:
@@ -157,6 +154,9 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "many-topics": (many_topics, 5),
     "paused-controller": (paused_controller, 3),
     "full-node": (full_node, 1),
+    "killed-nodes": (killed_nodes, 100),
+    "rolling-restart": (rolling_restart, 10),
+    "paused-leader": (paused_leader, 3),
 }
 """Each with its rounds, unless the command line says otherwise."""
 

@@ -1,0 +1,140 @@
+"""Drills of replicated topics: three nodes are killed, restarted and paused under real clients."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.drills.stale_record import StaleRecord
+from bench.drills.started_nodes import StartedNodes
+from bench.drills.traffic import Seen, Traffic
+from bench.measure import Budget, Measure, measure
+from penstock.protocol.errors import ErrorCode
+
+TOPIC: Final = "drill"
+PARTITIONS: Final = 6
+SESSION_S: Final = 9.0
+ELECTION_S: Final = 4.0
+"""A quorum whose leader dies elects another one within two fetch time-outs, each of 2 s by default."""
+
+
+class DrillError(Exception):
+    """A promise was broken; the text says which."""
+
+
+def killed_nodes(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """kill -9 of each of three nodes in turn under producers with acks=all and a group: nothing is lost or twice."""
+    held_up = []
+    with three_nodes() as nodes, Traffic(nodes.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
+        for number in range(rounds):
+            victim = nodes.nodes[number % len(nodes.nodes)]
+            role = " the active controller" if nodes.controller() == victim else ""
+            traffic.seen.longest_s.clear()
+            begun = time.monotonic()
+            nodes.end(victim, signal.SIGKILL)
+            nodes.wait_in_sync(TOPIC, 2)
+            led = time.monotonic() - begun
+            traffic.wait_for_more()
+            nodes.start(victim)
+            nodes.wait_in_sync(TOPIC, 3)
+            traffic.wait_for_more()
+            held_up.append(max(traffic.seen.longest_s.values()))
+            waits = ", ".join(f"{name} {took:.1f} s" for name, took in traffic.seen.longest_s.items())
+            say(f"round {number + 1}: {victim}{role} killed, led anew after {led:.1f} s, {waits}")
+            expect_no_error(traffic.seen)
+    expect_no_anomaly(traffic.seen)
+    return [
+        measure("kill -9 of a node: longest wait of a record", "s", held_up, Budget(SESSION_S + ELECTION_S)),
+        measure("longest of all rounds", "s", [max(held_up)], Budget(SESSION_S + ELECTION_S)),
+        measure("records acknowledged and read", "", [traffic.seen.acknowledged]),
+    ]
+
+
+def rolling_restart(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """SIGTERM and a new start of each of three nodes in turn under load: no client is given an error."""
+    held_up = []
+    with three_nodes() as nodes, Traffic(nodes.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
+        for number in range(rounds):
+            traffic.seen.longest_s.clear()
+            for node in nodes.nodes:
+                nodes.end(node, signal.SIGTERM)
+                nodes.start(node)
+                nodes.wait_in_sync(TOPIC, 3)
+                traffic.wait_for_more()
+            held_up.append(max(traffic.seen.longest_s.values()))
+            say(f"round {number + 1}: all restarted, a record waited for {held_up[-1]:.2f} s at most")
+            expect_no_error(traffic.seen, commits_may_fail=False)
+    expect_no_anomaly(traffic.seen)
+    return [
+        measure("rolling restart: longest wait of a record", "s", held_up),
+        measure("records acknowledged and read", "", [traffic.seen.acknowledged]),
+    ]
+
+
+def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """SIGSTOP of a leader past its session, then SIGCONT: it takes no record as a leader, and catches up."""
+    took = []
+    with three_nodes() as nodes, Traffic(nodes.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
+        for number in range(rounds):
+            victim = nodes.leaders(TOPIC)[0]
+            stale = [
+                StaleRecord(nodes.address(victim), TOPIC, b"stale-%d-%d" % (number, acks), acks) for acks in (-1, 1)
+            ]
+            nodes.signal(victim, signal.SIGSTOP)
+            for record in stale:
+                record.send()
+            nodes.wait_in_sync(TOPIC, 2)
+            traffic.wait_for_more()
+            nodes.signal(victim, signal.SIGCONT)
+            begun = time.monotonic()
+            answers = {record.acks: record.answer() for record in stale}
+            for record in stale:
+                traffic.seen.refused("nobody", 0, record.value)
+            nodes.wait_in_sync(TOPIC, 3)
+            took.append(time.monotonic() - begun)
+            told = ", ".join(f"acks={acks} {code.name}" for acks, code in answers.items())
+            say(f"round {number + 1}: {victim} went on and said {told}; in sync again after {took[-1]:.1f} s")
+            if ErrorCode.NONE in answers.values():
+                raise DrillError(f"{victim} took a record as a leader that it was no more: {told}")
+            traffic.wait_for_more()
+            expect_no_error(traffic.seen)
+    expect_no_anomaly(traffic.seen)
+    return [measure("a paused leader is in sync again after SIGCONT", "s", took)]
+
+
+@contextmanager
+def three_nodes() -> Iterator[StartedNodes]:
+    """They run, and the topic is there."""
+    directory = Path(tempfile.mkdtemp(prefix="penstock-drill-"))
+    nodes = StartedNodes(directory)
+    try:
+        admin = AdminClient({"bootstrap.servers": nodes.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
+        nodes.wait_in_sync(TOPIC, 3)
+        yield nodes
+    finally:
+        nodes.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def expect_no_error(seen: Seen, *, commits_may_fail: bool = True) -> None:
+    """No client was given an error; a commit may fail whose coordinator was killed."""
+    found = seen.errors + ([] if commits_may_fail else seen.refused_commits)
+    if found:
+        raise DrillError("; ".join(found[:10]))
+
+
+def expect_no_anomaly(seen: Seen) -> None:
+    """Everything was read, and the checker is silent."""
+    expect_no_error(seen)
+    if found := seen.history.anomalies():
+        raise DrillError("; ".join(map(str, found[:10])))
