@@ -1,4 +1,4 @@
-"""What README.md, docs/testing.md and docs/client.md tell their readers to type is typed here."""
+"""What README.md and the pages of docs/ tell their readers to type is typed here."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from tests.docs.blocks import ROOT, blocks
 from penstock.testing import Cluster
 
 SECONDS = 120
+PAGES = [code for page in ("testing", "client", "work") for code in blocks(f"docs/{page}.md", "python run")]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
@@ -23,7 +24,7 @@ def run(command: list[str], directory: Path, environment: dict[str, str] | None 
     return done.stdout
 
 
-@pytest.mark.parametrize("code", blocks("docs/testing.md", "python run") + blocks("docs/client.md", "python run"))
+@pytest.mark.parametrize("code", PAGES)
 def test_examples_run(code: str, tmp_path: Path) -> None:
     run([sys.executable, "-c", code], tmp_path)
 

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "configs": "show and change configs of topics, brokers and groups",
     "consume": "print the records of a topic",
     "controller": "show the active controller, or make another one active",
+    "demo": "show how something works, by a small program",
     "dump-log": "print what is in a segment file",
     "features": "show and change the levels of features",
     "groups": "list, describe, reset and delete consumer groups",

@@ -1,11 +1,13 @@
 """Who of a group's members leads, which is who assigns: one policy for each protocol type.
 
-Groups of all types so far take the member that joined first, and keep it as long as it takes part.
+Groups of workers (`protocol/work.py`) take the member with the largest position, in each generation anew. All others,
+as in Kafka, take the member that joined first, and keep it as long as it takes part.
 """
 
 from collections.abc import Iterable
 
 from penstock.coordinator.group.classic.member import Member
+from penstock.protocol.work import PROTOCOL_TYPE, position_of
 
 
 def elect_leader(protocol_type: str | None, leader_id: str | None, candidates: Iterable[Member]) -> str | None:
@@ -13,9 +15,16 @@ def elect_leader(protocol_type: str | None, leader_id: str | None, candidates: I
 
     `leader_id` is who leads so far. Called when a group forms, when its leader leaves, and before each generation.
     """
+    if protocol_type == PROTOCOL_TYPE:
+        farthest = max(candidates, key=_position, default=None)
+        return None if farthest is None else farthest.member_id
     first: str | None = None
     for member in candidates:
         if member.member_id == leader_id:
             return leader_id
         first = first or member.member_id
     return first
+
+
+def _position(member: Member) -> int:
+    return max((position_of(metadata) for _, metadata in member.protocols), default=0)
