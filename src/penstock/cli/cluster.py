@@ -1,10 +1,11 @@
-"""`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them."""
+"""`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them; and a broker taken away."""
 
 from pathlib import Path
 from typing import Final
 
 import click
 
+from penstock.cli.drain import Drain
 from penstock.cli.output import print_json, print_table
 from penstock.cli.session import (
     Reach,
@@ -142,3 +143,32 @@ def unregister(
     reach = Reach.of(bootstrap_server, bootstrap_controller)
     run_with_admin(reach, command_config, lambda admin: admin.unregister_broker(node_id))
     click.echo(f"Broker {node_id} is no longer registered.")
+
+
+@command.command("drain")
+@bootstrap_option
+@command_config_option
+@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.option(
+    "--throttle",
+    type=int,
+    default=-1,
+    metavar="BYTES",
+    help="What each broker may send and take a second for the moves; the limit goes when all is done.",
+)
+@click.option("--keep", is_flag=True, help="Leave the broker registered, and do not wait until it stops.")
+def drain(bootstrap_server: str, command_config: Path | None, node_id: int, throttle: int, keep: bool) -> None:
+    """Take broker ID out of service: move all its replicas to the others, evenly and with regard to racks.
+
+    Then it waits until the broker is stopped, and unregisters it. Can be interrupted, and gone on with by the same
+    command again. Nothing begins if there are too few other brokers for some topic's replicas.
+    """
+
+    async def work(admin: Admin) -> None:
+        draining = Drain(admin, node_id, throttle)
+        await draining.check()
+        await draining.run()
+        if not keep:
+            await draining.forget()
+
+    run_with_admin(bootstrap_server, command_config, work)

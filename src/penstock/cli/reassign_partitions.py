@@ -175,8 +175,10 @@ async def _execute(admin: Admin, plan: Plan) -> None:
         click.echo(VERIFY_TOO)
     if plan.throttle >= 0:
         await limit_moves(admin, planned_moves(moving, targets, current), plan.throttle)
+        click.echo(f"The inter-broker throttle limit was set to {plan.throttle} B/s")
     if plan.directory_throttle >= 0:
         await limit_directory_moves(admin, {node_id for _, node_id in plan.directories}, plan.directory_throttle)
+        click.echo(f"The replica-alter-dir throttle limit was set to {plan.directory_throttle} B/s")
     outcomes = await admin.partitions.reassign(targets, change_replication_factor=plan.change_factor)
     _raise_for("reassigning", outcomes)
     plural = "" if len(targets) == 1 else "s"

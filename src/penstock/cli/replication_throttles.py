@@ -59,13 +59,11 @@ async def limit_moves(admin: Admin, moves: Moves, bytes_per_s: int) -> None:
         await admin.configs.alter(ResourceType.TOPIC, topic, changes)
     rates = [_set(key, str(bytes_per_s)) for key in RATES]
     await _alter_brokers(admin, (node for move in moves.values() for node in move.sources + move.destinations), rates)
-    click.echo(f"The inter-broker throttle limit was set to {bytes_per_s} B/s")
 
 
 async def limit_directory_moves(admin: Admin, nodes: Iterable[int], bytes_per_s: int) -> None:
     """Limit what moves between log directories of these nodes take of their disks."""
     await _alter_brokers(admin, nodes, [_set(DIRECTORIES, str(bytes_per_s))])
-    click.echo(f"The replica-alter-dir throttle limit was set to {bytes_per_s} B/s")
 
 
 async def clear_limits(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:

@@ -1,0 +1,52 @@
+"""Where the replicas of a broker go that leaves: as evenly as can be, and each in a rack of its own."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from penstock.client.values import TopicPartition
+
+Racks = Mapping[int, str | None]
+"""The brokers that are in service, with their racks."""
+
+
+def replacements(
+    replicas: Mapping[TopicPartition, Sequence[int]], leaving: Iterable[int], racks: Racks
+) -> dict[TopicPartition, list[int]]:
+    """The new replicas of each partition that has one on a broker that leaves.
+
+    A replica goes to the broker that has the fewest, out of those in a rack that the partition has none in, if there
+    are such; whoever takes the first place leads, and the fewest leads decide among equals. Raises click.ClickException
+    where there are too few brokers.
+    """
+    gone = set(leaving)
+    staying = {node_id: rack for node_id, rack in racks.items() if node_id not in gone}
+    held = Counter(node_id for nodes in replicas.values() for node_id in nodes)
+    leads = Counter(nodes[0] for nodes in replicas.values())
+    plan: dict[TopicPartition, list[int]] = {}
+    for partition, nodes in sorted(replicas.items()):
+        if gone.isdisjoint(nodes):
+            continue
+        plan[partition] = chosen = list(nodes)
+        for place, node_id in enumerate(nodes):
+            if node_id not in gone:
+                continue
+            taken = {racks.get(other) for other in chosen if other not in gone} - {None}
+            free = [candidate for candidate in staying if candidate not in chosen]
+            if not free:
+                raise _too_few(partition, nodes, staying)
+            new = min(free, key=lambda one: (staying[one] in taken, held[one], leads[one] if not place else 0, one))
+            chosen[place] = new
+            held[new] += 1
+            leads[new] += not place
+    return plan
+
+
+def _too_few(partition: TopicPartition, nodes: Sequence[int], staying: Racks) -> click.ClickException:
+    count = len(nodes)
+    others = f"{len(staying)} other broker{' is' if len(staying) == 1 else 's are'} in service"
+    return click.ClickException(
+        f"{partition} has {count} replica{'' if count == 1 else 's'}, and {others}: start another broker, or give the "
+        "topic fewer replicas with `penstock reassign-partitions`"
+    )
