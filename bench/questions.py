@@ -14,7 +14,16 @@ from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
-from bench.round_trip import heartbeats, join, round_trips_ms
+from bench.round_trip import (
+    ask,
+    fetches,
+    fetches_in_session,
+    heartbeats,
+    join,
+    produce_request,
+    round_trips_ms,
+    topic_id_of,
+)
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
 
@@ -63,6 +72,25 @@ def heartbeat(runs: int) -> list[Measure]:
         measure("user CPU per heartbeat, 50 at once", "µs", [cpu.user / count * 1e6 for cpu in used[1:]], Budget(12)),
         measure("system CPU per heartbeat", "µs", [cpu.system / count * 1e6 for cpu in used[1:]]),
     ]
+
+
+def small_fetches(runs: int) -> list[Measure]:
+    """What does a fetch of one partition cost that brings one record of 100 B?"""
+    count = 30_000
+    found: list[Measure] = []
+    with running_node() as node, socket.create_connection(("127.0.0.1", node.port)) as connection:
+        create_topic(node.address, "one")
+        ask(connection, produce_request("one", b"x" * 100))
+        topic_id = topic_id_of(connection, "one")
+        for name, fetch in (("without a session", fetches), ("in a session", fetches_in_session)):
+            used = []
+            for _ in range(runs + 1):
+                before = node.cpu()
+                fetch(connection, topic_id, count)
+                used.append(node.cpu_since(before))
+            costs = [cpu.user / count * 1e6 for cpu in used[1:]]
+            found.append(measure(f"user CPU per small fetch {name}, 50 at once", "µs", costs, Budget(20)))
+    return found
 
 
 def large_batches(runs: int) -> list[Measure]:
@@ -159,6 +187,7 @@ QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
     "heartbeat": heartbeat,
+    "small-fetches": small_fetches,
     "large-batches": large_batches,
     "records": records_a_second,
     "round-trip": round_trip,

@@ -1,25 +1,31 @@
 """Small requests on one connection: the node's own latency and cost, without a client library's.
 
-Produce requests go one after another, the heartbeats of a member of a group many at once.
+Produce requests go one after another; heartbeats of a member of a group and fetches of one record many at once.
 """
 
 import socket
 import struct
 import time
 from collections.abc import Iterator
+from uuid import UUID
 
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, encode_batch
 
 PRODUCE_VERSION = 9
 JOIN_VERSION = 9
 HEARTBEAT_VERSION = 4
-HEARTBEATS_AT_ONCE = 50
+FETCH_VERSION = 16
+METADATA_VERSION = 12
+AT_ONCE = 50
+NO_SESSION, NEW_SESSION = -1, 0
 JOINING_LIMIT_S = 30.0
 
 
@@ -45,11 +51,11 @@ def round_trips_ms(port: int, topic: str, count: int) -> Iterator[float]:
                 raise RuntimeError("half an answer came")
 
 
-def ask(connection: socket.socket, frame: bytes, times: int = 1) -> bytes:
-    """Send a request so many times at once, and return the last answer without its length."""
-    connection.sendall(frame * times)
+def ask(connection: socket.socket, *frames: bytes) -> bytes:
+    """Send requests at once, and return the last answer without its length."""
+    connection.sendall(b"".join(frames))
     with connection.makefile("rb") as answers:
-        for _ in range(times):
+        for _ in frames:
             answer = answers.read(struct.unpack(">i", answers.read(4))[0])
     return answer
 
@@ -78,5 +84,45 @@ def join(connection: socket.socket, group: str) -> HeartbeatRequest:
 def heartbeats(connection: socket.socket, member: HeartbeatRequest, count: int) -> None:
     """Have a member say so many times that it lives."""
     frame = encode_request(member, HEARTBEAT_VERSION, 1, "bench")
-    for _ in range(count // HEARTBEATS_AT_ONCE):
-        ask(connection, frame, HEARTBEATS_AT_ONCE)
+    for _ in range(count // AT_ONCE):
+        ask(connection, *[frame] * AT_ONCE)
+
+
+def topic_id_of(connection: socket.socket, topic: str) -> UUID:
+    """The id of a topic."""
+    wish = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    frame = ask(connection, encode_request(wish, METADATA_VERSION, 1, "bench"))
+    _, answer = decode_response(ApiKey.METADATA, METADATA_VERSION, frame)
+    assert isinstance(answer, MetadataResponse)
+    return answer.topics[0].topic_id
+
+
+def fetches(connection: socket.socket, topic_id: UUID, count: int) -> None:
+    """Fetch what partition 0 holds from its beginning, so many times, without a session."""
+    frame = fetch_request(topic_id, 0, NO_SESSION)
+    for _ in range(count // AT_ONCE):
+        ask(connection, *[frame] * AT_ONCE)
+
+
+def fetches_in_session(connection: socket.socket, topic_id: UUID, count: int) -> None:
+    """The same in a session, whose requests name the partition each time, as those of a consumer that gets on do."""
+    _, opened = decode_response(ApiKey.FETCH, FETCH_VERSION, ask(connection, fetch_request(topic_id, 0, NEW_SESSION)))
+    assert isinstance(opened, FetchResponse)
+    session = opened.session_id
+    for first in range(1, count, AT_ONCE):
+        ask(connection, *[fetch_request(topic_id, session, first + number) for number in range(AT_ONCE)])
+    ask(connection, fetch_request(topic_id, session, NO_SESSION))
+
+
+def fetch_request(topic_id: UUID, session_id: int, session_epoch: int) -> bytes:
+    """A fetch of partition 0 from its beginning, framed."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic_id=topic_id, partitions=[partition])],
+    )
+    return encode_request(request, FETCH_VERSION, 1, "bench")

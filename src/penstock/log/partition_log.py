@@ -27,7 +27,7 @@ from penstock.log.retention import deletable_segments, retention_deadline_ms
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.unread import Unread
-from penstock.log.validation import AppendOrigin, AppendRules, check_batch, parse_follower_batches
+from penstock.log.validation import CLIENT, AppendOrigin, AppendRules, check_batch, parse_follower_batches
 from penstock.protocol.batch import set_place
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
@@ -236,7 +236,7 @@ class PartitionLog:
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = CLIENT,
     ) -> AppendResult:
         """Check a batch, give it its offsets and the epoch in place, write it.
 
@@ -251,7 +251,7 @@ class PartitionLog:
         if rules.config is not config:
             rules = content.rules = AppendRules(config)
         batch, header = check_batch(batch, rules, now_ms=now_ms, origin=origin, topic=self.topic)
-        if header.producer_id != NO_PRODUCER_ID and origin is AppendOrigin.CLIENT:
+        if header.producer_id != NO_PRODUCER_ID and origin is CLIENT:
             repeated = content.producers.check(header)
             if repeated is not None:
                 self._flush_if_due(content)  # it may come again because the disk was full when it was to be flushed

@@ -33,7 +33,9 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
+from penstock.protocol.codec import decode
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.framing import api_of_request
 from penstock.protocol.schema import Message
 
 CONFIG = {
@@ -177,4 +179,6 @@ def context(api_key: int, api_version: int) -> RequestContext:
 async def ask(handler: Any, node: GroupNode, api_version: int, request: Message) -> Any:
     """What a handler answers in the end."""
     answer = handler(node.broker, context(0, api_version), request)
+    if isinstance(answer, bytes):
+        return decode(api_of_request(request).response_class, api_version, answer)[0]
     return await answer if hasattr(answer, "__await__") else answer

@@ -16,7 +16,6 @@ from penstock.node.coordinators.host import CoordinatorHost, Ground
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.coordinators.misplaced_groups import former_partition, move_misplaced
 from penstock.protocol.compression import Compression
-from penstock.protocol.errors import ErrorCode, KafkaError
 
 MINUTE_MS: Final = 60_000
 
@@ -45,14 +44,10 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().on_new_image()
         self._forget_topics()
 
-    def find(self, key: str) -> Hosted[GroupShard]:
-        """As every host; a group that may still have to be moved to its partition counts as being read."""
-        hosted = super().find(key)
-        if self.is_loading and self.topic is not None:
-            former = self.hosted(former_partition(key, len(self.topic.partitions)))
-            if former is not None and not former.is_serving:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return hosted
+    def may_move_here(self, key: str, partitions: int) -> bool:
+        """A group may still have to be moved to its partition from the one where it was before."""
+        former = self.hosted(former_partition(key, partitions))
+        return former is not None and not former.is_serving
 
     async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
         """Move the groups of this partition that belong to another one, of this node or, by and by, of others."""

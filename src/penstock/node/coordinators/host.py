@@ -124,9 +124,13 @@ class CoordinatorHost(Generic[MachineT]):
             hosted = self._led.get(index) or self._lead_late(topic, index)
         if hosted is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if not hosted.is_serving:
+        if not hosted.is_serving or (self.is_loading and self.may_move_here(key, len(topic.partitions))):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
+
+    def may_move_here(self, key: str, partitions: int) -> bool:
+        """Whether what is kept of a key may be on another partition of this node that is being read."""
+        return False
 
     def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
         """Node id and address of the broker that coordinates a key; KafkaError(COORDINATOR_NOT_AVAILABLE)."""

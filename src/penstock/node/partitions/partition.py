@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.log.partition_log import AppendResult, PartitionLog
-from penstock.log.validation import AppendOrigin
+from penstock.log.validation import CLIENT, AppendOrigin
 from penstock.metadata.topics import INTERNAL_TOPICS, PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
@@ -137,9 +137,7 @@ class Partition:
             return known, self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
 
-    def append(
-        self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> AppendResult:
+    def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
         """Append as the leader: an AppendResult, or KafkaError as `PartitionLog.append_as_leader` says.
 
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset

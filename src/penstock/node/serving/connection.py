@@ -43,7 +43,7 @@ MAX_BACKLOG_BYTES = 64 * 1024
 
 TURN_S = 0.002
 """How long the requests of one connection are taken before the others have their turn."""
-_LENGTH = struct.Struct(">i")
+_unpack_length = struct.Struct(">i").unpack_from
 
 
 class Slot:
@@ -114,12 +114,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what was received."""
-        self._connections.touch(self)
+        now_s = self._connections.touch(self)
         if self._frame is None:
             if self._backlog or self._held:
                 self._keep(self._buffers.shared[:nbytes])
             else:
-                self._take(self._buffers.shared, nbytes)
+                self._take(self._buffers.shared, nbytes, now_s)
         elif self._filled < self._frame_size:
             self._filled += nbytes
         else:
@@ -184,26 +184,25 @@ class Connection(asyncio.BufferedProtocol):
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
-    def _take(self, received: memoryview, end: int) -> None:
+    def _take(self, received: memoryview, end: int, now_s: float) -> None:
         """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
-        position = 0
-        clock_s = self._connections.clock_s
-        turn_ends_s = clock_s() + TURN_S
+        position, turn_ends_s = 0, now_s + TURN_S
+        clock_s, max_frame_bytes, out = self._connections.clock_s, self._buffers.max_frame_bytes, self._out
         while end - position >= 4:
-            (size,) = _LENGTH.unpack_from(received, position)
-            if not 0 < size <= self._buffers.max_frame_bytes:
-                self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {self._buffers.max_frame_bytes}")
+            (size,) = _unpack_length(received, position)
+            if not 0 < size <= max_frame_bytes:
+                self._refuse(f"a frame of {size} bytes; socket.request.max.bytes is {max_frame_bytes}")
                 return
-            frame_end = position + 4 + size
-            if frame_end > end:
-                self._start_frame(received[position + 4 : end], size)
+            begin = position + 4
+            if begin + size > end:
+                self._start_frame(received[begin:end], size)
                 return
-            frame = received[position + 4 : frame_end]
+            frame = received[begin : begin + size]
             if self._waiting and not self._may_come(frame):
                 break
+            position = begin + size
             goes_on = self._handle(frame)
-            position = frame_end
-            if self._out.queued_bytes >= CHUNK_BYTES:
+            if out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
             if position < end and clock_s() > turn_ends_s:
@@ -243,19 +242,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def _proceed(self) -> None:
         """Go on with what has arrived as far as nothing holds the connection, and write what is answered."""
-        if self._out:
+        if self._out.queued_bytes:
             self._write()
         while (self._frame is not None or len(self._backlog) >= 4) and not self._held:
             if self._frame is None:
                 # Handlers may change a frame in place (base offsets), so it must be writable.
                 backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
-                self._take(backlog, len(backlog))
+                self._take(backlog, len(backlog), self._connections.clock_s())
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
                 self._handle(self._frame[: self._frame_size])
                 self._give_back_frame()
-        if self._out:
+        if self._out.queued_bytes:
             self._write()
         if self._ending and not self._waiting and not self._out:
             self.close()
@@ -280,27 +279,19 @@ class Connection(asyncio.BufferedProtocol):
         assert self.peer is not None
         try:
             reply = self._connections.dispatcher.dispatch(frame, self.peer)
-        except DecodeError as reason:
-            self._refuse(str(reason))
-        except CloseConnection as reason:
-            self._refuse(str(reason), reason.cause)
-        except Exception:
-            logger.exception("%s: closed: a request failed", self.peer)
-            self._end()
-        else:
-            if type(reply) is list:
-                self._answer(reply)
-                return not self._waiting
+        except Exception as error:
+            self._fail(error)
+            return False
+        if type(reply) is not list:
             self._wait(cast("Waiting", reply))
-        return False
-
-    def _answer(self, parts: list[ResponsePart]) -> None:
-        if not self._waiting:
-            self._out.add(parts)
-        elif parts:
+        elif not self._waiting:
+            self._out.add(reply)
+            return True
+        elif reply:
             slot = Slot()
-            slot.parts = parts
+            slot.parts = reply
             self._waiting.append(slot)
+        return False
 
     def _wait(self, waiting: Waiting) -> None:
         slot = Slot()
@@ -319,15 +310,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             slot.parts = self._connections.dispatcher.encode(handler, context, future.result())
-        except DecodeError as reason:
-            self._refuse(str(reason))
-            return
-        except CloseConnection as reason:
-            self._refuse(str(reason), reason.cause)
-            return
-        except Exception:
-            logger.exception("%s: closed: a request failed", self.peer)
-            self._end()
+        except Exception as error:
+            self._fail(error)
             return
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
@@ -346,6 +330,16 @@ class Connection(asyncio.BufferedProtocol):
         except (FileCutError, OSError) as error:
             logger.error("%s: closed: a response cannot be read from the log: %s", self.peer, error)
             self.abort()
+
+    def _fail(self, error: Exception) -> None:
+        """A request cannot be answered: that is the end of the connection."""
+        if isinstance(error, CloseConnection):
+            self._refuse(str(error), error.cause)
+        elif isinstance(error, DecodeError):
+            self._refuse(str(error))
+        else:
+            logger.error("%s: closed: a request failed", self.peer, exc_info=error)
+            self._end()
 
     def _refuse(self, reason: str, cause: Hashable = None) -> None:
         assert self.peer is not None

@@ -18,7 +18,7 @@ from penstock.node.serving.peer import Peer
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import LARGE_BYTES, decode
-from penstock.protocol.framing import encode_response, parse_request_header
+from penstock.protocol.framing import encode_response, frame_response, read_request_header
 from penstock.protocol.schema import Message
 
 REPEATED_BYTES = 512
@@ -77,7 +77,7 @@ class Dispatcher:
 
         The frame's memory is used again after the call: a handler keeps no slice of it.
         """
-        (api_key, version, correlation_id, client_id), position = parse_request_header(frame)
+        api_key, version, correlation_id, client_id, position = read_request_header(frame)
         context = RequestContext(api_key, version, correlation_id, client_id, peer)
         served = self._served.get(api_key)
         if served is None:
@@ -87,16 +87,15 @@ class Dispatcher:
             return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
-            if type(reply) is list:
-                return reply
-        elif len(frame) > LARGE_BYTES:
-            answer = self._answer_apart(served, context, bytes(frame), position)
-            return Waiting(handler.replace(raw=True), context, answer)
         else:
-            if handler.repeats and len(frame) - position <= REPEATED_BYTES:
+            size = len(frame) - position
+            if handler.repeats and size <= REPEATED_BYTES:
                 request = _decode_once(served.request_class, version, bytes(frame[position:]))
-            else:
+            elif size <= LARGE_BYTES:
                 request, _ = decode(served.request_class, version, frame, position)
+            else:
+                answer = self._answer_apart(served, context, bytes(frame), position)
+                return Waiting(handler.replace(raw=True), context, answer)
             reply = handler.function(self._node, context, request)
         if hasattr(reply, "__await__"):
             return Waiting(handler, context, reply)
@@ -121,6 +120,8 @@ class Dispatcher:
         if handler.raw:
             parts: list[ResponsePart] = reply
             return parts
+        if type(reply) is bytes:
+            return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:

@@ -5,8 +5,9 @@ get the `Broker` first; those in `penstock.node.api.controller` serve those of t
 `ControllerNode`. A connection has the table of its listener from the beginning.
 
 A handler gets the decoded request and returns the response message at once, or something to await when it has to wait.
-`None` means that the request has no response (Produce with acks=0). A raw handler (Produce, Fetch) gets the frame
-itself and the position of the body, and returns the parts of the whole response, length first.
+A message that is always the same may be returned as its bytes. `None` means that the request has no response (Produce
+with acks=0). A raw handler (Produce, Fetch) gets the frame itself and the position of the body, and returns the parts
+of the whole response, length first.
 
 Error codes belong in the response, in its own layout, so a handler puts them there itself. An exception that leaves a
 handler is the node's fault or the peer's garbage: it is logged once and the connection is closed.

@@ -48,6 +48,10 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
+# For what each heartbeat asks: looking a member of an enumeration up takes as long as a call.
+_NONE: Final = ErrorCode.NONE
+_DEAD: Final = GroupState.DEAD
+
 MAY_COME_FROM: Final[dict[GroupState, frozenset[GroupState]]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
     GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE}),
@@ -195,7 +199,7 @@ class ClassicGroup(Group):
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if current != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+        return _NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
         """Make sure that a member which has rejoined leads. False if nobody has."""
@@ -243,7 +247,7 @@ class ClassicGroup(Group):
 
     @property
     def is_dead(self) -> bool:
-        return self.state is GroupState.DEAD
+        return self.state is _DEAD
 
     def listed(self) -> ListedGroup:
         return ListedGroup(

@@ -1,5 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup: what members do between two joins."""
 
+from typing import Final
+
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic import rebalance
 from penstock.coordinator.group.classic.answers import sync_error
@@ -11,6 +13,10 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+# For what each heartbeat asks: looking a member of an enumeration up takes as long as a call.
+_NONE: Final = ErrorCode.NONE
+_PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
 # -- SyncGroup --------------------------------------------------------------------------------------------------------
 
@@ -76,12 +82,10 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> Erro
     """Note that a member lives, and tell it whether it is called back."""
     group = find_classic(table.groups, request.group_id)
     error = _check(group, request.member_id, request.group_instance_id, request.generation_id)
-    if error is not ErrorCode.NONE or group is None:
+    if error is not _NONE or group is None:
         return error
     group.members[request.member_id].touch(table.timers, now_ms)
-    if group.state is GroupState.PREPARING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING_REBALANCE else _NONE
 
 
 # -- LeaveGroup -------------------------------------------------------------------------------------------------------
@@ -147,6 +151,6 @@ def _check(group: ClassicGroup | None, member_id: str, instance_id: str | None, 
     if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(member_id, instance_id)
-    if error is ErrorCode.NONE and generation != group.generation:
+    if error is _NONE and generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     return error
