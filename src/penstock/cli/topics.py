@@ -19,7 +19,9 @@ from penstock.cli.session import (
 from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigSource, ResourceType
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
+from penstock.client.partition_admin import Reassignment
 from penstock.client.topic_admin import BROKER_DEFAULT, NewTopic
+from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.protocol.value import Value
@@ -46,14 +48,14 @@ class Filters(Value, kw_only=True):
         """Whether single partitions are left out."""
         return self.under_replicated_partitions or self.unavailable_partitions or self.needs_min_isr
 
-    def shows(self, row: PartitionMetadata, min_isr: int) -> bool:
-        """Whether a partition is shown."""
+    def shows(self, row: PartitionMetadata, min_isr: int, *, coming: int, is_led: bool) -> bool:
+        """Whether a partition is shown, of whose replicas some may be still on their way."""
         if not self.on_partitions:
             return True
         return (
-            (self.under_replicated_partitions and len(row.isr) < len(row.replicas))
-            or (self.unavailable_partitions and row.leader < 0)
-            or (self.under_min_isr_partitions and len(row.isr) < min_isr)
+            (self.under_replicated_partitions and len(row.isr) < len(row.replicas) - coming)
+            or (self.unavailable_partitions and not is_led)
+            or (self.under_min_isr_partitions and (not is_led or len(row.isr) < min_isr))
             or (self.at_min_isr_partitions and len(row.isr) == min_isr)
         )
 
@@ -196,13 +198,21 @@ async def _delete(admin: Admin, names: Sequence[str], as_json: bool) -> None:
 async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_json: bool) -> None:
     topics = await admin.topics.describe(names) if names else []
     described = await asyncio.gather(*(_configs(admin, topic.name) for topic in topics))
+    moving = await admin.partitions.reassignments()
+    brokers = admin.cluster.metadata.brokers
+
+    def is_shown(row: PartitionMetadata, min_isr: int) -> bool:
+        move = moving.get(row.topic_partition)
+        coming = 0 if move is None else len(move.adding)
+        return filters.shows(row, min_isr, coming=coming, is_led=row.leader in brokers)
+
     shown: list[tuple[TopicMetadata, Mapping[str, str], list[PartitionMetadata]]] = []
     for topic, (overrides, min_isr) in zip(topics, described, strict=True):
-        rows = [row for row in topic.partitions.values() if filters.shows(row, min_isr)]
+        rows = [row for row in topic.partitions.values() if is_shown(row, min_isr)]
         if rows and (overrides or not filters.topics_with_overrides):
             shown.append((topic, overrides, rows))
     if as_json:
-        print_json([_as_json(*item) for item in shown])
+        print_json([_as_json(*item, moving) for item in shown])
         return
     if not filters.on_partitions:
         print_rows(
@@ -240,7 +250,10 @@ async def _configs(admin: Admin, topic: str) -> tuple[dict[str, str], int]:
 
 
 def _as_json(
-    topic: TopicMetadata, overrides: Mapping[str, str], rows: Sequence[PartitionMetadata]
+    topic: TopicMetadata,
+    overrides: Mapping[str, str],
+    rows: Sequence[PartitionMetadata],
+    moving: Mapping[TopicPartition, Reassignment],
 ) -> dict[str, object]:
     return {
         "topic": topic.name,
@@ -257,10 +270,15 @@ def _as_json(
                 "replicas": row.replicas,
                 "isr": row.isr,
                 "offline_replicas": row.offline_replicas,
+                **_move_as_json(moving.get(row.topic_partition)),
             }
             for row in rows
         ],
     }
+
+
+def _move_as_json(move: Reassignment | None) -> dict[str, list[int]]:
+    return {} if move is None else {"adding_replicas": list(move.adding), "removing_replicas": list(move.removing)}
 
 
 def _replication(topic: TopicMetadata) -> int:
