@@ -6,6 +6,7 @@ Every fetch names all it wants (no fetch session): simple, and cheap enough for 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
+from uuid import UUID
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.durations import parse_duration_ms
@@ -14,7 +15,7 @@ from penstock.client.fetched_records import FetchedRecords
 from penstock.client.log_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.client.metadata import error_code
 from penstock.client.settings import BY_DURATION, ConsumerSettings
-from penstock.client.subscription import Subscription
+from penstock.client.subscription import PartitionState, Subscription
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -52,6 +53,7 @@ class Fetcher:
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._error: Exception | None = None
         self._failures = 0
+        self._topic_ids: dict[str, UUID] = {}
 
     async def close(self) -> None:
         tasks = list(self._requests.values())
@@ -90,14 +92,22 @@ class Fetcher:
             if state.position is None or state.paused or (held is not None and held.next_offset == state.position):
                 continue
             row = self._cluster.metadata.leader(partition)
-            if row is None:
-                unknown = True
+            if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state):
+                unknown = True  # a broker that is cut off may still believe that it leads, and have less (KIP-320)
             elif row.leader not in self._requests:
                 wanted.setdefault(row.leader, {})[partition] = state.position
         for node_id, positions in wanted.items():
             self._start(node_id, self._fetch(node_id, positions))
         if unknown and NO_SESSION not in self._requests:
             self._start(NO_SESSION, self._look_again())
+
+    def _epoch_of(self, partition: TopicPartition, state: PartitionState) -> int:
+        """The leader epoch of the record before the position; -1 if that is of a topic which is another one now."""
+        topic_id = self._cluster.metadata.topics[partition.topic].topic_id
+        if self._topic_ids.setdefault(partition.topic, topic_id) != topic_id:
+            self._topic_ids[partition.topic] = topic_id
+            self._subscription.forget_epochs(partition.topic)
+        return state.leader_epoch
 
     def _start(self, node_id: int, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=f"fetch from node {node_id}")

@@ -46,6 +46,17 @@ class TopicMetadata(Value):
     error: ErrorCode
     partitions: dict[int, PartitionMetadata]
 
+    def at_least(self, known: "TopicMetadata | None") -> "TopicMetadata":
+        """The topic with what is known of it already where that is of a later leader epoch."""
+        if known is None or known.topic_id != self.topic_id:
+            return self
+        later = {
+            index: row
+            for index, row in known.partitions.items()
+            if index in self.partitions and row.leader_epoch > self.partitions[index].leader_epoch >= 0
+        }
+        return self.replace(partitions=self.partitions | later) if later else self
+
 
 class ClusterMetadata(Value):
     """What one Metadata response told, or several of them put together."""
@@ -66,12 +77,15 @@ class ClusterMetadata(Value):
         return {name: len(topic.partitions) for name, topic in self.topics.items() if topic.partitions}
 
     def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
-        """These facts and those of a newer response, which replaces all topics or only those that it names."""
+        """These facts and those of a newer response, which replaces all topics or only those that it names.
+
+        A broker that is cut off tells of leaders of long ago: what is known of a later epoch stays (KIP-320).
+        """
         topics = {} if all_topics else dict(self.topics)
         for item in response.topics:
             topic = _topic(item)
             if topic is not None:
-                topics[topic.name] = topic
+                topics[topic.name] = topic.at_least(self.topics.get(topic.name))
         return ClusterMetadata(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,

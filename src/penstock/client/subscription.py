@@ -87,6 +87,12 @@ class Subscription:
         state.leader_epoch = leader_epoch
         state.reset_to = None
 
+    def forget_epochs(self, topic: str) -> None:
+        """The topic is another one of that name: its leader epochs begin anew."""
+        for partition, state in self.partitions.items():
+            if partition.topic == topic:
+                state.leader_epoch = -1
+
     def seek_to_timestamp(self, partition: TopicPartition, timestamp_ms: int) -> None:
         """Go on from where this timestamp (-1: the end, -2: the beginning) will be found to be."""
         state = self.state(partition)

@@ -18,6 +18,7 @@ REGRESSIONS = {
     (6013, 1): "the harness: a replica whose directory is offline may lose what was not flushed, as others may",
     (4027, 1): "what a failed sync had not brought to the disk was found in the page cache by the next process",
     (1033, 1): "the same where every third batch begins a segment",
+    (1002, 3): "a consumer asked a leader that was cut off and had less, and read everything from the beginning",
     (5267, 1): "a batch that was written and not synced was acknowledged when it came again, and a power cut took it",
 }
 

@@ -1,6 +1,7 @@
 """A consumer reads what can be read: one partition without a leader holds up none of the others."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
@@ -9,6 +10,7 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -18,6 +20,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.schema import Message
 
@@ -76,3 +79,42 @@ async def test_a_position_that_cannot_be_found_in_time_is_an_error() -> None:
             assert await consumer.position(TopicPartition(TOPIC, 0)) == 0
             with pytest.raises(KafkaError, match="the position of t-1 cannot be found now"):
                 await consumer.position(TopicPartition(TOPIC, 1))
+
+
+class CutOff(OneRecord):
+    """Its metadata are of leader epoch 4 or of topic 1 until somebody says otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaderless.clear()
+        self.leader_epoch = 4
+        self.topic_id = UUID(int=1)
+
+    @property
+    def fetched_from_the_beginning(self) -> int:
+        requests = [request for request in self.asked(ApiKey.FETCH) if isinstance(request, FetchRequest)]
+        return sum(request.topics[0].partitions[0].fetch_offset == 0 for request in requests)
+
+    def metadata(self) -> MetadataResponse:
+        response = super().metadata()
+        response.topics[0].topic_id = self.topic_id
+        for row in response.topics[0].partitions:
+            row.leader_epoch = self.leader_epoch
+        return response
+
+
+@pytest.mark.parametrize(("epoch", "topic"), [(5, 1), (0, 2)])
+async def test_a_leader_of_an_earlier_epoch_than_the_last_record_is_not_asked(epoch: int, topic: int) -> None:
+    """It would say that there is no such offset, and auto.offset.reset would read everything again."""
+    cluster = CutOff()
+    async with fake_broker(cluster) as broker:
+        cluster.broker = broker
+        async with Consumer([broker.address], settings()) as consumer:
+            await consumer.assign([TopicPartition(TOPIC, 0)])
+            await consumer.partitions_for(TOPIC)
+            assert len(await consumer.poll(30_000)) == 1
+            consumer._subscription.seek(TopicPartition(TOPIC, 0), 0, 5)
+            assert await consumer.poll(20) == []
+            assert cluster.fetched_from_the_beginning == 1
+            cluster.leader_epoch, cluster.topic_id = epoch, UUID(int=topic)
+            assert len(await consumer.poll(30_000)) == 1

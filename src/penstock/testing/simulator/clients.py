@@ -15,6 +15,7 @@ from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings, ProducerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import KafkaError
+from penstock.testing.history import ANYWHERE, Outcome
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.trace import Trace
@@ -32,6 +33,8 @@ class World:
         self._addresses = addresses
         self.ledger = ledger
         self.trace = trace
+        self.is_over = False
+        """Whether the faults are over and nobody should cause more trouble."""
         self.stopping = False
 
     def bootstrap(self, random: Random) -> str:
@@ -53,9 +56,12 @@ class World:
 class ProducingClient:
     """Sends numbered records to random partitions, one after the other or several at once."""
 
-    def __init__(self, world: World, name: str, random: Random, *, idempotent: bool) -> None:
+    def __init__(
+        self, world: World, name: str, random: Random, *, idempotent: bool, may_not_wait: bool = False
+    ) -> None:
         self.name = name
         self.idempotent = idempotent
+        self._may_not_wait = may_not_wait
         self.acknowledged = 0
         self._world = world
         self._random = random
@@ -67,6 +73,8 @@ class ProducingClient:
         """Until the world stops; a producer that fails is replaced by a new one."""
         while not self._world.stopping:
             self._acks = -1 if self.idempotent else self._random.choice((-1, 1))
+            if self._may_not_wait and self._acks == 1:
+                self._acks = self._random.choice((0, 1))
             settings = ProducerSettings(
                 **self._world.common(self.name, self._random),
                 enable_idempotence=self.idempotent,
@@ -114,11 +122,22 @@ class ProducingClient:
                 self._world.trace.note(self.name, f"{value.decode()} failed: {result!r}")
                 if not isinstance(result, FAILURES):
                     raise result
+                self._tell_history(where, value, Outcome.UNKNOWN)
             else:
                 self.acknowledged += 1
+                if not self._acks:
+                    self._tell_history(where, value, Outcome.UNKNOWN)
+                    continue
                 self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
                 if losses == self._world.ledger.lossy_crashes:  # else the answer may come from before the power cut
                     self._world.ledger.acked(where, result.offset, value, written_ms, by_all=self._acks == -1)
+                is_certain = self._acks == -1
+                outcome = Outcome.ACKNOWLEDGED if is_certain else Outcome.UNKNOWN
+                self._tell_history(where, value, outcome, result.offset if is_certain else ANYWHERE)
+
+    def _tell_history(self, where: TopicPartition, value: bytes, outcome: Outcome, offset: int = ANYWHERE) -> None:
+        history = self._world.ledger.history
+        history.sent(self.name, where, value, outcome, offset, idempotent=self.idempotent)
 
 
 class ConsumingClient(RebalanceListener):
@@ -132,6 +151,10 @@ class ConsumingClient(RebalanceListener):
         self._consumer: Consumer | None = None
         self._losses = 0
         self._lives = 0
+
+    @property
+    def _member(self) -> str:
+        return f"{self.name}/{self._lives}"
 
     async def run(self) -> None:
         """Until the world stops; a consumer that fails, or has enough, is replaced by a new one."""
@@ -168,6 +191,7 @@ class ConsumingClient(RebalanceListener):
             for record in await consumer.poll(500):
                 if losses == self._world.ledger.lossy_crashes:  # else it may have been fetched before the power cut
                     self._world.ledger.consumed(record)
+                self._world.ledger.history.polled(self._member, record)
                 last[record.topic_partition] = record.offset
             mine = {partition: offset + 1 for partition, offset in last.items() if partition in consumer.assignment}
             if mine:
@@ -192,7 +216,9 @@ class ConsumingClient(RebalanceListener):
         assert self._consumer is not None
         membership = self._consumer._preparation._group
         generation = -1 if membership is None else membership.membership.generation
+        for partition in partitions:
+            self._world.ledger.history.moved(self._member, partition)
         held = self._consumer.assignment
         self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
         if self._losses == self._world.ledger.lossy_crashes:  # else it may have been given before the power cut
-            self._world.ledger.owns(self.group, generation, f"{self.name}/{self._lives}", held)
+            self._world.ledger.owns(self.group, generation, self._member, held)

@@ -15,6 +15,7 @@ from penstock.testing.simulator.trace import Trace
 MEAN_PAUSE_S = 3.0
 MEAN_DOWN_S = 2.0
 MAX_CALLS_TO_A_CRASH = 60
+MOST_WRONG_MS = 20_000
 
 Link = tuple[str, str]
 
@@ -46,6 +47,7 @@ class Faults:
             "power all": self._power_all,
             "stop": lambda machine: machine.stop(),
             "break": self._break,
+            "clock": self._set_clock,
             "pause": self._pause,
             "cut": self._cut,
             "one way": self._cut_one_way,
@@ -133,6 +135,9 @@ class Faults:
 
     async def _break(self, _: Machine) -> None:
         self._trace.note("faults", f"{self._network.break_some(self._random.random())} connections break")
+
+    async def _set_clock(self, machine: Machine) -> None:
+        machine.set_clock(self._random.randrange(-MOST_WRONG_MS, MOST_WRONG_MS))
 
     # What lasts
 

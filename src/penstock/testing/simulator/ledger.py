@@ -12,6 +12,7 @@
 | what all nodes know       | is the same: see `agreement.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back |
+| what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode
 from penstock.testing.simulator.agreement import Agreement
+from penstock.testing.simulator.client_history import READER, ClientHistory
 from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.replica_agreement import Key, ReplicaAgreement
@@ -38,6 +40,7 @@ class Ledger:
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
         self.replica_agreement = ReplicaAgreement(self.violated)
+        self.history = ClientHistory()
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.acks = 0
@@ -53,6 +56,8 @@ class Ledger:
         """Replicas that lost their power while they were in sync, and how much of them a flush had promised."""
         self._lost: dict[Key, None] = {}
         """Partitions of which all replicas in sync are such, and that is noted."""
+        self._fastest = 1.0
+        self._ahead_ms = 0
         self._trace = trace
 
     @property
@@ -108,6 +113,14 @@ class Ledger:
             return  # a reader whose position is behind the end that is left begins anew, and commits that
         if offset < promised and self.committed.get((group, partition), 0) >= promised:
             self.violated(f"group {group} stands at {offset} in {partition}; {promised} was committed")
+
+    def clock_rate(self, rate: float) -> None:
+        """A node's clock goes so fast."""
+        self._fastest = max(rate, self._fastest)
+
+    def clock_set(self, wrong_by_ms: int) -> None:
+        """A node's wall clock is wrong by so much."""
+        self._ahead_ms = max(wrong_by_ms, self._ahead_ms)
 
     # What befalls the node
 
@@ -185,7 +198,13 @@ class Ledger:
         known = self._known(partition)
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
-        self.replica_agreement.look(name, partition, leads=self._leads(name, partition), is_weak=is_weak)
+        self.replica_agreement.look(
+            name,
+            partition,
+            leads=self._leads(name, partition),
+            is_weak=is_weak,
+            is_current=known is not None and known.leader_epoch == partition.leader_epoch,
+        )
 
     def _known(self, partition: Partition) -> PartitionImage | None:
         """What the newest metadata say of a partition."""
@@ -241,6 +260,7 @@ class Ledger:
                 self.violated(f"{partition}: offset {record.offset} stands where {number} is due")
                 return
             self.consumed(record)
+            self.history.polled(READER, record)
         for offset, value in self.acknowledged.get(partition, {}).items():
             if offset >= first + len(records) or (offset < first and not self._is_old(partition, offset)):
                 self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
@@ -248,11 +268,18 @@ class Ledger:
         if not self.lossy_crashes:
             self._check_order(partition, records, idempotent)
 
+    def look_at_history(self) -> None:
+        """All partitions were read back: compare that with what clients saw, where no record may be gone."""
+        if not self.lossy_crashes and self._retention_ms is None:
+            for anomaly in self.history.anomalies(self.topics):
+                self.violated(anomaly)
+
     def _is_old(self, partition: TopicPartition, offset: int) -> bool:
         """Whether retention may have deleted an acknowledged record."""
         if self._retention_ms is None:
             return False
-        return self._written_ms[partition][offset] + self._retention_ms < EPOCH_MS + int(self._trace.now() * 1000)
+        latest_ms = EPOCH_MS + self._ahead_ms + int(self._trace.now() * self._fastest * 1000)
+        return self._written_ms[partition][offset] + self._retention_ms < latest_ms
 
     def _check_order(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]

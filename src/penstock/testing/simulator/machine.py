@@ -14,7 +14,7 @@ from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.ledger import Ledger
-from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.loop import EPOCH_MS, Clock, Process, VirtualLoop
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.observer import Observer
 from penstock.testing.simulator.plan import BROKER_PORT, NodePlan, Plan
@@ -44,6 +44,7 @@ class Machine:
         """The time since which it is down or paused."""
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
+        self.clock = Clock()
         self._settings = plan.settings_of(node)
         self._max_open_segments = plan.max_open_segments
         self._network = network
@@ -72,6 +73,10 @@ class Machine:
     def has_offline_directory(self) -> bool:
         """Whether the node that runs has a log directory that failed."""
         return self.node is not None and bool(self.node.parts.directories.roots.offline)
+
+    def now_ms(self) -> int:
+        """What its wall clock shows."""
+        return EPOCH_MS + self.clock.wrong_by_ms + int(self._network.loop.moment * self.clock.rate * 1000)
 
     @property
     def is_up(self) -> bool:
@@ -116,7 +121,7 @@ class Machine:
     def launch(self) -> None:
         """Start the node; it serves when `node` is there."""
         assert not self.is_up
-        process = self.process = Process(self.name)
+        process = self.process = Process(self.name, self.clock)
         self._processes.append(process)
         self._network.host_is_back(self.name)
         self._trace.note(self.name, "starts")
@@ -153,7 +158,7 @@ class Machine:
         surroundings = Surroundings(
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
-            now_ms=loop.now_ms,
+            now_ms=self.now_ms,
             bind=self._network.bind,
             max_open_segments=self._max_open_segments,
         )
@@ -213,6 +218,12 @@ class Machine:
         self._end(process, power_lost=power_lost)
         if power_lost:
             self.disk.lose_power()
+
+    def set_clock(self, wrong_by_ms: int) -> None:
+        """Somebody sets its wall clock; the time that its timers go by jumps never."""
+        self._trace.note(self.name, f"its clock is wrong by {wrong_by_ms} ms")
+        self.clock.wrong_by_ms = wrong_by_ms
+        self._ledger.clock_set(wrong_by_ms)
 
     def heal_disk(self) -> None:
         """Let the disk have room and work again."""

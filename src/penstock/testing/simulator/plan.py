@@ -15,6 +15,9 @@ FAULTS_OF_CLUSTERS = (
     "kill all", "power all", "kill the leader", "power of the leader", "pause the leader", "isolate",
     "isolate the leader", "isolate one way", "sync errors", "read errors",
 )  # fmt: skip
+LATER_FAULTS = (
+    "clock",
+)  # fmt: skip
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
@@ -52,6 +55,12 @@ class Plan(Value, kw_only=True):
     flushes_each: bool
     replicas: int = 1
     """Of each partition."""
+    moves: bool = False
+    """Whether somebody moves replicas, between brokers and between log directories, and leaders."""
+    clocks: tuple[float, ...] = ()
+    """How fast the clock of each node goes; all go right where nothing is said."""
+    may_not_wait: bool = False
+    """Whether producers send with acks=0 now and then."""
     producers: int
     consumers: int
     groups: int
@@ -70,7 +79,8 @@ class Plan(Value, kw_only=True):
     def __str__(self) -> str:
         return (
             f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
-            f"{', voters may change' if self.voters_may_change else ''}; {self.replicas} replicas, "
+            f"{', voters may change' if self.voters_may_change else ''}{', moves' if self.moves else ''}"
+            f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
@@ -152,7 +162,7 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         settings |= _draw_quorum(random) | _draw_replication(random, replicas)
     settings |= _draw_logs(random)
     kinds = FAULTS + FAULTS_OF_CLUSTERS if is_cluster else FAULTS
-    return Plan(
+    plan = Plan(
         nodes=nodes,
         voters_may_change=is_cluster and random.random() < 0.5,
         operates=is_cluster and random.random() < 0.5,
@@ -170,6 +180,19 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         delay_s=random.choice((0.000_2, 0.002, 0.02)),
         socket_bytes=random.choice((2_000, 65_536)),
         max_open_segments=random.choice((None, None, 1, 5)),
+    )
+    return _draw_more(random, plan) if is_cluster or "," in settings["log.dirs"] else plan
+
+
+def _draw_more(random: Random, plan: Plan) -> Plan:
+    """What plans of one node with one disk do not have: seeds that found something there find it again."""
+    has_odd_clocks = random.random() < 0.3
+    return plan.replace(
+        moves=random.random() < 0.5,
+        clocks=tuple(round(random.uniform(0.97, 1.03), 3) for _ in plan.nodes) if has_odd_clocks else (),
+        may_not_wait=plan.is_cluster and random.random() < 0.3,
+        settings=plan.settings | {"leader.imbalance.check.interval.seconds": str(random.choice((1, 5, 300)))},
+        faults=plan.faults + tuple(fault for fault in LATER_FAULTS if random.random() < 0.2),
     )
 
 

@@ -107,7 +107,9 @@ def _out_of_sync(machines: Sequence[Machine]) -> Iterator[str]:
     images = [image_of(machine.node) for machine in machines if machine.node is not None]
     for topic in max(images, key=lambda image: image.offset).topics.values() if images else ():
         for index, partition in topic.partitions.items():
-            if sorted(partition.isr) != sorted(partition.replicas):
+            if partition.adding_replicas or partition.removing_replicas:
+                yield f"{topic.name}-{index} is on its way from {partition.removing_replicas}"
+            elif sorted(partition.isr) != sorted(partition.replicas):
                 yield f"{topic.name}-{index} has {list(partition.isr)} of {list(partition.replicas)} in sync"
 
 

@@ -45,16 +45,21 @@ class ReplicaAgreement:
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
 
-    def look(self, name: str, partition: Partition, *, leads: bool, is_weak: bool) -> None:
+    def look(self, name: str, partition: Partition, *, leads: bool, is_weak: bool, is_current: bool) -> None:
         """Look at the replica that a node holds. Reads its log: faults of the disk should not strike meanwhile.
 
         `leads`: it is the leader, as the newest metadata have it, too. `is_weak`: a power cut may have taken what this
-        replica knows as committed, and nobody has noticed.
+        replica knows as committed, and nobody has noticed. `is_current`: it knows of the epoch of the newest metadata.
         """
         key = (partition.topic_id, partition.index)
         committed = self._committed.setdefault(key, _Committed())
         if leads:
             self._look_at_leader(name, partition, committed)
+        elif is_current and not is_weak and partition.log.log_end_offset < committed.high_watermark:
+            self._violated(
+                f"{name} is in sync in epoch {partition.leader_epoch} of {partition} and ends at "
+                f"{partition.log.log_end_offset}; {committed.high_watermark} was committed"
+            )
         if leads or not is_weak:
             self._compare(name, key, partition, committed, leads=leads)
 

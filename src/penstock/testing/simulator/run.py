@@ -24,6 +24,7 @@ from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.machine import Machine
+from penstock.testing.simulator.mover import MovingClient
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
@@ -126,6 +127,9 @@ class _Simulation:
         self._machines = [
             Machine(node, plan, network, Random(random.getrandbits(64)), ledger, trace) for node in plan.nodes
         ]
+        for machine, rate in zip(self._machines, plan.clocks, strict=False):
+            machine.clock.rate = rate
+            ledger.clock_rate(rate)
         addresses = [machine.address for machine in self._machines if machine.plan.is_broker]
         self._world = World(loop, addresses, ledger, trace)
         self._groups = [f"g{number}" for number in range(plan.groups)]
@@ -139,7 +143,13 @@ class _Simulation:
     def _draw_clients(self, random: Random) -> None:
         plan, groups = self._plan, self._groups
         self._producers = [
-            ProducingClient(self._world, f"p{n}", Random(random.getrandbits(64)), idempotent=random.random() < 0.7)
+            ProducingClient(
+                self._world,
+                f"p{n}",
+                Random(random.getrandbits(64)),
+                idempotent=random.random() < 0.7,
+                may_not_wait=plan.may_not_wait,
+            )
             for n in range(plan.producers)
         ]
         consumers = [
@@ -147,13 +157,17 @@ class _Simulation:
             for n in range(max(plan.consumers, plan.groups))
         ]
         admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan)
-        self._clients: list[ProducingClient | ConsumingClient | AdministratingClient | OperatingClient] = [
+        self._clients: list[
+            ProducingClient | ConsumingClient | AdministratingClient | OperatingClient | MovingClient
+        ] = [
             *self._producers,
             *consumers,
             admin,
         ]
         if plan.operates:
             self._clients.append(OperatingClient(self._world, "operator", Random(random.getrandbits(64)), plan))
+        if plan.moves:
+            self._clients.append(MovingClient(self._world, "mover", Random(random.getrandbits(64)), plan))
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))
@@ -166,11 +180,13 @@ class _Simulation:
         watchman = asyncio.ensure_future(watch(self._machines, self._ledger, self._plan.session_s))
         try:
             await self._faults.run(self._plan.faults, self._plan.seconds, self._plan.troubles)
+            self._world.is_over = True
             if not self._ledger.violations:
                 await self._faults.heal()
             if not self._ledger.violations:
                 await look_for_progress(self._machines, self._producers, self._groups, self._ledger, self._trace)
         finally:
+            self._world.is_over = True
             watchman.cancel()
             await self._end_clients(tasks)
         if not self._ledger.violations:
@@ -221,6 +237,7 @@ class _Simulation:
             await until_committed(self._machines, self._ledger)
             reader = self._processes["reader"] = Process("reader")
             await reader.spawn(self._loop, self._read_everything())
+            self._ledger.look_at_history()
         await self._stop_all()
 
     def freeze(self) -> None:

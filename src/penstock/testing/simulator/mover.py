@@ -1,0 +1,81 @@
+"""Moves things in a simulation: replicas to other brokers and log directories, leaders to where they belong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from random import Random
+
+from penstock.client.admin import Admin
+from penstock.client.partition_admin import ElectionType, Outcome
+from penstock.client.settings import ClientSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.plan import Plan
+
+MEAN_PAUSE_S = 1.5
+MOST_REPLICAS = 3
+
+
+class MovingClient:
+    """Until all is healed; then what is under way comes to its end by itself, or is never done."""
+
+    def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
+        self.name = name
+        self._world = world
+        self._random = random
+        self._brokers = [node.node_id for node in plan.nodes if node.is_broker]
+        self._directories = plan.settings.get("log.dirs", "/data").split(",")
+        self._may_reassign = plan.replicas > 1
+
+    async def run(self) -> None:
+        while not self._world.is_over:
+            settings = ClientSettings(**self._world.common(self.name, self._random))
+            try:
+                async with Admin(self._world.bootstrap(self._random), settings) as admin:
+                    while not self._world.is_over:
+                        await self._act(admin)
+                        await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
+            except FAILURES as error:
+                self._note(f"failed: {error!r}")
+                if isinstance(error, KafkaError):
+                    self._check(error.code, repr(error))
+                await asyncio.sleep(0.5)
+
+    async def _act(self, admin: Admin) -> None:
+        image = self._world.ledger.agreement.newest
+        if image is None or not image.topics:
+            return
+        topic = image.topics[self._random.choice(list(image.topics))]
+        where = TopicPartition(topic.name, self._random.choice(list(topic.partitions)))
+        lot = self._random.random()
+        if lot < 0.3 and len(self._directories) > 1:
+            node = self._random.choice(topic.partitions[where.partition].replicas)
+            path = self._random.choice(self._directories)
+            self._note(f"{where} of node {node} shall move to {path}")
+            found = await admin.move_replicas({(where, node): path})
+            for code in found.values():
+                self._check(code, f"a move of {where} to {path}")
+        elif lot < 0.5:
+            self._note("preferred leaders shall lead")
+            self._look_at(await admin.partitions.elect_leaders(ElectionType.PREFERRED, None))
+        elif lot < 0.6 and self._may_reassign:
+            self._note(f"{where} shall stay")
+            self._look_at(await admin.partitions.reassign({where: None}))
+        elif self._may_reassign:
+            count = self._random.randrange(1, min(MOST_REPLICAS, len(self._brokers)) + 1)
+            targets = self._random.sample(self._brokers, count)
+            self._note(f"{where} shall have replicas {targets}")
+            self._look_at(await admin.partitions.reassign({where: targets}))
+
+    def _look_at(self, outcomes: Mapping[TopicPartition, Outcome]) -> None:
+        for where, outcome in outcomes.items():
+            self._check(outcome.error, f"{where}: {outcome.message}")
+
+    def _check(self, code: ErrorCode, what: str) -> None:
+        if code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._world.ledger.violated(f"{self.name}: {what}")
+
+    def _note(self, what: str) -> None:
+        self._world.trace.note(self.name, what)
