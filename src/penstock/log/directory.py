@@ -307,7 +307,7 @@ class LogDirectories:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
         config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
         future = self._future(directory, f"{path}/{name}", key, config, is_clean=True)
-        future.truncate_fully_and_start_at(log.log_start_offset)
+        future.truncate_fully_and_start_at(log.log_start_offset, durable=True)  # there may be nothing to flush
         self.futures[key] = future
         return future
 

@@ -19,6 +19,7 @@ REGRESSIONS = {
     (4027, 1): "what a failed sync had not brought to the disk was found in the page cache by the next process",
     (1033, 1): "the same where every third batch begins a segment",
     (1002, 3): "a consumer asked a leader that was cut off and had less, and read everything from the beginning",
+    (1036, 3): "an empty log was moved to another directory, and a power cut took it back to offset 0",
     (5267, 1): "a batch that was written and not synced was acknowledged when it came again, and a power cut took it",
 }
 

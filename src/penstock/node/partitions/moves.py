@@ -216,7 +216,7 @@ class DirectoryMoves:
 def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
     """What the copy lacks next; None if nothing. Cuts what it has too much."""
     if future.log_end_offset < log.log_start_offset:
-        future.truncate_fully_and_start_at(log.log_start_offset)
+        future.truncate_fully_and_start_at(log.log_start_offset, durable=True)
     latest = future.leader_epochs.latest
     if latest >= 0:
         epoch, end_offset = log.end_offset_for_epoch(latest)

@@ -213,7 +213,7 @@ class Partition:
     def begin_at(self, offset: int) -> None:
         """Remove everything: the leader's log begins at `offset`, behind the end of this one."""
         assert self.follower is not None
-        self.log.truncate_fully_and_start_at(offset)
+        self.log.truncate_fully_and_start_at(offset, durable=True)  # it may come in sync without another record
         self.follower.on_truncated(offset)
         _call(self.follower.on_appended(offset, offset))
         self.dirty[self] = None

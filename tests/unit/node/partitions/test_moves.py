@@ -1,0 +1,72 @@
+"""A log that begins in the middle and has no records does so after a power cut, too: no offset is given twice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.unit.node.on_disk import Node, node_on, topic_records
+
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.node.partitions.moves import _next_slice
+
+SEGMENT = "00000000000000000001.log"
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What each directory had when it was synced last."""
+    names: dict[str, list[str]] = {}
+    sync_directory = Disk.sync_directory
+
+    def noted(disk: Disk, path: str) -> None:
+        names[path] = os.listdir(path)
+        sync_directory(disk, path)
+
+    monkeypatch.setattr(Disk, "sync_directory", noted)
+    return names
+
+
+def empty_from_one_on(node: Node) -> PartitionLog:
+    """Retention has deleted all that there was."""
+    node.produce(b"old")
+    log = node.partition().log
+    log.load().roll(log.log_end_offset, node.now_ms)
+    log.advance_log_start(1)
+    node.replicas.on_log_start_moved(node.partition())
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+    return log
+
+
+def test_a_copy_of_an_empty_log(tmp_path: Path, synced: dict[str, list[str]]) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        log = empty_from_one_on(node)
+        future = node.directories.create_future(log, str(tmp_path))
+        assert _next_slice(log, future) is None
+        future.close()
+        assert SEGMENT in synced[future.directory]
+        assert "00000000000000000000.log" not in synced[future.directory]
+
+
+def test_a_copy_whose_log_became_empty(tmp_path: Path, synced: dict[str, list[str]]) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        node.produce(b"old")
+        future = node.directories.create_future(node.partition().log, str(tmp_path))
+        log = node.partition().log
+        log.load().roll(log.log_end_offset, node.now_ms)
+        log.advance_log_start(1)
+        assert _next_slice(log, future) is None
+        future.close()
+        assert SEGMENT in synced[future.directory]
+
+
+def test_a_follower_that_begins_anew(tmp_path: Path, synced: dict[str, list[str]]) -> None:
+    with node_on(tmp_path, *topic_records()) as node:
+        partition = node.partition()
+        node.commit(PartitionChangeRecord(topic_id=partition.topic_id, partition_id=0, leader=-1))
+        partition.begin_at(1)
+        assert SEGMENT in synced[partition.log.directory]
+        assert partition.high_watermark == 1
