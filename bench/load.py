@@ -56,10 +56,10 @@ class Load:
         return self.size_bytes / self.seconds / 1e6
 
 
-def create_topic(address: str, topic: str, partitions: int = 1) -> None:
+def create_topic(address: str, topic: str, partitions: int = 1, replicas: int = 1) -> None:
     """Create a topic and wait for it."""
     admin = AdminClient({"bootstrap.servers": address})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=120).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, replicas)], request_timeout=120).values():
         future.result(120)
 
 

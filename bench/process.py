@@ -34,17 +34,21 @@ class CpuTimes:
 class BrokerProcess:
     """A running broker. `boot_s` is the time from the start of the process to its first answered request."""
 
-    def __init__(self, command: Command, directory: Path, settings: Mapping[str, str]) -> None:
-        self.port = free_port()
+    def __init__(
+        self, command: Command, directory: Path, settings: Mapping[str, str], *, port: int = 0, is_alone: bool = True
+    ) -> None:
+        """Start it and wait until it answers; one of several does so only when others run (`await_first_answer`)."""
+        self.port = port or free_port()
         self.directory = directory
         self._said = directory / "broker.out"
         arguments, environment = command(directory, self.port, settings)
         self.started = time.perf_counter()
         with self._said.open("ab") as output:
             self.process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT, env=environment)
-        self._await_first_answer()
-        self.boot_s = time.perf_counter() - self.started
         self._watched = psutil.Process(self.process.pid)
+        self.boot_s = 0.0
+        if is_alone:
+            self.await_first_answer()
 
     @property
     def address(self) -> str:
@@ -75,7 +79,13 @@ class BrokerProcess:
             self.process.kill()
             self.process.wait()
 
-    def _await_first_answer(self) -> None:
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+
+    def await_first_answer(self) -> None:
+        """Wait until it answers."""
         while time.perf_counter() - self.started < BOOT_LIMIT_S:
             if self.process.poll() is not None:
                 break
@@ -83,6 +93,7 @@ class BrokerProcess:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                     connection.sendall(encode_request(ApiVersionsRequest(), 0, 1, "bench"))
                     if connection.recv(4):
+                        self.boot_s = time.perf_counter() - self.started
                         return
             except OSError:
                 time.sleep(0.002)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.testing.quorum_view import active_controller, wait_until
 
 PENSTOCK: Final = (sys.executable, "-m", "penstock", "start")
-SECONDS: Final = 60.0
+SECONDS: Final = 180.0
 ANNOUNCED: Final = "  to stop "
 
 
@@ -64,16 +64,21 @@ class StartedNodes:
         self._pids[node] = self._alone[node].pid
 
     def wait_in_sync(self, topic: str, count: int) -> None:
-        """Until each partition has a leader and so many replicas in sync."""
+        """Until each partition has a leader and so many replicas in sync. TimeoutError says how it is instead."""
+        seen: dict[int, tuple[int, list[int]]] = {}
 
         def look() -> bool | None:
             try:
                 known = self._admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
             except KafkaException:  # it asked one that hangs
                 return None
-            return all(one.leader >= 0 and len(one.isrs) == count for one in known) or None
+            seen.update({one.id: (one.leader, one.isrs) for one in known})
+            return all(leader >= 0 and len(isr) == count for leader, isr in seen.values()) or None
 
-        wait_until(look, SECONDS, f"{count} replicas in sync")
+        try:
+            wait_until(look, SECONDS, f"{count} replicas in sync")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: leader and replicas in sync of each partition are {seen}") from None
 
     def leaders(self, topic: str) -> dict[int, int]:
         """The leader of each partition."""

@@ -16,7 +16,7 @@ from kafka.errors import KafkaError as PythonError
 from penstock.testing.history import History, Outcome
 
 GROUP: Final = "drill"
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 180.0
 TICK_S: Final = 0.01
 SESSION_MS: Final = 6_000
 

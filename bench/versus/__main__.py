@@ -28,7 +28,9 @@ QUESTIONS = {
     "P8": "p8_group",
     "P9": "p9_spark",
     "P10": "p10_compressed",
-    "P11": "p11_standstill",
+    "P11": "p11_replicated",
+    "P12": "p12_failover",
+    "P13": "p13_standstill",
 }
 
 

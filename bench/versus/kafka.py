@@ -49,7 +49,9 @@ SINGLE_NODE = {
 }
 
 
-def kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], None]:
+def kafka_command(
+    directory: Path, port: int, settings: Mapping[str, str], cluster_id: str = ""
+) -> tuple[Sequence[str], None]:
     """How the broker is started; a directory that is new is formatted first, which is not part of its boot time."""
     controller_port = free_port(besides=port)
     values = {
@@ -63,7 +65,7 @@ def kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> tu
     properties.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
     class_path = ["-cp", ":".join(str(jar) for jar in fetch("kafka", BROKER))]
     if not (directory / "data").exists():
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = cluster_id or new_cluster_id()
         tool = [
             java(),
             *class_path,
@@ -77,3 +79,8 @@ def kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> tu
         if done.returncode:
             raise RuntimeError(f"Kafka's storage tool failed: {done.stdout}{done.stderr}")
     return [java(), *HEAP, *JVM_OPTIONS, *class_path, "kafka.Kafka", str(properties)], None
+
+
+def new_cluster_id() -> str:
+    """Any id."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

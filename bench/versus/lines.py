@@ -22,6 +22,8 @@ class Figure:
     bar: float | None = 1.0
     limit: float | None = None
     """How many times the bare loop's cost Penstock's may be."""
+    own: float | None = None
+    """What Penstock's figure must reach, or must not exceed, whatever Kafka's is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ class Line:
                 words.append("even" if self.ratio >= self.figure.bar * EVEN else "short")
         if self.figure.limit is not None and self.times_bare is not None and self.times_bare > self.figure.limit:
             words.append(f"over {self.figure.limit:g} × bare")
+        if self.figure.own is not None:
+            ours, is_rate = statistics.median(self.penstock), self.figure.better == "higher"
+            is_met = ours >= self.figure.own if is_rate else ours <= self.figure.own
+            words.append(f"{'met' if is_met else 'missed'}: {'≥' if is_rate else '≤'} {self.figure.own:g}")
         return ", ".join(words)
 
 

@@ -15,7 +15,8 @@ INTRODUCTION = """\
 
 Measured by `make versus`; the processor, the command and the time stand with each question, and what was measured on
 one kind of processor is not written over by another. Both brokers are single
-nodes with the settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
+nodes (in P11 and P12 three nodes each, all on this machine) with the
+settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
 replication factors of one apart, a heap of 1 GB and the options of the JVM as its scripts set them). The clients are
 the same for both: librdkafka, in processes of their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …;
 the first pair warms up and is not counted.
@@ -24,7 +25,8 @@ the first pair warms up and is not counted.
   whether a high or a low figure is the better one. *worst – best pair* is the spread.
 * **bare loop**: the system calls that a broker cannot do without (receive, checksum, write; read, send) in a loop
   without any protocol. *to bare* is how many times that limit Penstock stands from it.
-* **met**, **even** (the median misses the bar by at most a tenth), **short**.
+* **met**, **even** (the median misses the bar by at most a tenth), **short**. Where a bar is not a ratio,
+  *met* or *missed* stands with what Penstock's own figure is held against.
 """
 
 

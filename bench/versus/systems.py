@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -21,6 +22,8 @@ Sample = dict[str, float]
 Samples = dict[str, list[Sample]]
 """The runs of each system."""
 MB = 1_000_000
+Running = TypeVar("Running")
+"""What a question asks: one broker, or several as a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ def both(settings: Mapping[str, str] | None = None) -> Iterator[dict[str, Broker
 def in_turn(
     effort: Effort,
     case: str,
-    brokers: Mapping[str, BrokerProcess],
-    work: Callable[[BrokerProcess, int], Sample],
+    brokers: Mapping[str, Running],
+    work: Callable[[Running, int], Sample],
     bare: Callable[[int], Sample] | None = None,
 ) -> Samples:
     """Kafka, Penstock, the bare loop, Kafka …: one round to warm up that is not counted, then those that are."""

@@ -1,4 +1,4 @@
-"""P11: how long does a group of ten stand still when a member joins, restarts or leaves?"""
+"""P13: how long does a group of ten stand still when a member joins, restarts or leaves?"""
 
 from functools import partial
 
@@ -25,6 +25,6 @@ def ask(effort: Effort) -> list[Line]:
     lines: list[Line] = []
     with both({"group.initial.rebalance.delay.ms": "0"}) as brokers:
         for kind in KINDS:
-            samples = in_turn(effort, f"P11 {kind}", brokers, partial(measured, kind))
+            samples = in_turn(effort, f"P13 {kind}", brokers, partial(measured, kind))
             lines += lines_of(kind, FIGURES, samples)
     return lines

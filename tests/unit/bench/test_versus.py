@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench.versus import plots, results
-from bench.versus.lines import Figure, Line, lines_of
+from bench.versus.lines import Better, Figure, Line, lines_of
 from bench.versus.maven import POM, Artifact
 from bench.versus.results import Answer
 from bench.versus.table import HEADINGS, cells
@@ -33,6 +33,12 @@ def test_the_distance_to_the_bare_loop_is_told_for_costs_and_for_rates() -> None
     assert cost.verdict == "met, over 1.5 × bare"
     assert Line("", RATE, kafka=(1.0,), penstock=(50.0,), bare=(100.0,)).times_bare == 2.0
     assert Line("", RATE, kafka=(1.0,), penstock=(50.0,)).times_bare is None
+
+
+@pytest.mark.parametrize(("better", "verdict"), [("higher", "missed: ≥ 0.5"), ("lower", "met: ≤ 0.5")])
+def test_a_figure_may_have_to_reach_something_of_its_own(better: Better, verdict: str) -> None:
+    figure = Figure("of acks=1", "×", better, bar=None, own=0.5)
+    assert Line("", figure, kafka=(0.1, 0.1, 0.1), penstock=(0.6, 0.4, 0.3)).verdict == verdict
 
 
 def test_lines_take_each_figure_from_the_runs_that_have_it() -> None:
