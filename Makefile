@@ -56,7 +56,7 @@ drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with par
 	$(BIN)/python -m bench.drills
 
 mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices
-	$(BIN)/python tools/mutants.py --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m tools.mutants --minutes $(MINUTES) --seed $(SEED)
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

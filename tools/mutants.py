@@ -1,11 +1,12 @@
 """Plants bugs in a package, one at a time, and tells which ones its tests do not notice: `make mutants`.
 
-    python tools/mutants.py raft log --count 100 --seed 7 --minutes 30
+    python -m tools.mutants raft log --count 100 --seed 7 --minutes 30
 
 Every mutant is one change of one expression or statement. It lives in memory only: a child process is forked, its
-import of that one module is given the changed code, and it runs the tests that concern the package until one fails. A
-child may use a few times the CPU time of the tests without a bug; one that uses more counts as noticed, but is listed,
-because a test should have failed before. The same seed over the same code plants the same bugs.
+import of that one module is given the changed code, and it runs the tests that call the changed function until one
+fails; if none does, all tests that concern the package. A child may use a few times the CPU time of the tests without a
+bug; one that uses more counts as noticed, but is listed, because a test should have failed before. The same seed over
+the same code plants the same bugs.
 
 Not mutated: assertions, which are no promise to anybody else; what is said to people (raise, logging, docstrings) and
 types.
@@ -13,10 +14,12 @@ types.
 
 import argparse
 import ast
+import importlib
 import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +30,9 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import CodeType, ModuleType
+
+import pytest
+from tools.touched import Tests, Touched
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "penstock"
@@ -247,12 +253,17 @@ class PlantingFinder(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # typ
         return compile(ast.fix_missing_locations(tree), self.get_filename(name), "exec")
 
 
-def run_tests(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> tuple[str, float]:
-    """What the tests say of a mutant in a forked child, and the CPU seconds that took."""
+def run_tests(
+    tests: Sequence[str], mutant: Mutant | None, cpu_s: int, watched: Path | None = None
+) -> tuple[str, float]:
+    """What the tests say of a mutant in a forked child, and the CPU seconds that took.
+
+    What each test calls is written to `watched`.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     child = os.fork()
     if not child:
-        _be_the_child(tests, mutant, cpu_s)
+        _be_the_child(tests, mutant, cpu_s, watched)
     status, ends = 0, time.monotonic() + 60 * cpu_s
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         if time.monotonic() > ends:
@@ -266,9 +277,7 @@ def run_tests(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> tuple[
     return "noticed" if os.WEXITSTATUS(status) else "survives", used_s
 
 
-def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> None:
-    import pytest
-
+def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int, watched: Path | None) -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -278,17 +287,45 @@ def _be_the_child(tests: Sequence[str], mutant: Mutant | None, cpu_s: int) -> No
         sys.meta_path.insert(0, PlantingFinder(mutant))
     code = 1
     # Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself.
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--assert=plain"]
     with suppress(BaseException):
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *tests]))
+        touched = Touched(("penstock", "tests", "conftest")) if watched else None
+        code = int(pytest.main([*options, *tests], [touched] if touched else None))
+        if watched and touched:
+            touched.write(watched)
     os._exit(code)
+
+
+def watch(tests: Sequence[str], place: str) -> Tests:
+    """See what the tests call, without a bug, and import what all children will need."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "touched.json"
+        verdict, _ = run_tests(tests, None, 3600, path)
+        if verdict != "survives":
+            sys.exit(f"the tests of {place} fail without any bug")
+        seen = Tests(path)
+    for name in seen.modules:
+        with suppress(Exception):
+            importlib.import_module(name)
+    return seen
+
+
+def verdict_of(mutant: Mutant, tests: Sequence[str], seen: Tests, cpu_s: int) -> str:
+    """Ask the tests that call what was changed, then all."""
+    concerned = seen.of(mutant.path, mutant.line)
+    if concerned:
+        asked_s = CPU_FACTOR * sum(map(seen.took_s.__getitem__, concerned))
+        verdict, _ = run_tests(concerned, mutant, int(max(CPU_MINIMUM_S, asked_s)))
+        if verdict != "survives":
+            return verdict
+    return run_tests(tests, mutant, cpu_s)[0]
 
 
 def judge(place: str, count: int, random: Random, ends: float) -> Iterator[tuple[Mutant, str]]:
     """Plant up to `count` bugs in a package or a file, as long as there is time."""
     tests = [str(ROOT / "tests" / name) for name in TESTS[place.split("/")[0]]]
-    verdict, took_s = run_tests(tests, None, 3600)
-    if verdict != "survives":
-        sys.exit(f"the tests of {place} fail without any bug")
+    seen = watch(tests, place)
+    took_s = run_tests(tests, None, 3600)[1]
     cpu_s = int(max(CPU_MINIMUM_S, CPU_FACTOR * took_s))
     possible = mutants_of(place)
     print(f"{place}: {len(possible)} bugs are possible; the tests take {took_s:.0f} s of CPU", flush=True)
@@ -296,7 +333,7 @@ def judge(place: str, count: int, random: Random, ends: float) -> Iterator[tuple
         if time.monotonic() > ends:
             print(f"{place}: no time for more", flush=True)
             return
-        yield mutant, run_tests(tests, mutant, cpu_s)[0]
+        yield mutant, verdict_of(mutant, tests, seen, cpu_s)
 
 
 def main() -> None:

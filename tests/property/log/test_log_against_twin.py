@@ -21,6 +21,7 @@ class TwinBatch:
     timestamps: tuple[int, ...]
     size: int
     producer: tuple[int, int] | None  # producer id, base sequence
+    epoch: int
 
     @property
     def last_offset(self) -> int:
@@ -63,7 +64,7 @@ class LogAndTwin(RuleBasedStateMachine):
         pid, sequence = producer or (-1, -1)
         data = encode_batch(records, producer_id=pid, producer_epoch=0 if producer else -1, base_sequence=sequence)
         result = self.log.append_as_leader(memoryview(data), leader_epoch=self.epoch, now_ms=NOW)
-        sent = TwinBatch(self.end, timestamps, len(data), producer)
+        sent = TwinBatch(self.end, timestamps, len(data), producer, self.epoch)
         assert (result.base_offset, result.last_offset) == (sent.base_offset, sent.last_offset)
         assert not result.is_duplicate
         if not self.epochs or self.epochs[-1][0] < self.epoch:
@@ -132,11 +133,14 @@ class LogAndTwin(RuleBasedStateMachine):
         self.log.apply_retention(NOW)
         if offset > self.start:
             self.start = offset
-            before = [epoch for epoch, start in self.epochs if start <= offset]
-            self.epochs = [entry for entry in self.epochs if entry[1] > offset]
-            if before:
-                self.epochs.insert(0, (before[-1], offset))
+            self.forget_epochs_before_the_start()
         self.batches = [batch for batch in self.batches if batch.last_offset >= offset or batch in self.in_log()]
+
+    def forget_epochs_before_the_start(self) -> None:
+        before = [epoch for epoch, start in self.epochs if start <= self.start]
+        self.epochs = [entry for entry in self.epochs if entry[1] > self.start]
+        if before:
+            self.epochs.insert(0, (before[-1], self.start))
 
     def in_log(self) -> list[TwinBatch]:
         return [batch for batch in self.batches if batch.base_offset >= self.log.segments[0].base_offset]
@@ -170,8 +174,14 @@ class LogAndTwin(RuleBasedStateMachine):
                 if position > size:
                     break
                 end = batch.last_offset + 1
+        in_log = self.in_log()
         self.log.abandon()
         self.cut_twin(end)
+        self.epochs = []  # the batches say them anew
+        for batch in in_log:
+            if batch.last_offset < end and (not self.epochs or self.epochs[-1][0] < batch.epoch):
+                self.epochs.append((batch.epoch, batch.base_offset))
+        self.forget_epochs_before_the_start()
         self.reopen(is_clean=False)
         if self.start > self.end:
             self.cut_twin(0)

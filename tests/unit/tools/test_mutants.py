@@ -59,6 +59,35 @@ def test_the_same_bugs_are_possible_each_time() -> None:
     assert len(mutants_of("replication")) > 50
 
 
+def in_a_process_of_its_own(script: str) -> str:
+    return subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def test_who_calls_what_was_changed_is_asked_first(tmp_path: Path) -> None:
+    (tmp_path / "test_voters.py").write_text(
+        "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
+        "def quorum():\n"
+        "    return Quorum.of([Voter(ReplicaKey(1))])\n"
+        "def test_size():\n"
+        "    assert len(quorum().ids) == 1\n"
+        "def test_majority():\n"
+        "    assert quorum().majority == 1\n"
+    )
+    told = in_a_process_of_its_own(
+        "from tools.mutants import mutants_of, verdict_of, watch\n"
+        f"tests = [{str(tmp_path)!r}]\n"
+        "seen = watch(tests, 'raft')\n"
+        "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
+        "for m in found:\n"
+        "    print([name.split('::')[1] for name in seen.of(m.path, m.line)], verdict_of(m, tests, seen, 60))\n"
+        "print(seen.of(found[0].path, 1), 'asyncio' in seen.modules, 'penstock' in seen.modules)"
+    )
+    *asked, last = told.splitlines()
+    assert asked
+    assert set(asked) == {"['test_majority'] noticed"}
+    assert last == "[] True False", "a line of no function is a matter for all tests"
+
+
 def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
     """In a process of its own: the code of this one is not to be changed."""
     (tmp_path / "test_majority.py").write_text(
@@ -66,11 +95,10 @@ def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
         "def test_majority():\n"
         "    assert Quorum.of([Voter(ReplicaKey(i)) for i in range(4)]).majority == 3\n"
     )
-    script = (
+    told = in_a_process_of_its_own(
         "from tools.mutants import mutants_of, run_tests\n"
         "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
         f"print([run_tests([{str(tmp_path)!r}], mutant, 60)[0] for mutant in (None, *found)])"
     )
-    told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert told.strip() == str(["survives", *["noticed"] * told.count("noticed")])
     assert "noticed" in told
