@@ -8,10 +8,11 @@ import socket
 import statistics
 from collections.abc import Callable, Iterator
 
+from bench.drills.full_node import fill, node_directory, started
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.measure import Budget, Measure, measure
 from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
-from bench.node import running_node
+from bench.node import penstock_command, running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
 from bench.round_trip import (
@@ -151,6 +152,27 @@ def many_partitions(runs: int) -> list[Measure]:
     ]
 
 
+def start_after_kill(runs: int) -> list[Measure]:
+    """How long does a node with very many empty partitions take to start after kill -9, and what does that cost?"""
+    count, seconds, used = 20_000, list[float](), list[float]()
+    with node_directory() as directory:
+        node = Node(penstock_command, directory, {})
+        fill(node.address, count)
+        for _ in range(runs):
+            node.process.kill()
+            node.process.wait()
+            node, took_s = started(directory)
+            seconds.append(took_s)
+            used.append(node.cpu().total)
+        node.process.kill()
+        node.process.wait()
+    name = f"start after kill -9 with {count:,} partitions"
+    return [
+        measure(f"{name}, to the first record", "s", seconds, Budget(10 * count / 50_000)),
+        measure(f"{name}, CPU", "s", used, Budget(3 * count / 50_000)),
+    ]
+
+
 def standstill(runs: int) -> list[Measure]:
     """How long does a group of ten stand still when a member joins, restarts or leaves?"""
     found: dict[tuple[str, str], list[Standstill]] = {}
@@ -193,6 +215,7 @@ QUESTIONS: dict[str, Question] = {
     "round-trip": round_trip,
     "partitions": many_partitions,
     "neighbours": neighbours,
+    "start": start_after_kill,
     "standstill": standstill,
     "scaling": scaling,
 }

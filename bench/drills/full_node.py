@@ -53,15 +53,15 @@ def fill(address: str, count: int) -> float:
 
 def alone(count: int) -> tuple[float, float, float, float]:
     """Made, memory, a clean start and one after kill -9 (both to the first record), on one node."""
-    with _directory() as directory:
+    with node_directory() as directory:
         node = BrokerProcess(penstock_command, directory, {})
         made_s = fill(node.address, count)
         memory_mb = node.resident_mb
         node.stop()
-        node, clean_s = _started(directory)
+        node, clean_s = started(directory)
         node.process.kill()
         node.process.wait()
-        node, killed_s = _started(directory)
+        node, killed_s = started(directory)
         node.stop()
     return made_s, memory_mb, clean_s, killed_s
 
@@ -102,13 +102,15 @@ def _measures(count: int, rounds: list[Filled]) -> list[Measure]:
     ]
 
 
-def _started(directory: Path) -> tuple[BrokerProcess, float]:
+def started(directory: Path) -> tuple[BrokerProcess, float]:
+    """A node on a directory that has one, and the seconds to its first record."""
     node = BrokerProcess(penstock_command, directory, {})
     return node, first_record_at(node.port, limit_s=PATIENCE_S) - node.started
 
 
 @contextmanager
-def _directory() -> Iterator[Path]:
+def node_directory() -> Iterator[Path]:
+    """A directory for one node, as long as it is needed."""
     directory = Path(tempfile.mkdtemp(prefix="penstock-drill-"))
     try:
         yield directory

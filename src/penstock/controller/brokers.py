@@ -14,8 +14,8 @@ What a heartbeat says of the broker itself, that it lives and how far it has rea
 """
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.controller.heartbeats import Session
-from penstock.controller.moves import Going, finish, left_by, left_with, taken_by
+from penstock.controller.heartbeats import Going, Session
+from penstock.controller.moves import finish, left_by, left_with, taken_by
 from penstock.metadata.brokers import FENCE, UNFENCE
 from penstock.metadata.features import CORDONED_LEVEL
 from penstock.metadata.image import BrokerImage

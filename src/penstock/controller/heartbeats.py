@@ -7,15 +7,19 @@ fenced.
 A session belongs to one registration, that is to one epoch of a broker: who registers anew has a new one.
 
 Beside the sessions stands what is left to do. A broker may be in so many partitions that its going takes several
-decisions; the first of them fences it, and the brokers in `unfinished` have partitions that do not follow yet.
+decisions; the first of them fences it, and the brokers in `unfinished` have partitions that do not follow yet. Those
+that are known to be left are noted, so that no decision looks at what an earlier one has seen to.
 
 A decision whose records could not be appended has not been made, so what it noted here does not count. But a broker
 that was heard was heard.
 """
 
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.partition_index import Partitions
+from penstock.protocol.value import Value
 
 NOT_STOPPING = -1
 UNKNOWN_OFFSET = -1
@@ -35,10 +39,26 @@ class Session:
     """The offset of the last record that took leadership from a broker on its way out."""
 
 
+class Going(Enum):
+    """Why the partitions of a broker may get other leaders."""
+
+    FENCED = auto()
+    STOPPING = auto()
+    BACK = auto()
+    BACK_AFTER_CRASH = auto()
+
+
+class Left(Value):
+    """Partitions of a broker that do not follow yet, and why they are to."""
+
+    going: Going
+    partitions: Partitions
+
+
 @dataclass(slots=True)
 class _Notes:
     sessions: dict[int, Session] = field(default_factory=dict)
-    unfinished: dict[int, bool] = field(default_factory=dict)
+    unfinished: dict[int, bool | Left] = field(default_factory=dict)
 
     def copy(self) -> "_Notes":
         return _Notes(dict(self.sessions), dict(self.unfinished))
@@ -72,11 +92,11 @@ class Heartbeats:
         self._kept = self._draft
 
     @property
-    def unfinished(self) -> dict[int, bool]:
-        """Brokers whose partitions do not follow yet from what they are.
+    def unfinished(self) -> dict[int, bool | Left]:
+        """Brokers whose partitions do not follow yet from what they are: which ones, if that is known.
 
-        True where an active broker may have lost directories; else what nobody leads is all that there is to look at
-        for an active one.
+        Else True where an active broker may have lost directories; what nobody leads is all that there is to look at
+        for another active one.
         """
         return self._draft.unfinished
 

@@ -13,47 +13,39 @@ could, it stays in sync, for nobody else has all records; whether it leads there
 A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
 epoch is how readers can tell (KIP-320).
 
-What this costs depends on the partitions of the broker and on those without a leader. A decision moves a bounded
-number of them, mostly `max_moves_per_decision`; who has more is noted as unfinished.
+What this costs depends on the partitions of the broker and on those without a leader. A decision moves at most
+`max_moves_per_decision` of them, and notes which are left. A broker that is back comes in when none is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import Enum, auto
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState
+from penstock.controller.heartbeats import Going, Left
 from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
 from penstock.metadata.image import TopicImage
-from penstock.metadata.partition_index import each
+from penstock.metadata.partition_index import each, taken_from
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import PartitionImage
-
-
-class Going(Enum):
-    """Why the partitions of a broker may get other leaders."""
-
-    FENCED = auto()
-    STOPPING = auto()
-    BACK = auto()
-    BACK_AFTER_CRASH = auto()
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
-    """What becomes of the partitions of a broker that goes, and a note if that is not all yet.
-
-    Of one that is back as much as fits is done at once: for what is left, it would be as if it had been fenced.
-    """
-    moves = _leaving(state, broker_id, going, lambda partition: True)
+    """What becomes of the partitions of a broker that goes, and a note if that is not all yet."""
+    records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id)))
     if going is Going.BACK_AFTER_CRASH:
-        moves = chain(moves, _not_eligible(state, broker_id))
-    is_back = going in (Going.BACK, Going.BACK_AFTER_CRASH)
-    return _bounded(state, broker_id, moves, limit=MAX_RECORDS_PER_DECISION - 1 if is_back else None)
+        records += islice(_not_eligible(state, broker_id), MAX_RECORDS_PER_DECISION - 1 - len(records))
+    return records
 
 
 def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
     """What becomes of what an active broker has in directories that went offline, and a note if that is not all yet."""
-    moves = _leaving(state, broker_id, Going.FENCED, lambda p: p.directory_of(broker_id) in directories)
+    topics = state.image.topics
+    lost = (
+        (name, index)
+        for name, index in each(state.image.index.in_sync(broker_id))
+        if topics[name].partitions[index].directory_of(broker_id) in directories
+    )
+    moves = _leaving(state, broker_id, Going.FENCED, lost)
     records = list(islice(moves, state.settings.max_moves_per_decision))
     if len(records) == state.settings.max_moves_per_decision:
         state.heartbeats.unfinished[broker_id] = True
@@ -67,19 +59,25 @@ def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     the time it leads without those that are still away.
     """
     electorate = Electorate(state.image, coming=broker_id)
-    return _bounded(state, broker_id, chain(_kept(state, electorate), _coming(state, electorate)), thorough=True)
+    records = list(islice(_kept(state, electorate), state.settings.max_moves_per_decision))
+    if len(records) == state.settings.max_moves_per_decision:
+        state.heartbeats.unfinished[broker_id] = True
+        return records
+    return _with_coming(state, electorate, records)
 
 
 def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """The next part of what was noted as unfinished for a broker; the note goes when all is done."""
-    broker = state.image.brokers.get(broker_id)
+    broker, note = state.image.brokers.get(broker_id), state.heartbeats.unfinished[broker_id]
     if broker is None or broker.fenced:
+        if isinstance(note, Left) and note.going is not Going.STOPPING:
+            return _go_on(state, broker_id, note)
         return left_by(state, broker_id, Going.FENCED)
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
-    if state.heartbeats.unfinished[broker_id]:
+    if note:
         return taken_by(state, broker_id)
-    return _bounded(state, broker_id, _coming(state, Electorate(state.image, coming=broker_id)))
+    return _with_coming(state, Electorate(state.image, coming=broker_id), [])
 
 
 def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeRecord | None:
@@ -87,33 +85,40 @@ def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeR
     return _led_anew(state, Electorate(state.image), topic, index)
 
 
-def _bounded(
-    state: ControllerState,
-    broker_id: int,
-    moves: Iterable[MetadataRecord],
-    *,
-    limit: int | None = None,
-    thorough: bool = False,
-) -> list[MetadataRecord]:
-    at_most = state.settings.max_moves_per_decision if limit is None else limit
-    records = list(islice(moves, at_most))
+def _with_coming(state: ControllerState, electorate: Electorate, records: list[MetadataRecord]) -> list[MetadataRecord]:
+    at_most = state.settings.max_moves_per_decision
+    records += islice(_coming(state, electorate), at_most - len(records))
     if len(records) == at_most:
-        state.heartbeats.unfinished[broker_id] = thorough
+        state.heartbeats.unfinished[electorate.coming] = False
+    else:
+        state.heartbeats.unfinished.pop(electorate.coming, None)
+    return records
+
+
+def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataRecord]:
+    """The first of the partitions that are left, and a note of the rest: none is looked at twice."""
+    partitions, at_most = dict(left.partitions), state.settings.max_moves_per_decision
+    moves = _leaving(state, broker_id, left.going, taken_from(partitions))
+    records = list(islice(moves, at_most))
+    if partitions:
+        state.heartbeats.unfinished[broker_id] = left.replace(partitions=partitions)
     else:
         state.heartbeats.unfinished.pop(broker_id, None)
     return records
 
 
 def _leaving(
-    state: ControllerState, broker_id: int, going: Going, concerns: Callable[[PartitionImage], bool]
+    state: ControllerState, broker_id: int, going: Going, partitions: Iterable[tuple[str, int]]
 ) -> Iterator[MetadataRecord]:
     electorate = Electorate(state.image, going=broker_id)
-    for name, index in each(state.image.index.in_sync(broker_id)):
-        topic = state.image.topics[name]
-        if concerns(topic.partitions[index]):
-            record = _left(state, electorate, topic, index, going)
-            if record is not None:
-                yield record
+    for name, index in partitions:
+        topic = state.image.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None or broker_id not in partition.isr:
+            continue  # it has gone since it was noted
+        record = _left(state, electorate, topic, index, going)
+        if record is not None:
+            yield record
 
 
 def _not_eligible(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:

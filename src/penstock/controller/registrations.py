@@ -12,7 +12,8 @@ Whether the stop before was clean, a broker tells by its previous epoch (KIP-966
 """
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.controller.moves import Going, left_by
+from penstock.controller.heartbeats import Going
+from penstock.controller.moves import left_by
 from penstock.metadata.brokers import broker_record, controller_record
 from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION
 from penstock.metadata.image import BrokerImage, ClusterImage

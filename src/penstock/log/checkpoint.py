@@ -6,6 +6,7 @@ leader epoch checkpoint is the same with `<epoch> <start offset>`; `partition.me
 """
 
 import uuid
+from contextlib import suppress
 
 from penstock.log.disk import Disk
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
@@ -83,8 +84,15 @@ def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
     return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
+_BEFORE_TOPIC_ID = f"version: {VERSION}\ntopic_id: ".encode()
+_TOPIC_ID_CHARACTERS = 22
+
+
 def decode_partition_metadata(content: bytes, path: str) -> uuid.UUID:
     """The topic's id; raises CorruptCheckpointError."""
+    if content.startswith(_BEFORE_TOPIC_ID) and len(content) == len(_BEFORE_TOPIC_ID) + _TOPIC_ID_CHARACTERS:
+        with suppress(ValueError):  # as all say it; a start reads one of each partition
+            return uuid_from_text(content[len(_BEFORE_TOPIC_ID) :].decode("ascii"))
     pairs = {
         key.strip(): value.strip()
         for key, _, value in (line.partition(":") for line in _decode(content, path).splitlines())

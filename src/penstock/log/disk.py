@@ -155,7 +155,7 @@ class Disk:
     def read_file(self, path: str) -> bytes | None:
         """The whole content, or None if there is no such file."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", buffering=0) as file:
                 return file.read()
         except FileNotFoundError:
             return None

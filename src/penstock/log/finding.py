@@ -1,6 +1,7 @@
 """What a start finds in the log directories before any log is opened: names, interrupted moves, empty logs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from penstock.log.directory_errors import UnusableDirectoryError
 from penstock.log.disk import Disk
@@ -57,13 +58,14 @@ def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) 
     One look at each tells; so many threads look, of which each waits for the disk at another place.
     """
     names = [name for name in names if parse_partition_directory(name) is not None]
-    found = disk.in_threads(lambda one: _is_empty(disk.sizes(one)), [f"{path}/{name}" for name in names], threads)
+    found = disk.in_threads(partial(_is_empty, disk), [f"{path}/{name}" for name in names], threads)
     return {name for name, is_empty in zip(names, found, strict=True) if is_empty}
 
 
-def _is_empty(sizes: Mapping[str, int]) -> bool:
-    """Whether files of these names and sizes make a log that begins and ends with offset 0, closed cleanly or not."""
-    return all(
-        name.removesuffix(".tmp") == PARTITION_METADATA or (not size and name in _FIRST_SEGMENT)
-        for name, size in sizes.items()
-    )
+def _is_empty(disk: Disk, path: str) -> bool:
+    """Whether the files there make a log that begins and ends with offset 0, closed cleanly or not."""
+    names = [name for name in disk.names(path) if name.removesuffix(".tmp") != PARTITION_METADATA]
+    if not names:
+        return True  # as most empty ones are: a log has no files before it has records
+    sizes = disk.sizes(path)
+    return all(name in _FIRST_SEGMENT and not sizes.get(name) for name in names)

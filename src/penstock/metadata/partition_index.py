@@ -89,6 +89,19 @@ def each(partitions: Partitions) -> Iterator[tuple[str, int]]:
             bits ^= lowest
 
 
+def taken_from(partitions: Partitions) -> Iterator[tuple[str, int]]:
+    """The same, and each is taken out before it is given: what is left there was not come to."""
+    for topic, bits in list(partitions.items()):
+        while bits:
+            lowest = bits & -bits
+            bits ^= lowest
+            if bits:
+                partitions[topic] = bits
+            else:
+                del partitions[topic]
+            yield topic, lowest.bit_length() - 1
+
+
 def _put(partitions: Partitions, topic: str, bit: int, is_one: bool) -> None:
     bits = partitions.get(topic, 0)
     if is_one:

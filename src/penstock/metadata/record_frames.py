@@ -66,6 +66,10 @@ class UnsupportedMetadataError(UnsupportedError):
         self.what = what
 
 
+_SHORT_FRAME = 3
+"""The bytes of a frame whose numbers are one byte each, as all are today."""
+
+
 def has_record(level: int, record: MetadataRecord) -> bool:
     """Whether there are such records at this level of metadata.version."""
     return level >= _FIRST_LEVELS.get(type(record), LOWEST_METADATA_VERSION)
@@ -96,11 +100,10 @@ def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
     """Returns the record whose frame `value` is; DecodeError if it is none, or of a type or version not known here."""
-    frame_version, position = _uvarint(value, 0)
-    if frame_version != FRAME_VERSION:
-        raise DecodeError(f"a metadata record's frame has version {frame_version}, known is {FRAME_VERSION}")
-    record_type, position = _uvarint(value, position)
-    version, position = _uvarint(value, position)
+    if len(value) > _SHORT_FRAME and value[0] == FRAME_VERSION and value[1] | value[2] < 0x80:
+        record_type, version, position = value[1], value[2], _SHORT_FRAME
+    else:
+        record_type, version, position = _decode_frame(value)
     cls = RECORD_CLASSES.get(record_type)
     if cls is None:
         raise UnsupportedMetadataError(f"a metadata record is of the unknown type {record_type}")
@@ -110,6 +113,16 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
     if end != len(value):
         raise DecodeError(f"{len(value) - end} bytes too many after a {cls.__name__}")
     return record
+
+
+def _decode_frame(value: bytes | memoryview) -> tuple[int, int, int]:
+    """The type and the version of a record, and where it begins."""
+    frame_version, position = _uvarint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"a metadata record's frame has version {frame_version}, known is {FRAME_VERSION}")
+    record_type, position = _uvarint(value, position)
+    version, position = _uvarint(value, position)
+    return record_type, version, position
 
 
 def _uvarint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ Kinds: bool, int8, int16, uint16, int32, uint32, int64, float64, string, bytes, 
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ ALL_VERSIONS: Final = range(1 << 15)
 NO_VERSIONS: Final = range(0)
 
 
+@cache
 def parse_versions(text: str) -> range:
     """Return the versions that "2+", "1-4", "3" or "" (none) stand for."""
     if not text:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+import pytest
 from tests.unit.controller.cluster import (
     active_controller,
     assigned,
@@ -17,7 +18,10 @@ from tests.unit.controller.cluster import (
     tick,
 )
 
-from penstock.controller.decision import Decision
+from penstock.controller import moves
+from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.heartbeats import Going
+from penstock.controller.partition_change import Electorate
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -28,6 +32,7 @@ from penstock.metadata.records import (
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from penstock.protocol.messages.controller_registration import Listener as ControllerListener
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -378,15 +383,52 @@ def test_a_decision_that_could_not_be_appended_was_not_made() -> None:
     assert controller.image.brokers[2].fenced, "its session was not forgotten"
 
 
-def test_what_a_broker_keeps_over_a_crash_it_keeps_at_once() -> None:
+def test_what_a_broker_keeps_over_a_crash_it_keeps_in_as_many_decisions_as_it_takes() -> None:
     old = active_controller(node_id=1)
     carry_out(old, create("flights", partitions=25))
     controller = successor(old, node_id=1, max_moves_per_decision=10)
-    carry_out(controller, registration(1, 99))
-    assert tick(controller, 0) == []
-    carry_out(controller, heartbeat(controller, 1))
+    decision = controller.decide(registration(1, 99), 0)
+    assert len(decision.records) == 11
+    controller.apply(decision.records)
+    waiting = carry_out(controller, heartbeat(controller, 1))
+    assert waiting.is_fenced, "it comes in when all have a new epoch"
+    assert len(tick(controller, 0)) == 5
+    back = controller.decide(heartbeat(controller, 1), 0)
+    assert len(back.records) == 1, "nothing is led anew"
+    controller.apply(back.records)
     leaders = [(p.leader, p.leader_epoch) for p in controller.image.topics["flights"].partitions.values()]
     assert leaders == [(1, 1)] * 25
+
+
+def test_what_has_gone_meanwhile_follows_nobody() -> None:
+    controller = active_controller(1, 2, max_moves_per_decision=1)
+    for name in ("first", "second", "third"):
+        carry_out(controller, assigned(name, [1, 2]))
+    carry_out(controller, heartbeat(controller, 1, want_fence=True))
+    carry_out(controller, DeleteTopicsRequest(topic_names=["second"]))
+    tick(controller, 0)
+    assert {name: partition(controller, name) for name in ("first", "third")} == {
+        "first": (2, (2,)),
+        "third": (2, (2,)),
+    }
+
+
+@pytest.mark.parametrize("going", ["fenced", "back"])
+def test_no_partition_of_a_broker_is_looked_at_twice(going: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = active_controller(1, node_id=1)
+    carry_out(old, create("flights", partitions=100))
+    controller = successor(old, node_id=1, max_moves_per_decision=10)
+    looked_at, left = [], moves._left
+
+    def watched(state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, why: Going) -> object:
+        looked_at.append(index)
+        return left(state, electorate, topic, index, why)
+
+    tick(controller, 0)  # what the controller before it may have left
+    monkeypatch.setattr(moves, "_left", watched)
+    carry_out(controller, registration(1, 99) if going == "back" else heartbeat(controller, 1, want_fence=True))
+    tick(controller, 0)
+    assert sorted(looked_at) == list(range(100))
 
 
 def test_who_is_still_away_is_not_in_sync_with_a_leader_that_is_back() -> None:
