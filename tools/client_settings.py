@@ -23,7 +23,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "buffer.memory": "bytes that wait to be sent at most",
     "check.crcs": "whether the checksums of batches are checked",
     "client.id": "the name under which the broker knows this client",
-    "client.rack": "where this client runs, for assignors",
+    "client.rack": "where this client runs: it reads from a replica there, with `replica.selector.class`",
     "compression.level": "the codec's level",
     "compression.type": "`none`, `gzip`, `snappy`, `lz4`, `zstd`",
     "default.api.timeout.ms": "how long a call is tried again",

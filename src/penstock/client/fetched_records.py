@@ -74,6 +74,7 @@ class FetchedRecords:
                             header.is_log_append_time,
                         )
             self.next_offset = header.last_offset + 1
+            self.next_leader_epoch = header.partition_leader_epoch
 
     def _is_visible(self, position: int, header: BatchHeader) -> bool:
         while self._to_abort and self._to_abort[-1].first_offset <= header.last_offset:

@@ -1,9 +1,12 @@
 """Fetches ahead of the application: at most one request per node under way, for the partitions that nothing is left of.
 
-Every fetch names all it wants (no fetch session): simple, and cheap enough for what one consumer reads.
+Every fetch names all it wants (no fetch session): simple, and cheap enough for what one consumer reads. A leader may
+name a replica in the consumer's rack, which is asked then (KIP-392). Each fetch says of which epoch the last record
+was, so that a leader whose log was cut tells where (KIP-320).
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 from uuid import UUID
@@ -19,6 +22,8 @@ from penstock.client.subscription import PartitionState, Subscription
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+logger = logging.getLogger(__name__)
 
 NEWEST_BY_NAME: Final = 12  # from version 13 on topics go by their ids
 NO_SESSION: Final = -1
@@ -91,15 +96,25 @@ class Fetcher:
             held = self._fetched.get(partition)
             if state.position is None or state.paused or (held is not None and held.next_offset == state.position):
                 continue
-            row = self._cluster.metadata.leader(partition)
-            if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state):
-                unknown = True  # a broker that is cut off may still believe that it leads, and have less (KIP-320)
-            elif row.leader not in self._requests:
-                wanted.setdefault(row.leader, {})[partition] = state.position
+            node_id = self._node_to_ask(partition, state)
+            if node_id is None:
+                unknown = True
+            elif node_id not in self._requests:
+                wanted.setdefault(node_id, {})[partition] = state.position
         for node_id, positions in wanted.items():
             self._start(node_id, self._fetch(node_id, positions))
         if unknown and NO_SESSION not in self._requests:
             self._start(NO_SESSION, self._look_again())
+
+    def _node_to_ask(self, partition: TopicPartition, state: PartitionState) -> int | None:
+        """The replica that the leader named, for as long as metadata hold, else the leader; None if nobody leads."""
+        metadata = self._cluster.metadata
+        row = metadata.leader(partition)
+        if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state):
+            return None  # a broker that is cut off may still believe that it leads, and have less (KIP-320)
+        if state.replica in metadata.brokers and asyncio.get_running_loop().time() < state.replica_until_s:
+            return state.replica
+        return row.leader
 
     def _epoch_of(self, partition: TopicPartition, state: PartitionState) -> int:
         """The leader epoch of the record before the position; -1 if that is of a topic which is another one now."""
@@ -135,30 +150,48 @@ class Fetcher:
         except (ConnectionFailedError, KafkaError) as error:
             if isinstance(error, KafkaError) and not error.retriable:
                 raise
+            for partition in positions:
+                self._leave_replica(partition, node_id)
             await self._look_again()
             return
         look_again = False
         for topic in response.responses:
             for row in topic.partitions:
                 partition = TopicPartition(topic.topic, row.partition_index)
-                look_again |= self._arrived(partition, positions[partition], row)
+                look_again |= self._arrived(partition, node_id, positions[partition], row)
         if look_again:
             await self._look_again()
         else:
             self._failures = 0
 
-    def _arrived(self, partition: TopicPartition, asked_from: int, row: PartitionData) -> bool:
+    def _leave_replica(self, partition: TopicPartition, node_id: int) -> bool:
+        """Read from the leader again; whether that partition was read from this node though another one leads."""
+        state = self._subscription.partitions.get(partition)
+        if state is None or state.replica != node_id:
+            return False
+        state.replica = -1
+        return True
+
+    def _arrived(self, partition: TopicPartition, node_id: int, asked_from: int, row: PartitionData) -> bool:
         """Take one partition's part; whether its leader must be looked up again."""
         state = self._subscription.partitions.get(partition)
         if state is None or state.position != asked_from:
             return False  # assigned to somebody else by now, or sought elsewhere
         code = error_code(row.error_code)
+        was_elsewhere = bool(code) and self._leave_replica(partition, node_id)
         if code in _ASK_THE_LEADER_AGAIN:
             return True
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._reset(partition, asked_from)
+            if not was_elsewhere:  # a replica may be behind: the leader says what holds
+                self._reset(partition, asked_from)
         elif code:
             self._error = self._error or KafkaError(code, f"partition {partition} at offset {asked_from}")
+        elif row.preferred_read_replica >= 0:
+            state.replica = row.preferred_read_replica
+            max_age_s = self._settings.metadata_max_age_ms / 1000
+            state.replica_until_s = asyncio.get_running_loop().time() + max_age_s
+        elif row.diverging_epoch.end_offset >= 0:
+            self._go_back(partition, asked_from, row.diverging_epoch.end_offset)
         else:
             state.high_watermark = row.high_watermark
             state.log_start_offset = row.log_start_offset
@@ -171,6 +204,18 @@ class Fetcher:
                     check_crcs=self._settings.check_crcs,
                 )
         return False
+
+    def _go_back(self, partition: TopicPartition, offset: int, shared_end: int) -> None:
+        """Records before the position are not in the log any more: an unclean election took them (KIP-320)."""
+        if self._settings.auto_offset_reset == "none":
+            self._error = self._error or KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition} was cut: its records from offset {shared_end} on are others than those that were read "
+                f"before offset {offset}, and auto.offset.reset is none",
+            )
+            return
+        logger.warning("%s was cut: read again from offset %d, not from %d", partition, shared_end, offset)
+        self._subscription.seek(partition, min(shared_end, offset))
 
     def _reset(self, partition: TopicPartition, offset: int) -> None:
         timestamp_ms = reset_timestamp(self._settings)
@@ -194,12 +239,14 @@ class Fetcher:
         topics: dict[str, FetchTopic] = {}
         for partition, position in positions.items():
             row = self._cluster.metadata.leader(partition)
+            state = self._subscription.partitions.get(partition)  # none for one that was just taken away
             topic = topics.setdefault(partition.topic, FetchTopic(topic=partition.topic))
             topic.partitions.append(
                 FetchPartition(
                     partition=partition.partition,
                     current_leader_epoch=-1 if row is None else row.leader_epoch,
                     fetch_offset=position,
+                    last_fetched_epoch=-1 if state is None else state.leader_epoch,
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
             )

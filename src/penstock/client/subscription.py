@@ -14,7 +14,11 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition that is read. `reset_to` is a timestamp to look up first (-1 the end, -2 the beginning)."""
+    """One partition that is read. `reset_to` is a timestamp to look up first (-1 the end, -2 the beginning).
+
+    `leader_epoch` is that of the last record before the position, -1 if it is not known. `replica` is the node to read
+    from instead of the leader, -1 for none, until `replica_until_s` (KIP-392).
+    """
 
     position: int | None = None
     leader_epoch: int = -1
@@ -22,6 +26,8 @@ class PartitionState:
     reset_to: int | None = None
     high_watermark: int | None = None
     log_start_offset: int | None = None
+    replica: int = -1
+    replica_until_s: float = 0.0
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from penstock.protocol.varint import encode_uvarint
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 SESSIONS_FROM: Final = 7
+RACKS_FROM: Final = 11
 ENDPOINTS_FROM: Final = 16
 VERSIONS: Final = range(4, 19)
 

@@ -35,10 +35,18 @@ class ReplicaState:
     `last_caught_up_ms` is the latest time at which the follower had all that the leader had then.
     """
 
-    __slots__ = ("_end_offset_at_last_fetch", "broker_epoch", "last_caught_up_ms", "last_fetch_ms", "log_end_offset")
+    __slots__ = (
+        "_end_offset_at_last_fetch",
+        "broker_epoch",
+        "last_caught_up_ms",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, last_caught_up_ms: int) -> None:
         self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
         self.last_fetch_ms = UNKNOWN
         self.last_caught_up_ms = last_caught_up_ms
@@ -144,13 +152,16 @@ class PartitionLeader:
             return due
         return [*self.appended.take_due(log_end_offset), *due]
 
-    def on_fetched(self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int) -> Sequence[Waiter]:
+    def on_fetched(
+        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = UNKNOWN
+    ) -> Sequence[Waiter]:
         """A follower asks for what is behind `fetch_offset`, which is not behind this log's end."""
         assert fetch_offset <= self.log_end_offset
         state = self.followers.get(replica)
         if state is None:  # a reassignment has taken it away
             return NOBODY
         state.on_fetched(fetch_offset, broker_epoch, self.log_end_offset, now_ms)
+        state.log_start_offset = log_start_offset
         return self._advance()
 
     def on_proposed(self, isr: Sequence[int]) -> None:

@@ -83,7 +83,9 @@ replica.fetch.min.bytes int 1 * fixed high | Bytes for which a leader waits with
 replica.fetch.backoff.ms int 1000 0.. fixed medium | Pause of a follower after an error.
 replica.lag.time.max.ms long 30000 * fixed high | A follower that lags for longer leaves the in-sync replicas.
 replica.high.watermark.checkpoint.interval.ms long 5000 * fixed high | How often high watermarks are written down.
-replica.selector.class string null * fixed medium | Chooses the replica that a consumer reads from.
+replica.selector.class string null org.apache.kafka.common.replica.RackAwareReplicaSelector fixed medium
+    | Chooses the replica that a consumer reads from: the rack-aware one sends those that set client.rack to a replica
+    | in their rack, and followers hear of the high watermark at once. Without it consumers read from the leader.
 num.replica.fetchers int 1 * cluster high | Connections to each leader.
 num.replica.alter.log.dirs.threads int null * fixed high | Threads that move replicas between directories.
 follower.replication.throttled.rate long 9223372036854775807 0.. cluster medium | Bytes a second a follower takes.

@@ -55,7 +55,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "alter.config.policy.class.name",
         "metric.reporters",
         "kafka.metrics.reporters",
-        "replica.selector.class",
     ),
     "configuration providers are not there yet: values are taken as they stand": ("config.providers",),
     "metrics are asked for when somebody wants them, and are not sampled": (

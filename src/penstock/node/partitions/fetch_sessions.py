@@ -21,6 +21,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition
 from penstock.protocol.value import Value
+from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 
 EVICTION_MS = 120_000
@@ -37,14 +38,14 @@ Key = tuple[str | UUID, int]
 class Wanted:
     """One partition that a client fetches, and what it was last told about it.
 
-    `partition` and `leader` are those that were last read from, None when the request has to be checked anew.
+    `partition` and its `role` are those that were last read from, None when the request has to be checked anew.
     """
 
     __slots__ = (
         "key",
-        "leader",
         "partition",
         "request",
+        "role",
         "told_high_watermark",
         "told_log_start_offset",
         "topic",
@@ -59,28 +60,32 @@ class Wanted:
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.partition: Partition | None = None
-        self.leader: PartitionLeader | None = None
+        self.role: PartitionLeader | PartitionFollower | None = None
 
     def is_quiet(self, replica_id: int) -> bool:
         """Whether the client has read everything and was told everything, so that it need not be looked at further.
 
         A follower (`replica_id` is not -1) that is not in sync is always looked at: it may come in at any time.
         """
-        partition, leader = self.partition, self.leader
+        partition, role = self.partition, self.role
         return (
             partition is not None
-            and leader is not None
-            and partition.leader is leader
-            and leader.high_watermark == self.told_high_watermark == self.request.fetch_offset
+            and role is not None
+            and partition.role is role
+            and role.committed.high_watermark == self.told_high_watermark == self.request.fetch_offset
             and partition.log.is_loaded  # one that failed has to be looked at: reading it again may fail, too
             and partition.log.log_start_offset == self.told_log_start_offset
-            and (replica_id < 0 or (leader.log_end_offset == self.request.fetch_offset and replica_id in leader.isr))
+            and (replica_id < 0 or _has_everything(partition.leader, replica_id, self.request.fetch_offset))
         )
 
     def ask(self, request: FetchPartition) -> None:
         """The client asks for something else now."""
         self.request = request
-        self.leader = None
+        self.role = None
+
+
+def _has_everything(leader: PartitionLeader | None, replica_id: int, offset: int) -> bool:
+    return leader is not None and leader.log_end_offset == offset and replica_id in leader.isr
 
 
 @dataclass(slots=True)

@@ -13,17 +13,22 @@ from penstock.node.broker import Broker
 from penstock.node.partitions.current_leaders import current_leader
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted
 from penstock.node.partitions.partition import Partition
+from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import (
     ENDPOINTS_FROM,
+    RACKS_FROM,
     TOPIC_IDS_FROM,
     FetchFrame,
+    FetchPartition,
     FetchPartitionResult,
     TopicResults,
 )
+from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
+from penstock.replication.read_replica import NO_REPLICA, RACK_AWARE, nearest_replica
 from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
@@ -36,7 +41,11 @@ MAX_SMALL_BYTES = 64 * 1024
 
 
 class Reading:
-    """The results of one pass over the partitions. `is_urgent`: there is an error or a divergence to tell at once."""
+    """The results of one pass over the partitions.
+
+    `is_urgent`: there is an error, a divergence or a nearer replica to tell at once, or a high watermark where
+    followers serve consumers.
+    """
 
     __slots__ = (
         "_quota",
@@ -122,6 +131,7 @@ def _is_news(wanted: Wanted, result: FetchPartitionResult, has_records: bool) ->
         has_records
         or result.error_code != 0
         or result.diverging_epoch is not None
+        or result.preferred_replica != NO_REPLICA
         or result.high_watermark != wanted.told_high_watermark
         or result.log_start_offset != wanted.told_log_start_offset
     )
@@ -137,19 +147,29 @@ class FetchReader:
     __slots__ = (
         "_broker",
         "_isolation_level",
+        "_listener",
         "_max_bytes",
+        "_may_read_followers",
         "_plan",
+        "_rack",
         "_replica_epoch",
         "_replica_id",
         "_tells_leaders",
+        "_tells_watermarks",
         "_uses_topic_ids",
     )
 
-    def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, version: int) -> None:
+    def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, context: RequestContext) -> None:
+        version, is_consumer = context.api_version, request.replica_id < 0
+        selects = broker.config.replica_selector_class == RACK_AWARE
         self._broker = broker
         self._plan = plan
+        self._listener = context.peer.listener
         self._uses_topic_ids = version >= TOPIC_IDS_FROM
         self._tells_leaders = version >= ENDPOINTS_FROM
+        self._may_read_followers = is_consumer and version >= RACKS_FROM
+        self._rack = request.rack_id if selects and is_consumer else ""
+        self._tells_watermarks = selects and not is_consumer and plan.is_incremental
         self._replica_id = request.replica_id
         self._replica_epoch = request.replica_epoch
         self._isolation_level = request.isolation_level
@@ -166,6 +186,9 @@ class FetchReader:
             if partition is not None:
                 waits, reached = self._end_of(partition)
                 found.append((waits, waits.add(reached + 1, woken)))
+                if self._tells_watermarks:
+                    waits = partition.committed.waits
+                    found.append((waits, waits.add(partition.high_watermark + 1, woken)))
         return found
 
     def _end_of(self, partition: Partition) -> tuple[Waits, int]:
@@ -186,15 +209,15 @@ class FetchReader:
 
     def go_on(self, reading: Reading, asked: Iterable[Wanted]) -> None:
         """Look at some more partitions."""
-        is_incremental = self._plan.is_incremental
+        may_be_quiet = self._plan.is_incremental and not self._rack  # a nearer replica may come in sync at any time
         for wanted in asked:
-            if is_incremental and wanted.is_quiet(self._replica_id):
+            if may_be_quiet and wanted.is_quiet(self._replica_id):
                 continue
             result = FetchPartitionResult(wanted.request.index)
             try:
                 self._read(wanted, result, reading)
             except KafkaError as error:
-                wanted.partition = wanted.leader = None
+                wanted.partition = wanted.role = None
                 result.error_code = error.code
                 if self._tells_leaders and error.code in LEADER_MOVED:
                     result.current_leader = current_leader(self._broker.image, *wanted.key)
@@ -207,44 +230,77 @@ class FetchReader:
         return self._broker.partitions.get(wanted.topic, wanted.request.index)
 
     def _read(self, wanted: Wanted, result: FetchPartitionResult, reading: Reading) -> None:
-        request, replica_id = wanted.request, self._replica_id
+        request = wanted.request
         partition = self._find(wanted)
         if partition is None:
             partition = self._broker.partition(wanted.topic, request.index, wanted.topic_id)
-        leader = partition.check_leader(request.current_leader_epoch)
-        wanted.partition, wanted.leader = partition, leader
-        log, offset = partition.log, request.fetch_offset
-        diverging_epoch = None
-        if request.last_fetched_epoch >= 0:
-            diverging_epoch = _divergence(partition, request.last_fetched_epoch, offset)
-        if diverging_epoch is not None:
-            result.diverging_epoch = diverging_epoch
+        wanted.role = self._check(partition, request.current_leader_epoch)
+        wanted.partition = partition
+        if self._rack:
+            result.preferred_replica = self._nearest_replica(partition, request.fetch_offset)
+        if result.preferred_replica != NO_REPLICA:
             reading.is_urgent = True
         else:
-            if not log.log_start_offset <= offset <= log.log_end_offset:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if replica_id >= 0:
-                partition.on_fetched(replica_id, offset, self._replica_epoch, self._broker.now_ms())
-            max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition, leader)
-            is_first = reading.total_bytes == 0
-            if offset < upper_offset and (max_bytes > 0 or is_first):
-                found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
-                if found.file is not None:
-                    result.records = FilePart(found.file, found.position, found.length)
-                    reading.left -= found.length
-                    reading.total_bytes += found.length
-                    if partition.leader_quota is not None and replica_id >= 0:
-                        reading.throttle(partition.leader_quota, found.length, self._broker.now_ms())
-        result.high_watermark = leader.high_watermark
+            self._read_log(partition, request, result, reading)
+        result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
-        result.log_start_offset = log.log_start_offset
+        result.log_start_offset = partition.log.log_start_offset
         result.lists_aborted = self._isolation_level == READ_COMMITTED
+        if self._tells_watermarks and result.high_watermark > wanted.told_high_watermark:
+            reading.is_urgent = True
 
-    def _upper_offset(self, partition: Partition, leader: PartitionLeader) -> int:
+    def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
+        if self._replica_id >= 0:
+            return partition.check_follower(self._replica_id, current_leader_epoch)
+        if self._may_read_followers:
+            return partition.check_replica(current_leader_epoch)
+        return partition.check_leader(current_leader_epoch)
+
+    def _nearest_replica(self, partition: Partition, offset: int) -> int:
+        brokers = self._broker.image.brokers
+
+        def is_near(replica: int) -> bool:
+            broker = brokers.get(replica)
+            return (
+                broker is not None
+                and broker.rack == self._rack
+                and not broker.fenced
+                and broker.endpoint(self._listener) is not None
+            )
+
+        return NO_REPLICA if partition.leader is None else nearest_replica(partition.leader, offset, is_near)
+
+    def _read_log(
+        self, partition: Partition, request: FetchPartition, result: FetchPartitionResult, reading: Reading
+    ) -> None:
+        log, offset = partition.log, request.fetch_offset
+        if request.last_fetched_epoch >= 0:
+            result.diverging_epoch = _divergence(partition, request.last_fetched_epoch, offset)
+            if result.diverging_epoch is not None:
+                reading.is_urgent = True
+                return
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self._replica_id >= 0:
+            now_ms, start_offset = self._broker.now_ms(), request.log_start_offset
+            partition.on_fetched(self._replica_id, offset, self._replica_epoch, now_ms, start_offset)
+        max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition)
+        is_first = reading.total_bytes == 0
+        if offset < upper_offset and (max_bytes > 0 or is_first):
+            found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
+            if found.file is not None:
+                result.records = FilePart(found.file, found.position, found.length)
+                reading.left -= found.length
+                reading.total_bytes += found.length
+                if partition.leader_quota is not None and self._replica_id >= 0:
+                    reading.throttle(partition.leader_quota, found.length, self._broker.now_ms())
+
+    def _upper_offset(self, partition: Partition) -> int:
         """What who asks may read ends here; at the log's beginning where a replica is held back (KIP-73)."""
         if self._replica_id >= 0:
             quota = partition.leader_quota
-            if quota is None or self._replica_id in leader.isr or not quota.is_exceeded(self._broker.now_ms()):
+            isr = () if partition.leader is None else partition.leader.isr
+            if quota is None or self._replica_id in isr or not quota.is_exceeded(self._broker.now_ms()):
                 return partition.log.log_end_offset
             return partition.log.log_start_offset
         return partition.last_stable_offset if self._isolation_level == READ_COMMITTED else partition.high_watermark

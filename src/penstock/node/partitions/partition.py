@@ -81,6 +81,11 @@ class Partition:
         return f"Partition({self.topic}-{self.index})"
 
     @property
+    def role(self) -> PartitionLeader | PartitionFollower | None:
+        """What this replica is in its epoch."""
+        return self.leader or self.follower
+
+    @property
     def high_watermark(self) -> int:
         """The offset before which every in-sync replica has all records, as far as this one knows."""
         return self.committed.high_watermark
@@ -103,13 +108,31 @@ class Partition:
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """The leader's state; KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""
+        self._check_epoch(current_leader_epoch)
+        if self.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.leader
+
+    def check_follower(self, replica: int, current_leader_epoch: int) -> PartitionLeader:
+        """The leader's state, as `check_leader`, for a replica that follows; KafkaError when it is none, or not yet."""
+        leader = self.check_leader(current_leader_epoch)
+        if replica not in leader.followers:
+            is_known_epoch = current_leader_epoch >= 0
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return leader
+
+    def check_replica(self, current_leader_epoch: int = -1) -> PartitionLeader | PartitionFollower:
+        """The state of this replica, whether it leads or follows; KafkaError as for `check_leader` (KIP-392)."""
+        self._check_epoch(current_leader_epoch)
+        if self.role is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.role
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.leader
 
     # The term of a leader begins at the log's end when it is elected, as in Kafka; the log hears of it with the first
     # append, so that 10,000 partitions that nobody writes to cost no file. Until then these three know better.
@@ -163,13 +186,15 @@ class Partition:
 
     # followers, as this leader sees them
 
-    def on_fetched(self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int) -> None:
+    def on_fetched(
+        self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
+    ) -> None:
         """A follower has all before `fetch_offset`, which is not behind the log's end."""
         leader = self.leader
         if leader is None or replica not in leader.followers:
             return
         before = self.high_watermark
-        _call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms))
+        _call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms, log_start_offset))
         if self.high_watermark != before:
             self.dirty[self] = None
         if self.in_sync is not None and replica not in leader.isr:
@@ -272,7 +297,7 @@ class Partition:
         _call(self._end_epoch())
 
     def _end_epoch(self) -> Sequence[Waiter]:
-        role = self.leader or self.follower
+        role = self.role
         self.leader = self.follower = None
         return () if role is None else role.on_epoch_over()
 

@@ -6,7 +6,10 @@ one timer, and costs nothing in between. An error or a divergence is told at onc
 A request about very many partitions is read in slices, between which the node serves others. Of each partition it is
 known when it gets more from the turn on in which it was looked at, so that nothing is missed between two slices.
 
-Not done: preferred read replicas (always -1), aborted transactions (there are none).
+A consumer that names its rack is sent to a replica there (KIP-392), if `replica.selector.class` is the rack-aware one;
+followers answer whoever asks them in version 11 or newer, up to the high watermark that they know.
+
+Not done: aborted transactions (there are none).
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ def _fetch(
         plan = broker.fetch_sessions.plan(request, asked, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
-    reader = FetchReader(broker, request, plan, context.api_version)
+    reader = FetchReader(broker, request, plan, context)
     if len(plan.wanted) > WIDE:
         return _WideFetch(broker, context, request, plan, reader).answer(broker.slices)
     reading = reader.read()

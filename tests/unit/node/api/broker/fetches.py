@@ -17,6 +17,7 @@ from penstock.protocol.messages.fetch import (
 def fetch_of(
     offset: int,
     *,
+    index: int = 0,
     leader_epoch: int = -1,
     log_start_offset: int = -1,
     replica: int = -1,
@@ -24,9 +25,9 @@ def fetch_of(
     max_wait_ms: int = 0,
     session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
-    """A fetch of partition 0 of the topic from an offset on."""
+    """A fetch of one partition from an offset on."""
     wanted = FetchPartition(
-        partition=0,
+        partition=index,
         fetch_offset=offset,
         partition_max_bytes=1 << 20,
         current_leader_epoch=leader_epoch,

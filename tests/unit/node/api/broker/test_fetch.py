@@ -160,7 +160,7 @@ def test_unknown_topics_and_partitions(node: Node) -> None:
     assert read(node, request((0, 0), topic_id=UUID(int=99))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert read(node, request((0, 0), topic="no"), 12).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
-    assert read(node, request((0, 0))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert read(node, request((0, 0)), 10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_reader_whose_log_diverged_is_told_where(node: Node) -> None:
@@ -310,7 +310,11 @@ async def test_no_records_are_missed_that_come_between_two_slices(wide: Node) ->
 
 
 async def test_a_follower_of_very_many_partitions_hears_of_what_is_not_committed(wide: Node) -> None:
-    wide.commit(PartitionChangeRecord(topic_id=ID, partition_id=7, replicas=[1, 2], isr=[1, 2]))
+    followed = range(2 * WIDE)
+    wide.commit(
+        *(PartitionChangeRecord(topic_id=ID, partition_id=index, replicas=[1, 2], isr=[1, 2]) for index in followed)
+    )
+    await wide.replicas.settled()
     follower = about_all()
     follower.replica_id = 2
     poll = await long_poll(wide, follower, 12)
@@ -437,11 +441,12 @@ def test_session_errors_are_told_at_the_top(node: Node) -> None:
 
 
 async def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(node: Node) -> None:
-    session_id = response(node, request((0, 6), (1, 0), session=(0, 0))).session_id
+    version = 10  # the last one that only leaders answer
+    session_id = response(node, request((0, 6), (1, 0), session=(0, 0)), version).session_id
     epochs = iter(range(1, 99))
 
     def news() -> dict[int, PartitionData]:
-        return partitions_of(response(node, request(session=(session_id, next(epochs)))))
+        return partitions_of(response(node, request(session=(session_id, next(epochs))), version))
 
     assert news() == {}
     node.partition().log.advance_log_start(2)
@@ -453,7 +458,8 @@ async def test_a_quiet_partition_is_heard_of_again_when_something_happens_to_it(
     assert {index: got.error_code for index, got in news().items()} == {0: ErrorCode.NONE}
     assert news() == {}
     node.commit(RemoveTopicRecord(topic_id=ID))
-    assert {index: got.error_code for index, got in news().items()} == dict.fromkeys((0, 1), ErrorCode.UNKNOWN_TOPIC_ID)
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {index: got.error_code for index, got in news().items()} == dict.fromkeys((0, 1), gone)
 
 
 def test_a_quiet_partition_whose_log_cannot_be_read_again_has_an_error(

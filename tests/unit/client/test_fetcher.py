@@ -1,0 +1,116 @@
+"""What a consumer makes of a log that was cut (KIP-320) and of a replica that it is sent to (KIP-392)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.client.fake_broker import Reply, fake_broker
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
+
+from penstock.client.consumer import Consumer
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import TopicPartition
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.framing import RequestHeader
+from penstock.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
+
+PARTITION = TopicPartition(TOPIC, 0)
+REPLICA = NODE_ID + 1
+PATIENCE_MS = 30_000
+
+
+def batch(offset: int, epoch: int, *values: bytes) -> bytes:
+    records = [Record(offset=offset + number, value=value) for number, value in enumerate(values)]
+    return bytes(encode_batch(records, base_offset=offset, partition_leader_epoch=epoch))
+
+
+class Scripted(FakeCluster):
+    """Answers fetches as a test says, one after the other, and at last with nothing. Both nodes are this broker."""
+
+    def __init__(self, *answers: PartitionData) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.asked_for: list[FetchPartition] = []
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        if not isinstance(request, FetchRequest):
+            return super().__call__(header, request)
+        (topic,) = request.topics
+        self.asked_for += topic.partitions
+        data = self.answers.pop(0) if self.answers else PartitionData(partition_index=0, high_watermark=9)
+        return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[data])])
+
+    def metadata(self) -> MetadataResponse:
+        response = super().metadata()
+        (node,) = response.brokers
+        response.brokers.append(MetadataResponseBroker(node_id=REPLICA, host=node.host, port=node.port))
+        return response
+
+
+async def read(cluster: Scripted, count: int, **settings: Any) -> list[bytes | None]:
+    """The values of so many records, read from offset 0 on."""
+    values: list[bytes | None] = []
+    async with fake_broker(cluster) as broker:
+        cluster.broker = broker
+        async with Consumer([broker.address], ConsumerSettings(retry_backoff_ms=1, **settings)) as consumer:
+            await consumer.assign([PARTITION])
+            consumer.seek(PARTITION, 0)
+            while len(values) < count:
+                values += [record.value for record in await consumer.poll(PATIENCE_MS)]
+    return values
+
+
+FIRST = PartitionData(partition_index=0, records=batch(0, 3, b"a", b"lost"), high_watermark=2)
+CUT = PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=3, end_offset=1), high_watermark=2)
+INSTEAD = PartitionData(partition_index=0, records=batch(1, 4, b"instead"), high_watermark=2)
+
+
+async def test_a_log_that_was_cut_is_read_again_from_there() -> None:
+    cluster = Scripted(FIRST, CUT, INSTEAD)
+    assert await read(cluster, 3) == [b"a", b"lost", b"instead"]
+    asked = [(one.fetch_offset, one.last_fetched_epoch) for one in cluster.asked_for]
+    assert asked[:3] == [(0, -1), (2, 3), (1, -1)]
+
+
+async def test_who_wants_no_reset_hears_of_the_cut() -> None:
+    with pytest.raises(KafkaError, match="t-0 was cut: its records from offset 1 on"):
+        await read(Scripted(FIRST, CUT), 3, auto_offset_reset="none")
+
+
+async def test_a_batch_without_records_for_the_reader_counts_for_the_epoch() -> None:
+    """Else the leader would take the reader for one of a log that was cut."""
+    marker = bytes(
+        encode_batch([Record(offset=2)], base_offset=2, partition_leader_epoch=5, producer_id=1, is_control=True)
+    )
+    answer = PartitionData(partition_index=0, records=batch(0, 3, b"a", b"b") + marker, high_watermark=3)
+    cluster = Scripted(answer, PartitionData(partition_index=0, records=batch(3, 5, b"c"), high_watermark=4))
+    assert await read(cluster, 3) == [b"a", b"b", b"c"]
+    assert (cluster.asked_for[1].fetch_offset, cluster.asked_for[1].last_fetched_epoch) == (3, 5)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+async def test_a_replica_that_cannot_serve_is_left_for_the_leader(code: ErrorCode) -> None:
+    """Its word that an offset is not there resets nothing: the replica may be behind."""
+    sent_there = PartitionData(partition_index=0, preferred_read_replica=REPLICA, high_watermark=2)
+    refused = PartitionData(partition_index=0, error_code=code)
+    cluster = Scripted(sent_there, refused, FIRST)
+    assert await read(cluster, 2, auto_offset_reset="none") == [b"a", b"lost"]
+    assert [one.fetch_offset for one in cluster.asked_for[:3]] == [0, 0, 0]
+    assert len(cluster.asked(ApiKey.METADATA)) == 1 + (code == ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def test_a_replica_that_is_not_known_is_not_asked() -> None:
+    sent_there = PartitionData(partition_index=0, preferred_read_replica=99, high_watermark=2)
+    assert await read(Scripted(sent_there, FIRST), 2) == [b"a", b"lost"]
