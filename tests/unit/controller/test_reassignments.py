@@ -154,3 +154,69 @@ def test_a_move_survives_a_broker_that_goes_and_comes() -> None:
     assert listed(controller) == [("flights", 0, [3, 4], [1, 2])]
     answer(controller, in_sync(controller, 2, [2, 3, 4]))
     assert flights(controller).replicas == (3, 4)
+
+
+# a target dies
+
+
+def dead(controller: Controller, broker_id: int) -> None:
+    """A broker is out of service at once."""
+    carry_out(controller, heartbeat(controller, broker_id, want_fence=True))
+
+
+def test_a_move_waits_for_a_target_that_dies_and_comes_back() -> None:
+    controller = cluster(1, 2)
+    move(controller, [3, 4])
+    dead(controller, 3)
+    answer(controller, in_sync(controller, 1, [1, 2, 4]))
+    assert listed(controller) == [("flights", 0, [3, 4], [1, 2])], "one of the target is not there"
+    told = answer(controller, in_sync(controller, 1, [1, 2, 4, 3]))
+    assert told.error_code == ErrorCode.INELIGIBLE_REPLICA, "nor may it come in"
+    carry_out(controller, heartbeat(controller, 3))
+    answer(controller, in_sync(controller, 1, [1, 2, 4, 3]))
+    assert (flights(controller).replicas, listed(controller)) == ((3, 4), [])
+
+
+def test_a_target_that_was_in_sync_and_dies_does_not_end_the_move() -> None:
+    controller = cluster(1, 2)
+    move(controller, [3, 4])
+    answer(controller, in_sync(controller, 1, [1, 2, 3]))
+    dead(controller, 3)
+    assert 3 not in flights(controller).isr
+    answer(controller, in_sync(controller, 1, [1, 2, 4]))
+    assert listed(controller) == [("flights", 0, [3, 4], [1, 2])]
+    assert partition(controller, "flights") == (1, (1, 2, 4))
+
+
+def test_a_move_whose_target_is_dead_is_called_back_and_leaves_nothing_of_it() -> None:
+    controller = cluster(1, 2)
+    move(controller, [3, 4])
+    answer(controller, in_sync(controller, 1, [1, 2, 4]))
+    dead(controller, 3)
+    assert move(controller, None) is ErrorCode.NONE
+    after = flights(controller)
+    assert (sorted(after.replicas), after.isr, after.leader) == ([1, 2], (1, 2), 1)
+    assert (after.adding_replicas, after.removing_replicas) == ((), ())
+
+
+def test_another_target_takes_the_place_of_a_dead_one() -> None:
+    controller = cluster(1, 2)
+    move(controller, [1, 3])
+    dead(controller, 3)
+    assert move(controller, [1, 4]) is ErrorCode.NONE
+    assert listed(controller) == [("flights", 0, [4], [3, 2])]
+    answer(controller, in_sync(controller, 1, [1, 2, 4]))
+    assert (flights(controller).replicas, listed(controller)) == ((1, 4), [])
+
+
+def test_a_new_leader_goes_on_when_a_target_that_leads_dies() -> None:
+    controller = cluster(1, 2)
+    move(controller, [3, 4])
+    answer(controller, in_sync(controller, 1, [1, 2, 3]))
+    dead(controller, 1)
+    assert flights(controller).leader == 3
+    dead(controller, 3)
+    assert flights(controller).leader == 2
+    assert listed(controller) == [("flights", 0, [3, 4], [1, 2])]
+    assert move(controller, None) is ErrorCode.NONE
+    assert partition(controller, "flights") == (2, (2,))

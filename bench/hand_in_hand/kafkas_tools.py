@@ -1,0 +1,135 @@
+"""Apache Kafka's own tools for replicas against three nodes of Penstock: what each says is looked at."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+
+from bench.hand_in_hand.node import HEAP, HandError, wait_until
+from bench.versus.maven import Artifact, fetch, java
+from penstock.testing import Cluster
+
+TOOLS: Final = (
+    # The newest release of which the tools themselves can be had.
+    Artifact("org.apache.kafka", "kafka-tools", "4.1.1"),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
+)
+RECORD_BYTES: Final = 10_000
+RECORDS: Final = 1_200
+"""Of four partitions: each is three answers long, so that a throttled move waits in the middle."""
+PARTITIONS: Final = 4
+TOOL_LIMIT_S: Final = 120.0
+
+
+class Tools:
+    """Kafka's tools, all of which ask one cluster."""
+
+    def __init__(self, cluster: Cluster, say: Callable[[str], None]) -> None:
+        self._jars = os.pathsep.join(str(jar) for jar in fetch("kafka-tools", TOOLS))
+        self._cluster = cluster
+        self._say = say
+
+    def run(self, tool: str, *words: str) -> str:
+        """What a tool prints. Raises HandError if it fails."""
+        command = [java(), *HEAP, "-cp", self._jars, f"org.apache.kafka.tools.{tool}"]
+        reach = ["--bootstrap-server", self._cluster.bootstrap_servers]
+        done = subprocess.run([*command, *reach, *words], capture_output=True, text=True, timeout=TOOL_LIMIT_S)
+        if done.returncode:
+            raise HandError(f"{tool} {' '.join(words)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def expect(self, expected: str, tool: str, *words: str) -> None:
+        """Raises HandError unless a tool says this."""
+        said = self.run(tool, *words)
+        if expected not in said:
+            raise HandError(f"{tool} {' '.join(words)}: {expected!r} is not in {said!r}")
+        self._say(f"{tool.rpartition('.')[2]} {' '.join(words[:2])}: {expected}")
+
+
+def try_kafkas_tools(folder: Path, say: Callable[[str], None]) -> None:
+    """See the module. Raises HandError."""
+    with Cluster(nodes=3, process=True) as cluster:
+        tools = Tools(cluster, say)
+        _topics(tools, cluster)
+        _moves(tools, folder)
+        tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", "clicks")
+        _trouble(tools, cluster)
+        _unclean(tools, cluster)
+
+
+def _topics(tools: Tools, cluster: Cluster) -> None:
+    three = ["--replication-factor", "3", "--config", "min.insync.replicas=2"]
+    tools.expect("Created topic three", "TopicCommand", "--create", "--topic", "three", "--partitions", "4", *three)
+    tools.run("TopicCommand", "--alter", "--topic", "three", "--partitions", "6")
+    tools.expect("PartitionCount: 6", "TopicCommand", "--describe", "--topic", "three")
+    alone = ["--replica-assignment", ",".join(["1"] * PARTITIONS), "--config", "min.insync.replicas=1"]
+    tools.expect("Created topic clicks", "TopicCommand", "--create", "--topic", "clicks", *alone)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for number in range(RECORDS):
+        producer.produce("clicks", bytes(RECORD_BYTES), partition=number % PARTITIONS)
+        producer.poll(0)
+    if producer.flush(60):
+        raise HandError("not all records are acknowledged")
+
+
+def _moves(tools: Tools, folder: Path) -> None:
+    reassign = "reassign.ReassignPartitionsCommand"
+    topics, moves = folder / "topics.json", folder / "moves.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "clicks"}]}))
+    wanted = [{"topic": "clicks", "partition": number, "replicas": [2, 3]} for number in range(PARTITIONS)]
+    moves.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    file = ["--reassignment-json-file", str(moves)]
+    tools.expect(
+        "Proposed partition reassignment", reassign, "--generate", "--topics-to-move-json-file", str(topics),
+        "--broker-list", "1,2,3",
+    )  # fmt: skip
+    tools.expect("was set to 1 B/s", reassign, "--execute", *file, "--throttle", "1")
+    tools.expect("adding: 2,3. removing: 1.", reassign, "--list")
+    tools.expect("clicks-0 is still in progress", reassign, "--verify", *file)
+    tools.expect("Adding Replicas: 2,3", "TopicCommand", "--describe", "--topic", "clicks")
+    if "clicks" in tools.run("TopicCommand", "--describe", "--under-replicated-partitions"):
+        raise HandError("replicas that are still to come are missed")
+    tools.expect("Successfully cancelled partition reassignments", reassign, "--cancel", *file)
+    tools.expect("Replicas: 1\t", "TopicCommand", "--describe", "--topic", "clicks")
+    tools.expect("was set to 1 B/s", reassign, "--execute", *file, "--throttle", "1")
+    tools.expect("to 100000000 B/s", reassign, "--execute", "--additional", *file, "--throttle", "100000000")
+    wait_until("the moves are done", lambda: "is still" not in tools.run(reassign, "--verify", *file), [])
+    tools.expect("Clearing topic-level throttles on topic clicks", reassign, "--verify", *file)
+    if "throttled" in tools.run("TopicCommand", "--describe", "--topic", "clicks"):
+        raise HandError("throttles are left over")
+
+
+def _trouble(tools: Tools, cluster: Cluster) -> None:
+    """A node goes: the filters, and preferred leaders when it has come back."""
+    describe = ["TopicCommand", "--describe"]
+    cluster.node(3).stop()
+    tools.expect("Topic: three\tPartition: 5", *describe, "--under-replicated-partitions")
+    tools.expect("Topic: three\tPartition: 5", *describe, "--at-min-isr-partitions")
+    for option in ("--under-min-isr-partitions", "--unavailable-partitions"):
+        if tools.run(*describe, option).strip():
+            raise HandError(f"{option} shows something")
+    cluster.node(3).start()
+    wait_until("all are in sync", lambda: not tools.run(*describe, "--under-replicated-partitions").strip(), [])
+    tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+
+
+def _unclean(tools: Tools, cluster: Cluster) -> None:
+    """The only replica in sync dies; another one is elected, with loss."""
+    lost = ["--topic", "lost", "--replica-assignment", "1:2", "--config", "min.insync.replicas=1"]
+    tools.expect("Created topic lost", "TopicCommand", "--create", *lost)
+    cluster.node(2).stop()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    producer.produce("lost", b"only on 1")
+    producer.flush(60)
+    cluster.node(1).kill()
+    cluster.node(2).start()
+    describe = ["TopicCommand", "--describe", "--topic", "lost"]
+    wait_until("nobody leads", lambda: "Leader: none" in tools.run(*describe), [])
+    tools.expect("lost", "TopicCommand", "--describe", "--unavailable-partitions")
+    one = ["--election-type", "unclean", "--topic", "lost", "--partition", "0"]
+    tools.expect("Successfully completed leader election (UNCLEAN)", "LeaderElectionCommand", *one)
+    tools.expect("Leader: 2", *describe)
