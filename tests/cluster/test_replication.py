@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -131,3 +132,19 @@ def test_with_one_replica_in_sync_where_two_must_be_nothing_is_acknowledged(clus
     assert outcomes[0] is not None
     for node in cluster.nodes[1:]:
         node.resume()
+
+
+def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: Cluster) -> None:
+    clients = Clients(cluster)
+    clients.wait_for(in_sync=3)
+    clients.send(4 * PARTITIONS)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = [Place(TOPIC, index, 3) for index in range(PARTITIONS)]
+    for deleted in admin.delete_records(wanted, request_timeout=PATIENCE_S).values():
+        assert deleted.result().low_watermark == 3
+    cluster.nodes[0].kill()
+    clients.wait_for(in_sync=2)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+    for place_ in wanted:
+        assert consumer.get_watermark_offsets(place_, timeout=PATIENCE_S) == (3, 4)
+    consumer.close()

@@ -21,7 +21,7 @@ Readers stand here for all who wait for the high watermark: consumers, acks=all,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.replication.committed import Committed
 from penstock.replication.waits import NOBODY, Waiter, Waits
@@ -80,6 +80,7 @@ class PartitionLeader:
         "_holds",
         "appended",
         "committed",
+        "deletions",
         "epoch_start_offset",
         "followers",
         "isr",
@@ -114,6 +115,8 @@ class PartitionLeader:
         self.epoch_start_offset = self.log_end_offset = log_end_offset
         self.committed = committed
         self.appended = Waits()
+        self.deletions = Waits()
+        """Who waits for the logs of followers to begin at an offset; all look again when one of them does."""
         self.followers: dict[int, ReplicaState] = {
             replica: ReplicaState(now_ms if replica in isr else UNKNOWN) for replica in replicas if replica != node_id
         }
@@ -161,8 +164,10 @@ class PartitionLeader:
         if state is None:  # a reassignment has taken it away
             return NOBODY
         state.on_fetched(fetch_offset, broker_epoch, self.log_end_offset, now_ms)
+        if log_start_offset == state.log_start_offset:
+            return self._advance()
         state.log_start_offset = log_start_offset
-        return self._advance()
+        return [*self.deletions.take_due(log_start_offset), *self._advance()]
 
     def on_proposed(self, isr: Sequence[int]) -> None:
         """The controller is asked for this ISR, which holds from now on as far as it asks for more."""
@@ -201,7 +206,16 @@ class PartitionLeader:
             if replica != self.node_id
         }
         self._count()
-        return self._advance()
+        return [*self.deletions.take_all(), *self._advance()]
+
+    def on_log_start_moved(self) -> Sequence[Waiter]:
+        """The log begins later: followers are to hear of that."""
+        return self.appended.take_all()
+
+    def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool]) -> int:
+        """Where the logs of all replicas that live have begun at least; this one's begins at `log_start_offset`."""
+        starts = [state.log_start_offset for replica, state in self.followers.items() if is_alive(replica)]
+        return min([log_start_offset, *starts])
 
     def on_configured(self, min_insync_replicas: int) -> Sequence[Waiter]:
         """The topic asks for another number of replicas."""
@@ -211,7 +225,7 @@ class PartitionLeader:
 
     def on_epoch_over(self) -> Sequence[Waiter]:
         """Another epoch begins: everybody looks at what holds then."""
-        return [*self.appended.take_all(), *self.committed.waits.take_all()]
+        return [*self.appended.take_all(), *self.deletions.take_all(), *self.committed.waits.take_all()]
 
     # the high watermark
 

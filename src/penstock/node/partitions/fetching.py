@@ -43,8 +43,8 @@ MAX_SMALL_BYTES = 64 * 1024
 class Reading:
     """The results of one pass over the partitions.
 
-    `is_urgent`: there is an error, a divergence or a nearer replica to tell at once, or a high watermark where
-    followers serve consumers.
+    `is_urgent`: there is an error, a divergence or a nearer replica to tell at once; or followers are to hear where the
+    log begins, and how much is committed where they serve consumers.
     """
 
     __slots__ = (
@@ -155,6 +155,7 @@ class FetchReader:
         "_replica_epoch",
         "_replica_id",
         "_tells_leaders",
+        "_tells_starts",
         "_tells_watermarks",
         "_uses_topic_ids",
     )
@@ -169,7 +170,8 @@ class FetchReader:
         self._tells_leaders = version >= ENDPOINTS_FROM
         self._may_read_followers = is_consumer and version >= RACKS_FROM
         self._rack = request.rack_id if selects and is_consumer else ""
-        self._tells_watermarks = selects and not is_consumer and plan.is_incremental
+        self._tells_starts = not is_consumer and plan.is_incremental
+        self._tells_watermarks = selects and self._tells_starts
         self._replica_id = request.replica_id
         self._replica_epoch = request.replica_epoch
         self._isolation_level = request.isolation_level
@@ -247,6 +249,8 @@ class FetchReader:
         result.log_start_offset = partition.log.log_start_offset
         result.lists_aborted = self._isolation_level == READ_COMMITTED
         if self._tells_watermarks and result.high_watermark > wanted.told_high_watermark:
+            reading.is_urgent = True
+        if self._tells_starts and result.log_start_offset > wanted.told_log_start_offset:
             reading.is_urgent = True
 
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:

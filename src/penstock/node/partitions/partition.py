@@ -200,6 +200,11 @@ class Partition:
         if self.in_sync is not None and replica not in leader.isr:
             self.in_sync.fetched(self, replica)
 
+    def on_log_start_moved(self) -> None:
+        """The log was told to begin later: followers hear of it."""
+        if self.leader is not None:
+            _call(self.leader.on_log_start_moved())
+
     def on_joining(self, replicas: Sequence[int]) -> None:
         """These followers are waited for, so that they can come in sync."""
         if self.leader is not None:

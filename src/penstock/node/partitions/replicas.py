@@ -222,6 +222,7 @@ class LocalReplicas:
     def on_log_start_moved(self, partition: Partition) -> None:
         """DeleteRecords moved the beginning: segments before it go. The next checkpoint writes it down, as in Kafka."""
         partition.log.retire_below_start(self._now_ms())
+        partition.on_log_start_moved()
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
