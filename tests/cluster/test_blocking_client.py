@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.cluster.breaking_proxy import BreakingProxy
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings, UnknownTopicError
 from penstock.client.blocking_connection import ClusterUnreachable, parse_addresses
 from penstock.client.blocking_offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
 from penstock.client.blocking_produce import BlockingProducer, new_identity
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.options import read_options
 from penstock.pipeline.range_reader import read_ranges
@@ -110,6 +112,37 @@ def test_a_read_goes_on_where_the_connection_broke(cluster: BlockingCluster, pro
         proxy.lose_answers(1)
     assert offsets == list(range(5, 195))
     assert proxy.answers_lost > lost_before
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_that_is_created_again_while_it_is_read_is_noticed(
+    cluster: BlockingCluster, proxy: BreakingProxy, fails: str
+) -> None:
+    topic = f"again-{fails}"
+    write(cluster, topic, 20)
+    options = {
+        "bootstrap.servers": proxy.address,
+        "subscribe": topic,
+        "max.partition.fetch.bytes": "600",
+        "failOnDataLoss": fails,
+    }
+    source = source_options(read_options(options), streaming=False)
+    planned = OffsetRange(topic, 0, 0, 200, cluster.topic_ids[topic])
+    batches = read_ranges(source, [planned])
+    seen = next(batches).column("offset").to_pylist()
+    admin = AdminClient({"bootstrap.servers": proxy.address})
+    for done in admin.delete_topics([topic]).values():
+        done.result(30)
+    write(cluster, topic, 20)
+    assert cluster.topic_ids[topic] != planned.topic_id
+    if fails == "true":
+        with pytest.raises(PipelineError, match=f"Data is lost: offsets .* to 199 of partition 0 of topic '{topic}'"):
+            list(batches)
+    else:
+        rest = sum(batch.num_rows for batch in batches)
+        assert len(seen) + rest < 200, "one fetch was on its way; the rest is not read from another topic"
+    anew = planned.replace(topic_id=cluster.topic_ids[topic])
+    assert sum(batch.num_rows for batch in read_ranges(source, [anew])) == 200
 
 
 def test_an_advertised_address_that_nobody_reaches_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

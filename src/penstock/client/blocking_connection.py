@@ -11,7 +11,7 @@ from typing import TypeVar
 from penstock.client.address import Address
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.framing import decode_response, encode_request
+from penstock.protocol.framing import decode_response, encode_request, skip_tagged_fields
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.schema import Message
 
@@ -72,18 +72,19 @@ class BlockingConnection:
         """Whether every response that was asked for has been read: only then may another user take over."""
         return not self._expected
 
-    def version_of(self, api_key: ApiKey) -> int:
+    def version_of(self, api_key: ApiKey, newest: int | None = None) -> int:
         """The newest version that both sides speak; KafkaError UNSUPPORTED_VERSION where there is none."""
         lowest, highest = self._served.get(int(api_key), (0, -1))
-        version = min(highest, NEWEST_VERSIONS[api_key])
+        version = min(highest, NEWEST_VERSIONS[api_key] if newest is None else newest)
         if version < max(lowest, api_of(api_key).versions.start if api_key != ApiKey.API_VERSIONS else 0):
             name = api_of(api_key).name
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker {self.address} speaks no version of {name}")
         return version
 
-    def send(self, api_key: ApiKey, message: Message) -> None:
-        """Send a request; its response must be read by `receive` or `receive_frame` in its turn."""
-        version = self.version_of(api_key)
+    def send(self, api_key: ApiKey, message: Message, version: int | None = None) -> None:
+        """Send a request, in the newest version if none is named; its response must be read in its turn."""
+        if version is None:
+            version = self.version_of(api_key)
         self._correlation_id += 1
         self._socket.sendall(encode_request(message, version, self._correlation_id, self._client_id))
         self._expected.append((self._correlation_id, api_key, version))
@@ -100,17 +101,16 @@ class BlockingConnection:
         return message
 
     def receive_frame(self) -> tuple[memoryview, int]:
-        """Read the next response without decoding it: (the frame behind its header, the version).
-
-        For versions whose response header is the correlation id alone.
-        """
+        """Read the next response without decoding it: (the frame behind its header, the version)."""
         correlation_id, api_key, version = self._expected[0]
-        assert api_of(api_key).response_header_version(version) == 0
         frame = self._read_frame()
-        if len(frame) < LENGTH.size or LENGTH.unpack_from(frame)[0] != correlation_id:
+        if len(frame) <= LENGTH.size or LENGTH.unpack_from(frame)[0] != correlation_id:
             raise DecodeError(f"{self.address} answers another request than the one that is due")
         self._expected.popleft()
-        return frame[LENGTH.size :], version
+        begin = LENGTH.size
+        if api_of(api_key).response_header_version(version):
+            begin = skip_tagged_fields(frame, begin)
+        return frame[begin:], version
 
     def request(self, api_key: ApiKey, message: Message, response_class: type[Response]) -> Response:
         """Send a request and wait for its response."""

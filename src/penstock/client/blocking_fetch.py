@@ -1,21 +1,27 @@
 """Fetching one partition: the response's records stay where the socket put them, as a slice of the frame.
 
-The response is read by hand in versions 4 to 11, whose layout for one partition is a few fixed fields.
+The response is read by hand, as the layout for one partition is a few fields: in versions 4 to 11, which name the
+topic, and in 13, which has its id, so that a later topic of that name is not taken for it.
 """
 
 import struct
 from collections.abc import Sequence
+from uuid import UUID
 
 from penstock.client.blocking_connection import BlockingConnection
 from penstock.client.blocking_offsets import IsolationLevel
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.framing import skip_tagged_fields
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
+from penstock.protocol.varint import decode_uvarint
 
 ANSWER_BYTES_LIMIT = 64 << 20
 """What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
-LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE = 5, 7, 11
+LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE, IDS_SINCE = 5, 7, 11, 13
+UUID_BYTES = 16
 
 
 class FetchedRecords(Value):
@@ -38,17 +44,22 @@ def send_fetch(
     max_bytes: int,
     max_wait_ms: int,
     isolation: IsolationLevel,
+    topic_id: UUID | None = None,
 ) -> None:
-    """Ask for records from an offset on; read the answer with `receive_fetch`."""
+    """Ask for records from an offset on; read the answer with `receive_fetch`.
+
+    With `topic_id` a topic that has another one now is refused, by brokers since Kafka 3.1.
+    """
     wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=max(max_bytes, ANSWER_BYTES_LIMIT),
         isolation_level=isolation,
-        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[FetchTopic(topic=topic, topic_id=topic_id or ZERO_UUID, partitions=[wanted])],
     )
-    connection.send(ApiKey.FETCH, request)
+    knows_ids = topic_id is not None and connection.version_of(ApiKey.FETCH, IDS_SINCE) == IDS_SINCE
+    connection.send(ApiKey.FETCH, request, IDS_SINCE if knows_ids else None)
 
 
 def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
@@ -60,39 +71,40 @@ def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
     """Read the body of a response about one partition; its records stay a slice of the frame."""
     try:
         return _parse(frame, version)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise DecodeError(f"not a Fetch response about one partition: {error}") from error
 
 
 def _parse(frame: memoryview, version: int) -> FetchedRecords:
-    reader = _Reader(frame)
+    reader = _Reader(frame, is_flexible=version >= IDS_SINCE)
     reader.skip(4)  # throttle time
     if version >= SESSIONS_SINCE:
         error_code = ErrorCode(reader.int16())
         reader.skip(4)  # session id
         if error_code:
             return FetchedRecords(error_code, -1, -1, -1, (), frame[:0])
-    if reader.int32() != 1:
+    if reader.count() != 1:
         raise DecodeError("a Fetch response about another number of topics than one")
-    reader.skip(reader.int16())
-    if reader.int32() != 1:
+    reader.skip(UUID_BYTES if version >= IDS_SINCE else reader.int16())
+    if reader.count() != 1:
         raise DecodeError("a Fetch response about another number of partitions than one")
     reader.skip(4)  # partition
     error_code = ErrorCode(reader.int16())
     high_watermark, last_stable_offset = reader.int64(), reader.int64()
     log_start_offset = reader.int64() if version >= LOG_START_SINCE else -1
-    aborted = [(reader.int64(), reader.int64()) for _ in range(reader.int32())]
+    aborted = [reader.aborted() for _ in range(reader.count())]
     if version >= READ_REPLICA_SINCE:
         reader.skip(4)
-    records = reader.slice(max(reader.int32(), 0))
+    records = reader.slice(max(reader.count(), 0))
     return FetchedRecords(error_code, high_watermark, last_stable_offset, log_start_offset, aborted, records)
 
 
 class _Reader:
     """Takes fields off the front of a frame; struct.error where it ends."""
 
-    def __init__(self, frame: memoryview) -> None:
+    def __init__(self, frame: memoryview, *, is_flexible: bool) -> None:
         self._frame, self._position = frame, 0
+        self._is_flexible = is_flexible
 
     def _fixed(self, layout: struct.Struct) -> int:
         (value,) = layout.unpack_from(self._frame, self._position)
@@ -108,6 +120,20 @@ class _Reader:
 
     def int64(self) -> int:
         return self._fixed(_INT64)
+
+    def count(self) -> int:
+        """How many items or bytes follow; -1 is null."""
+        if not self._is_flexible:
+            return self.int32()
+        number, self._position = decode_uvarint(self._frame, self._position)
+        return number - 1
+
+    def aborted(self) -> tuple[int, int]:
+        """An aborted transaction: producer id, first offset."""
+        found = self.int64(), self.int64()
+        if self._is_flexible:
+            self._position = skip_tagged_fields(self._frame, self._position)
+        return found
 
     def slice(self, length: int) -> memoryview:
         begin = self._position

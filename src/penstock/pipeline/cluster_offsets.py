@@ -132,14 +132,13 @@ class SourceCluster:
             if first:
                 report_loss(self._source, f"offsets 0 to {first - 1} of {_name(partition)}, which is new, are gone")
 
-    def still_there(self, ranges: list[OffsetRange], topic_ids: Mapping[str, UUID]) -> list[OffsetRange]:
+    def still_there(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Without the ranges of topics that were deleted since they were planned, or created again."""
         now = set(self.partitions(may_be_missing=True))
         current = self.topic_ids(now)
         kept: list[OffsetRange] = []
         for wanted in ranges:
-            planned_id = topic_ids.get(wanted.topic)
-            if wanted.key in now and planned_id in (None, current.get(wanted.topic)):
+            if wanted.key in now and wanted.topic_id in (None, current.get(wanted.topic)):
                 kept.append(wanted)
             else:
                 report_loss(self._source, f"{wanted} is gone with its topic")
@@ -152,9 +151,8 @@ class SourceCluster:
         for wanted in ranges:
             begin = min(begins.get(wanted.key, wanted.end), wanted.end)
             if begin > wanted.start:
-                lost = OffsetRange(wanted.topic, wanted.partition, wanted.start, begin)
-                report_loss(self._source, f"{lost} are gone")
-                wanted = OffsetRange(wanted.topic, wanted.partition, begin, wanted.end)
+                report_loss(self._source, f"{wanted.replace(end=begin)} are gone")
+                wanted = wanted.replace(start=begin)
             if wanted.size:
                 kept.append(wanted)
         return kept

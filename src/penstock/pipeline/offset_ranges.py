@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
+from uuid import UUID
 
 from penstock.client.blocking import TopicPartition
 from penstock.protocol.value import Value
@@ -14,12 +15,13 @@ TASKS_UNSHARED = 32
 
 
 class OffsetRange(Value):
-    """Records of one partition from `start` to before `end`."""
+    """Records of one partition from `start` to before `end`. `topic_id` is whose they are, where that is known."""
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: UUID | None = None
 
     @property
     def key(self) -> TopicPartition:
@@ -34,10 +36,12 @@ class OffsetRange(Value):
         return f"offsets {self.start} to {self.end - 1} of partition {self.partition} of topic {self.topic!r}"
 
 
-def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+def ranges_between(
+    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]
+) -> list[OffsetRange]:
     """The ranges that are not empty, in the order of topics and partitions; only of partitions that both know."""
     return [
-        OffsetRange(topic, partition, start[topic, partition], end[topic, partition])
+        OffsetRange(topic, partition, start[topic, partition], end[topic, partition], topic_ids.get(topic))
         for topic, partition in sorted(end)
         if end[topic, partition] > start.get((topic, partition), end[topic, partition])
     ]
@@ -81,7 +85,7 @@ def _place(whole: OffsetRange) -> tuple[str, int, int]:
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     parts = min(max(parts, 1), whole.size)
     borders = [whole.start + whole.size * index // parts for index in range(parts + 1)]
-    return [OffsetRange(whole.topic, whole.partition, begin, end) for begin, end in pairwise(borders)]
+    return [whole.replace(start=begin, end=end) for begin, end in pairwise(borders)]
 
 
 def take_fraction(

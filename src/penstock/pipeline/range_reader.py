@@ -31,6 +31,8 @@ from penstock.pipeline.source_options import SourceOptions
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 FETCH_WAIT_MS = 500
+OF_ANOTHER_TOPIC = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
+"""The topic was created again since the range was planned, or the broker has not heard of it yet."""
 
 
 def read_ranges(source: SourceOptions, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
@@ -94,6 +96,7 @@ class RangeFetcher:
             max_bytes=self._source.fetch_bytes,
             max_wait_ms=FETCH_WAIT_MS,
             isolation=self._source.isolation,
+            topic_id=self._wanted.topic_id,
         )
         self._connection = connection
 
@@ -101,6 +104,9 @@ class RangeFetcher:
         """Check an answer, go on behind it, and ask for more before anybody decodes this."""
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._jump_over_lost()
+            return []
+        if fetched.error_code in OF_ANOTHER_TOPIC and self._is_created_again():
+            self._jump(self._wanted.end)
             return []
         if fetched.error_code:
             raise KafkaError(
@@ -129,10 +135,14 @@ class RangeFetcher:
         begin = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset
         self._jump(min(begin, self._wanted.end) if begin > self._position else self._wanted.end)
 
+    def _is_created_again(self) -> bool:
+        """Whether the name stands for another topic now; KafkaError UNKNOWN_TOPIC_OR_PARTITION if for none."""
+        self._cluster.partitions_of([self._wanted.topic])
+        return self._cluster.topic_ids.get(self._wanted.topic) != self._wanted.topic_id
+
     def _jump(self, end: int) -> None:
         """Go on at `end`, if data may be lost."""
-        lost = OffsetRange(*self._partition, self._position, end)
-        report_loss(self._source, f"{lost} are gone")
+        report_loss(self._source, f"{self._wanted.replace(start=self._position, end=end)} are gone")
         self._position = end
 
     def _made_progress(self) -> None:

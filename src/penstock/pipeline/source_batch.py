@@ -35,10 +35,11 @@ class PenstockBatchReader(DataSourceReader):
             try:
                 seen = SourceCluster(cluster, source)
                 partitions = seen.partitions()
+                topic_ids = seen.topic_ids(partitions)
                 start = seen.at_boundary(partitions, source.starting, is_start=True)
                 end = seen.at_boundary(partitions, source.ending, is_start=False)
                 _check_order(start, end)
-                ranges = seen.without_lost(ranges_between(start, end))
+                ranges = seen.without_lost(ranges_between(start, end, topic_ids))
             finally:
                 cluster.close()
             return tasks_of(source, ranges)

@@ -124,8 +124,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = from_json(start) if start else beginning_in(end) or self._first_position()
             if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
                 seen.report_losses(begin, until)
-            ranges = ranges_between(seen.starts(begin, until), until.offsets)
-            kept = seen.without_lost(seen.still_there(ranges, until.topic_ids)) if ranges else []
+            ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
+            kept = seen.without_lost(seen.still_there(ranges)) if ranges else []
             return tasks_of(self._source, kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,3 +1,5 @@
+from uuid import UUID
+
 import pytest
 
 from penstock.pipeline.offset_ranges import (
@@ -20,7 +22,12 @@ def sizes(ranges: list[OffsetRange]) -> list[int]:
 
 def test_ranges_leave_out_what_is_empty_runs_backwards_or_has_no_start() -> None:
     start, end = {A0: 5, A1: 5, A10: 5}, {A0: 5, A1: 9, A10: 3, ("b", 0): 9}
-    assert ranges_between(start, end) == [OffsetRange("a", 1, 5, 9)]
+    assert ranges_between(start, end, {}) == [OffsetRange("a", 1, 5, 9)]
+
+
+def test_ranges_and_their_parts_know_whose_topic_they_are_of() -> None:
+    whole = ranges_between({A0: 0}, {A0: 10}, {"a": UUID(int=7)})
+    assert {part.topic_id for part in split_ranges(whole, 2, None)} == {UUID(int=7)}
 
 
 def test_split_covers_everything_once() -> None:
