@@ -41,6 +41,7 @@ format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	$(BIN)/python -m tests.simulation.soak $(MINUTES)
 	$(BIN)/penstock simulate --minutes $(MINUTES)
 
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results

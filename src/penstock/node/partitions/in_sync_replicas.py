@@ -154,17 +154,20 @@ class InSyncReplicas:
             del self._watched[partition]
 
     async def _look_at_joining(self) -> None:
-        """Wait no longer for those that do not come: their broker is gone, or they lag."""
         while True:
             await asyncio.sleep(JOINING_S)
-            for partition in list(self._joining):
-                leader = partition.leader
-                if leader is None or not leader.joining:
-                    del self._joining[partition]
-                    continue
-                left = tuple(replica for replica in leader.joining if self._still_comes(leader, replica))
-                if left != leader.joining:
-                    partition.on_joining(left)
+            self.look_at_joining()
+
+    def look_at_joining(self) -> None:
+        """Wait no longer for those that do not come: their broker is gone, or they lag."""
+        for partition in list(self._joining):
+            leader = partition.leader
+            if leader is None or not leader.joining:
+                del self._joining[partition]
+                continue
+            left = tuple(replica for replica in leader.joining if self._still_comes(leader, replica))
+            if left != leader.joining:
+                partition.on_joining(left)
 
     def _still_comes(self, leader: PartitionLeader, replica: int) -> bool:
         return keeps_up(leader, replica, self._now_ms(), self._max_lag_ms()) and self._may_come_in(

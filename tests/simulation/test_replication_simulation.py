@@ -1,0 +1,58 @@
+"""Replication alone under thousands of events: who leads, who is in sync, what is committed, and what is cut."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.simulation import replication_planted as planted
+from tests.simulation.replication_world import SimulationError, simulate
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 300
+CHUNK = 100
+PLANTED: dict[Bug, range] = {
+    planted.high_watermark_of_the_committed_isr: range(100),
+    planted.in_sync_before_the_start_of_the_epoch: range(100),
+    planted.cut_to_the_high_watermark: range(100),
+    planted.divergence_is_not_cut: range(100),
+    planted.old_broker_epochs_accepted: range(250, 350),
+    planted.unclean_without_leave: range(100),
+    planted.refusal_before_the_answer: range(100),
+    planted.high_watermark_goes_back: range(100),
+}
+"""In these seeds the bug must be found."""
+
+
+def search(seeds: range) -> None:
+    for seed in seeds:
+        simulate(seed)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_seeds(first: int) -> None:
+    outcomes = [simulate(seed) for seed in range(first, first + CHUNK)]
+    assert sum(outcome.acknowledged for outcome in outcomes) > 20 * CHUNK, "hardly anything is acknowledged"
+    assert sum(outcome.epochs for outcome in outcomes) > 2 * CHUNK, "there are hardly any elections"
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    with pytest.raises(SimulationError, match=r"seed \d+: \w+"):
+        search(PLANTED[bug])
+
+
+def test_a_seed_is_the_same_in_every_python() -> None:
+    """The order of sets of strings changes with each start of Python; nothing may depend on it."""
+    script = "from tests.simulation.replication_world import simulate; print([simulate(seed) for seed in range(5)])"
+    told = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        command = [sys.executable, "-c", script]
+        told.append(subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT).stdout)
+    assert told[0] == told[1]
+    assert told[0].count(b"trace_hash") == 5
