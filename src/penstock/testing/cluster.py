@@ -13,6 +13,7 @@ from typing import Self
 
 from penstock.testing.cluster_node import ClusterNode
 from penstock.testing.layout import Layout
+from penstock.testing.network import Network
 from penstock.testing.quorum_view import active_controller, known_brokers, wait_until
 
 TEST_DEFAULTS: dict[str, str] = {
@@ -33,7 +34,7 @@ class Cluster:
             producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
         with Cluster(nodes=3, process=True) as cluster:
-            cluster.node(cluster.active_controller).kill()
+            cluster.kill(cluster.active_controller)
             cluster.wait_for_controller()
 
     Each node runs in a thread of its own with its own event loop, so a test that blocks does not stop it. With
@@ -49,6 +50,8 @@ class Cluster:
             are only controllers.
         dynamic_voters: Whether controllers may become voters and cease to be while the cluster runs (KIP-853); else
             the configuration names the voters. A single node is its quorum alone either way.
+        network: Whether nodes can be cut off (`cut`). All that they and clients say to each other then passes through
+            this process. Only on Linux, with several nodes and `process=True`.
     """
 
     def __init__(
@@ -61,12 +64,16 @@ class Cluster:
         brokers: int | None = None,
         controllers: int | None = None,
         dynamic_voters: bool = False,
+        network: bool = False,
     ) -> None:
         """Prepare a cluster; nothing runs yet. Raises ValueError for numbers of nodes that make no cluster."""
         self._config = dict(config or {})
         layout = None
         if nodes != 1 or brokers is not None or controllers is not None:
             layout = Layout.of(nodes, brokers, controllers, self._config)
+        if network and (layout is None or not process):
+            raise ValueError("network=True needs several nodes and process=True")
+        self._network = Network(self._pid_of) if network else None
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="penstock-")
         self._directory = Path(directory if directory is not None else self._made_directory())
         self.nodes: tuple[ClusterNode, ...]
@@ -75,7 +82,12 @@ class Cluster:
             self.nodes = (self._single_node(process),)
         else:
             self.nodes = layout.prepare(
-                self._directory, TEST_DEFAULTS, self._config, process=process, dynamic_voters=dynamic_voters
+                self._directory,
+                TEST_DEFAULTS,
+                self._config,
+                process=process,
+                dynamic_voters=dynamic_voters,
+                network=self._network,
             )
 
     @property
@@ -149,11 +161,30 @@ class Cluster:
         _together(brokers, ClusterNode.stop)  # first: they tell a controller that they go
         _together([node for node in running if node not in brokers], ClusterNode.stop)
 
-    def kill(self) -> None:
-        """End all nodes at once, without any chance to clean up. Only with `process=True`."""
+    def kill(self, node_id: int | None = None) -> None:
+        """End a node, or all of them, at once, without any chance to clean up. Only with `process=True`."""
+        if node_id is not None:
+            self.node(node_id).kill()
+            return
         for node in self.nodes:
             if node.is_running or len(self.nodes) == 1:
                 node.kill()
+
+    def pause(self, node_id: int) -> None:
+        """Let a node do nothing at all from now on (SIGSTOP): for its peers it hangs. Only with `process=True`."""
+        self.node(node_id).pause()
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused node go on where it was (SIGCONT)."""
+        self.node(node_id).resume()
+
+    def cut(self, node_id: int) -> None:
+        """Let nothing pass between a node and the others, or clients; it goes on alone. Only with `network=True`."""
+        self._network_of(node_id).cut(node_id)
+
+    def heal(self, node_id: int) -> None:
+        """Let a node that was cut off reach the others again."""
+        self._network_of(node_id).heal(node_id)
 
     def restart(self) -> None:
         """Stop the nodes, if they run, and start them again with the same data on the same ports."""
@@ -167,6 +198,8 @@ class Cluster:
         finally:
             for node in self.nodes:
                 node.give_back()
+            if self._network is not None:
+                self._network.close()
             if self._temporary is not None:
                 self._temporary.cleanup()
 
@@ -193,6 +226,15 @@ class Cluster:
     ) -> None:
         """Stop and clean up without blocking the event loop."""
         await asyncio.to_thread(self.close)
+
+    def _pid_of(self, node_id: int) -> int | None:
+        return self.node(node_id).pid
+
+    def _network_of(self, node_id: int) -> Network:
+        if self._network is None:
+            raise RuntimeError("only with Cluster(network=True, process=True) a node can be cut off")
+        self.node(node_id)  # KeyError for one that is not there
+        return self._network
 
     def _made_directory(self) -> str:
         assert self._temporary is not None

@@ -83,9 +83,9 @@ class ClusterNode:
             )
         for port in self._ports:
             port.make_way()
-        self._node = self._started(settings)
+        address = self._start(settings)
         if not self._ports:
-            self._address = self._node.address
+            self._address = address
 
     def stop(self) -> None:
         """Stop it cleanly, if it runs."""
@@ -129,10 +129,17 @@ class ClusterNode:
             raise RuntimeError(f"only a process can be {done}: use Cluster(process=True), and start it first")
         return self._node
 
-    def _started(self, settings: Mapping[str, str]) -> ThreadNode | ProcessNode:
+    def _start(self, settings: Mapping[str, str]) -> str:
+        """Where the node listens, when it does; its process is known before that."""
         if self._process:
-            return ProcessNode(settings)
+            self._node = process = ProcessNode(settings)
+            try:
+                return process.wait_until_it_listens()
+            except RuntimeError:
+                self._node = None
+                raise
         # Not at the top: a node in a process of its own need not be imported here as well, 200 ms of CPU.
         from penstock.testing.thread_node import ThreadNode
 
-        return ThreadNode(settings)
+        self._node = ThreadNode(settings)
+        return self._node.address

@@ -16,7 +16,8 @@ from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value
 from penstock.testing.cluster_node import ClusterNode
-from penstock.testing.ports import ReservedPort
+from penstock.testing.network import Network
+from penstock.testing.ports import LOOPBACK, ReservedPort
 
 QUICK_QUORUM: Final[dict[str, str]] = {
     "controller.quorum.election.timeout.ms": "300",
@@ -77,12 +78,14 @@ class Layout(Value):
         *,
         process: bool,
         dynamic_voters: bool = False,
+        network: Network | None = None,
     ) -> tuple[ClusterNode, ...]:
-        """Take ports and format directories; `config` goes before `defaults`."""
+        """Take ports and format directories; `config` goes before `defaults`, `network` before each listener."""
         brokers = sum("broker" in roles for roles in self.roles.values())
         common = dict(defaults) | QUICK_QUORUM | replica_settings(brokers) | dict(config)
         ports = {node_id: dict(_ports(roles)) for node_id, roles in self.roles.items()}
-        controllers = {node_id: own["CONTROLLER"].address for node_id, own in ports.items() if "CONTROLLER" in own}
+        reached = {node_id: _reached(node_id, own, network) for node_id, own in ports.items()}
+        controllers = {node_id: own["CONTROLLER"] for node_id, own in reached.items() if "CONTROLLER" in own}
         directories = {node_id: directory / f"node-{node_id}" for node_id in self.roles}
         format_as_one_cluster(directories, controllers if dynamic_voters else None)
         common |= voters_settings(controllers, dynamic=dynamic_voters)
@@ -94,13 +97,14 @@ class Layout(Value):
                     "process.roles": ",".join(roles),
                     "node.id": str(node_id),
                     "listeners": ",".join(f"{name}://{port.address}" for name, port in ports[node_id].items()),
+                    "advertised.listeners": ",".join(f"{name}://{where}" for name, where in reached[node_id].items()),
                     "log.dirs": str(directories[node_id]),
                 },
                 directory=directories[node_id],
                 process=process,
                 ports=tuple(ports[node_id].values()),
-                address=_address(ports[node_id], "PLAINTEXT"),
-                controller_address=_address(ports[node_id], "CONTROLLER"),
+                address=reached[node_id].get("PLAINTEXT"),
+                controller_address=reached[node_id].get("CONTROLLER"),
             )
             for node_id, roles in self.roles.items()
         )
@@ -139,8 +143,11 @@ def _ports(roles: tuple[str, ...]) -> Iterator[tuple[str, ReservedPort]]:
         yield "CONTROLLER", ReservedPort()
 
 
-def _address(ports: Mapping[str, ReservedPort], name: str) -> str | None:
-    return ports[name].address if name in ports else None
+def _reached(node_id: int, ports: Mapping[str, ReservedPort], network: Network | None) -> dict[str, str]:
+    """Where others find each listener of a node."""
+    if network is None:
+        return {name: port.address for name, port in ports.items()}
+    return {name: f"{LOOPBACK}:{network.open(node_id, port.port)}" for name, port in ports.items()}
 
 
 def format_as_one_cluster(directories: Mapping[int, Path], first_voters: Mapping[int, str] | None = None) -> str:

@@ -20,11 +20,7 @@ _ADDRESS = re.compile(r"listens on\s+\w+://([^\s,]+)")
 
 
 class ProcessNode:
-    """A node that runs until `stop` or `kill`. Making one starts it, and returns when it answers.
-
-    Raises:
-        RuntimeError: It did not start; the text is what it said.
-    """
+    """A node that runs until `stop` or `kill`. Making one starts it."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Start the node."""
@@ -40,7 +36,6 @@ class ProcessNode:
         self._announced: Future[str] = Future()
         self._reader = threading.Thread(target=self._read_output, name="penstock-output", daemon=True)
         self._reader.start()
-        self.address = self._wait_for_address()
 
     @property
     def pid(self) -> int:
@@ -69,7 +64,12 @@ class ProcessNode:
         self._process.wait(STOP_SECONDS)
         self._finish()
 
-    def _wait_for_address(self) -> str:
+    def wait_until_it_listens(self) -> str:
+        """Where it listens, when it answers there.
+
+        Raises:
+            RuntimeError: It did not start; the text is what it said.
+        """
         try:
             return self._announced.result(START_SECONDS)
         except TimeoutError:
