@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "start": "start a node, or a local cluster",
     "storage": "format log directories, and show what they belong to",
     "topics": "list, describe, create, change and delete topics",
+    "worker": "run connectors",
 }
 """Each subcommand with its line in the help."""
 

@@ -1,0 +1,42 @@
+"""`penstock worker`: run connectors (docs/connect.md)."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from penstock.cli.session import parse_pairs, run
+from penstock.node.properties import read_properties
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.jobs import State
+from penstock.work.connect.offsets import OffsetFileError
+from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.standalone import JobFileError, read_job, run_standalone
+
+
+@click.command("worker")
+@click.option("--standalone", is_flag=True, help="Run alone: offsets of sources are kept in a file.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the worker; may be repeated.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("jobs", metavar="JOB...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[Path, ...]) -> None:
+    """Run connectors until Ctrl-C.
+
+    FILE is Kafka's connect-standalone.properties, each JOB the configuration of a connector, as properties or JSON.
+    """
+    if not standalone:
+        raise click.UsageError("workers that share connectors are not there yet: use --standalone")
+    if not jobs:
+        raise click.UsageError("name at least one connector's file")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        config = {**read_properties(file), **parse_pairs(changes, "--set")}
+        run(run_standalone(config, [read_job(job, read_properties) for job in jobs], _say))
+    except (ConfigError, PluginError, JobFileError, OffsetFileError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _say(name: str, state: State, reason: str) -> None:
+    click.echo(f"{name}: {state.value.lower()}{f' ({reason})' if reason else ''}", err=state is State.FAILED)

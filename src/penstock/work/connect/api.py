@@ -1,0 +1,177 @@
+"""What the author of a connector writes: a connector, which cuts the work into tasks, and the task that does it.
+
+A connector of either kind is made without arguments and lives like this:
+
+    start(config) → task_configs(max_tasks) → … → stop()
+
+and each task, which is made without arguments as well:
+
+    source    start(config, context) → poll() … commit() … → stop()
+    sink      start(config, context) → open(partitions) → put(records) … flush(offsets) … → close(partitions) → stop()
+
+Each method is an ordinary function, which is called in a thread of the task's own and may block, or a coroutine
+function, which runs on the worker's event loop and must not. What it raises fails the task; RetriableError in `put` and
+`poll` asks for the same again a little later. Records and values are plain Python: a value is None, a bool, an int, a
+float, a str, bytes, a list or a dict. A schema, where there is one, is a dict as in Connect's JSON.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.value import Value, fresh
+from penstock.work.connect.config import ConfigKey
+
+Headers = tuple[tuple[str, Any], ...]
+Position = Mapping[str, Any]
+"""What a source calls its partitions and its offsets: any JSON object."""
+
+
+class RetriableError(Exception):
+    """Try the same again a little later."""
+
+
+class Record(Value):
+    """What transforms work on; `partition` None lets the producer choose."""
+
+    topic: str
+    partition: int | None = None
+    key: Any = None
+    value: Any = None
+    key_schema: Mapping[str, Any] | None = None
+    value_schema: Mapping[str, Any] | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class SourceRecord(Record):
+    """A record that a source has read, and where in the source: after a restart it goes on behind that."""
+
+    source_partition: Position = fresh(dict)
+    source_offset: Position = fresh(dict)
+
+
+class SinkRecord(Record):
+    """A record of a topic."""
+
+    offset: int = -1
+
+
+class SourceContext:
+    """What a source task may ask of its worker."""
+
+    def __init__(self, stored: Callable[[Position], Position | None]) -> None:
+        self._stored = stored
+
+    def offset(self, partition: Position) -> Position | None:
+        """How far this partition of the source has been read; None if it never was."""
+        return self._stored(partition)
+
+
+class SinkContext:
+    """What a sink task may ask of its worker."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[TopicPartition, int] = {}
+        self.is_flush_wanted = False
+        self.assignment: tuple[TopicPartition, ...] = ()
+        self.outgoing: list[Record] = []
+        self.reported: list[tuple[SinkRecord, Exception]] = []
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """This record cannot be taken: it is left out where that is tolerated, else the task fails (KIP-610)."""
+        self.reported.append((record, error))
+
+    def send(self, record: Record) -> None:
+        """Write a record to a topic after the call that is under way; a flush waits until it is there."""
+        self.outgoing.append(record)
+
+    def rewind(self, partition: TopicPartition, offset: int) -> None:
+        """Give this partition from this offset on, after the call that is under way."""
+        self.wanted[partition] = offset
+
+    def request_commit(self) -> None:
+        """Commit after the call that is under way instead of at the next interval."""
+        self.is_flush_wanted = True
+
+
+class Task(ABC):
+    """What both kinds of tasks have in common."""
+
+    @abstractmethod
+    def stop(self) -> Awaitable[None] | None:
+        """Let go of what was opened; nothing is called after this."""
+
+
+class SourceTask(Task):
+    """Reads one part of a source."""
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str], context: SourceContext) -> Awaitable[None] | None:
+        """Open the source, and go on where it was left."""
+
+    @abstractmethod
+    def poll(self) -> Awaitable[Sequence[SourceRecord] | None] | Sequence[SourceRecord] | None:
+        """The next records; None or nothing if there are none at the moment. It may wait for some, but not for long."""
+
+    def commit(self) -> Awaitable[None] | None:
+        """All records so far are in Kafka, and so are their offsets."""
+        return None
+
+
+class SinkTask(Task):
+    """Writes what some partitions have to somewhere else."""
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str], context: SinkContext) -> Awaitable[None] | None:
+        """Open the other side."""
+
+    @abstractmethod
+    def put(self, records: Sequence[SinkRecord]) -> Awaitable[None] | None:
+        """Take these. They need not be safe when it returns."""
+
+    def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Awaitable[None] | None:
+        """Make safe what was put so far: these positions are committed next."""
+        return None
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
+        """Records of these partitions come from now on."""
+        return None
+
+    def close(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
+        """No more records of these; what was put is flushed."""
+        return None
+
+
+class Connector(ABC):
+    """Knows a source or a destination, and cuts the work into tasks."""
+
+    config_keys: ClassVar[Sequence[ConfigKey]] = ()
+    """The configuration that it understands beside what all connectors do."""
+    task_class: ClassVar[type[Task]]
+
+    def start(self, config: Mapping[str, str]) -> Awaitable[None] | None:
+        """The configuration has been found good by `config_keys`; look whether it works."""
+        self.config = dict(config)
+        return None
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """A configuration for each task, at most `max_tasks` of them. By default one task does everything."""
+        return [dict(self.config)]
+
+    def stop(self) -> Awaitable[None] | None:
+        """Let go of what was opened."""
+        return None
+
+
+class SourceConnector(Connector):
+    """Brings records into Kafka. Its `task_class` is a SourceTask."""
+
+    task_class: ClassVar[type[SourceTask]]
+
+
+class SinkConnector(Connector):
+    """Takes records out of Kafka. Its `task_class` is a SinkTask."""
+
+    task_class: ClassVar[type[SinkTask]]

@@ -1,0 +1,62 @@
+"""Calls into code that others wrote: coroutine functions on the event loop, all others in a thread of the task's own.
+
+A call that never comes back holds up its own task and nobody else: the thread is a daemon, which a worker that ends
+leaves behind.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+_Job = tuple[asyncio.Future[Any], Callable[[], Any]]
+
+
+class Calls:
+    """See the module. One call at a time; used within one event loop."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def call(self, method: Callable[..., Any], *arguments: object) -> Any:
+        """What the method returns or raises."""
+        if inspect.iscoroutinefunction(method):
+            return await method(*arguments)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((future, lambda: method(*arguments)))
+        return await future
+
+    def close(self) -> None:
+        """End the thread after the call that is under way."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, work = job
+            try:
+                outcome, error = work(), None
+            except BaseException as raised:
+                outcome, error = None, raised
+            try:
+                future.get_loop().call_soon_threadsafe(_settle, future, outcome, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits
+
+
+def _settle(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(outcome)
+    elif isinstance(error, Exception):
+        future.set_exception(error)
+    else:  # SystemExit and its like must not end the worker
+        future.set_exception(RuntimeError(f"a task raised {error!r}"))

@@ -1,0 +1,220 @@
+"""Converters: what keys, values and headers are between a connector and the bytes of a topic.
+
+They are named by Connect's class names, by the last part of these, or as `module:Class`, which is made without
+arguments, gets `configure(config, is_key)`, and has the methods of `Converter`.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from penstock.work.connect.config import ConfigKey, parse
+from penstock.work.connect.plugins import PluginError, find_class
+from penstock.work.connect.schemas import Schema, SchemaError, from_json, schema_of, to_json
+
+
+class ConversionError(ValueError):
+    """Bytes that are not what they should be, or a value that cannot become bytes."""
+
+
+class Converter(Protocol):
+    """See the module. A pair is a schema (None: there is none) and a value."""
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """Take the keys that begin with `key.converter.` or `value.converter.`, without that."""
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """What the record holds; None is a tombstone. ConversionError."""
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """What the connector gets; ConversionError."""
+
+
+class JsonConverter:
+    """JSON; with `schemas.enable` (as in Connect the default) in an envelope of schema and payload."""
+
+    keys = (ConfigKey("schemas.enable", "boolean", True, "Whether each message brings its schema along."),)
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """See Converter."""
+        self._with_schemas = parse(self.keys, config)["schemas.enable"]
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """See Converter."""
+        if value is None and schema is None:
+            return None
+        try:
+            if not self._with_schemas:
+                return json.dumps(to_json(value, schema), ensure_ascii=False, separators=(",", ":")).encode()
+            known = schema if schema is not None else schema_of(value)
+            envelope = {"schema": known, "payload": to_json(value, known)}
+            return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
+        except SchemaError as error:
+            raise ConversionError(f"JsonConverter, topic {topic}: {error}") from error
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """See Converter."""
+        if data is None:
+            return None, None
+        try:
+            document = json.loads(data)
+            if not self._with_schemas:
+                return None, document
+            if not isinstance(document, dict) or document.keys() != {"schema", "payload"}:
+                raise ConversionError(
+                    f"JsonConverter with schemas.enable=true, topic {topic}: a message is an object with the fields "
+                    "schema and payload; set schemas.enable=false for plain JSON"
+                )
+            return document["schema"], from_json(document["payload"], document["schema"])
+        except (SchemaError, ValueError) as error:
+            if isinstance(error, ConversionError):
+                raise
+            raise ConversionError(f"JsonConverter, topic {topic}: {error}") from error
+
+
+class StringConverter:
+    """Text in UTF-8, or in the encoding `converter.encoding`; anything else as `str` writes it."""
+
+    keys = (ConfigKey("converter.encoding", "string", "UTF-8", "The encoding of the text."),)
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """See Converter."""
+        self._encoding = parse(self.keys, config)["converter.encoding"]
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """See Converter."""
+        return None if value is None else str(value).encode(self._encoding)
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """See Converter."""
+        try:
+            return {"type": "string", "optional": True}, None if data is None else data.decode(self._encoding)
+        except UnicodeDecodeError as error:
+            raise ConversionError(f"StringConverter, topic {topic}: {error}") from error
+
+
+class ByteArrayConverter:
+    """Bytes as they are."""
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """See Converter."""
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """See Converter."""
+        if value is None or isinstance(value, bytes):
+            return value
+        raise ConversionError(f"ByteArrayConverter, topic {topic}: {value!r} is not bytes")
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """See Converter."""
+        return {"type": "bytes", "optional": True}, data
+
+
+class _NumberConverter:
+    """Numbers as Kafka's serializers write them, in network order."""
+
+    name: str
+    layout: struct.Struct
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """See Converter."""
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """See Converter."""
+        try:
+            return None if value is None else self.layout.pack(value)
+        except struct.error as error:
+            raise ConversionError(f"topic {topic}: {value!r} is no {self.name}: {error}") from error
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """See Converter."""
+        schema = {"type": self.name, "optional": True}
+        if data is None:
+            return schema, None
+        if len(data) != self.layout.size:
+            raise ConversionError(
+                f"topic {topic}: an {self.name} has {self.layout.size} bytes, and these are {len(data)}"
+            )
+        return schema, self.layout.unpack(data)[0]
+
+
+class ShortConverter(_NumberConverter):
+    """Integers of 16 bits."""
+
+    name, layout = "int16", struct.Struct(">h")
+
+
+class IntegerConverter(_NumberConverter):
+    """Integers of 32 bits."""
+
+    name, layout = "int32", struct.Struct(">i")
+
+
+class LongConverter(_NumberConverter):
+    """Integers of 64 bits."""
+
+    name, layout = "int64", struct.Struct(">q")
+
+
+class FloatConverter(_NumberConverter):
+    """Floating-point numbers of 32 bits."""
+
+    name, layout = "float", struct.Struct(">f")
+
+
+class DoubleConverter(_NumberConverter):
+    """Floating-point numbers of 64 bits."""
+
+    name, layout = "double", struct.Struct(">d")
+
+
+class BooleanConverter:
+    """One byte, 1 or 0."""
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """See Converter."""
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """See Converter."""
+        if value is None or isinstance(value, bool):
+            return None if value is None else bytes([value])
+        raise ConversionError(f"BooleanConverter, topic {topic}: {value!r} is neither true nor false")
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """See Converter."""
+        if data not in (None, b"\x00", b"\x01"):
+            raise ConversionError(f"BooleanConverter, topic {topic}: {data!r} is neither 0 nor 1")
+        return {"type": "boolean", "optional": True}, None if data is None else data == b"\x01"
+
+
+CONVERTERS: Final[Mapping[str, type[Any]]] = {
+    f"org.apache.kafka.connect.{package}.{converter.__name__}": converter
+    for package, converters in {
+        "json": (JsonConverter,),
+        "storage": (StringConverter,),
+        "converters": (
+            ByteArrayConverter,
+            ShortConverter,
+            IntegerConverter,
+            LongConverter,
+            FloatConverter,
+            DoubleConverter,
+            BooleanConverter,
+        ),
+    }.items()
+    for converter in converters
+}
+
+
+def converter_of(config: Mapping[str, str], defaults: Mapping[str, str], kind: str) -> Converter:
+    """The converter `key.converter` or `value.converter` of a connector, else that of its worker; PluginError."""
+    is_own = kind in config
+    chosen = config if is_own else defaults
+    name = chosen.get(kind, "org.apache.kafka.connect.json.JsonConverter")
+    converter = find_class(name, CONVERTERS, "converter")()
+    if not hasattr(converter, "configure"):
+        raise PluginError(f"{name} is not a converter")
+    settings = {key.removeprefix(f"{kind}."): value for key, value in chosen.items() if key.startswith(f"{kind}.")}
+    converter.configure(settings, kind.startswith("key"))
+    return converter  # type: ignore[no-any-return]

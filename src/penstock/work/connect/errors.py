@@ -1,0 +1,116 @@
+"""What happens when a record cannot be converted or transformed: tried again, left out and reported, or the end.
+
+| `errors.…` | default | what it says |
+| --- | --- | --- |
+| `retry.timeout` | 0 | for how many ms a RetriableError is tried again; -1 for ever |
+| `retry.delay.max.ms` | 60000 | the longest pause between two tries |
+| `tolerance` | none | `all`: a record that fails is left out; `none`: it fails the task |
+| `log.enable` | false | whether what is left out is logged |
+| `log.include.messages` | false | whether where the record lay is logged as well |
+| `deadletterqueue.topic.name` | | the topic that gets what a sink leaves out |
+| `deadletterqueue.context.headers.enable` | false | whether its headers say what happened |
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+from penstock.client.values import ConsumedRecord
+from penstock.protocol.value import Value
+from penstock.work.connect.api import RetriableError
+from penstock.work.connect.config import ConfigKey
+
+KEYS: Final = (
+    ConfigKey("errors.retry.timeout", "long", 0, "How long a RetriableError is tried again, in ms; -1 for ever."),
+    ConfigKey("errors.retry.delay.max.ms", "long", 60_000, "The longest pause between two tries.", least=1),
+    ConfigKey("errors.tolerance", "string", "none", "Whether records that fail are left out.", choices=("none", "all")),
+    ConfigKey("errors.log.enable", "boolean", False, "Whether what is left out is logged."),
+    ConfigKey("errors.log.include.messages", "boolean", False, "Whether where the record lay is logged as well."),
+    ConfigKey("errors.deadletterqueue.topic.name", "string", "", "The topic that gets what a sink leaves out."),
+    ConfigKey(
+        "errors.deadletterqueue.context.headers.enable", "boolean", False, "Whether its headers say what happened."
+    ),
+)
+FIRST_DELAY_MS: Final = 300
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Failure(Value):
+    """Why a record was left out."""
+
+    stage: str
+    component: str
+    error: Exception
+
+
+class Skipped(Exception):  # noqa: N818 - it is no error: the record is left out
+    """The record is left out."""
+
+
+Report = Callable[[Failure, ConsumedRecord | None], Awaitable[None]]
+
+
+class ErrorPolicy:
+    """See the module. `left_out` counts records; `report` is told of each."""
+
+    def __init__(self, settings: Mapping[str, Any], name: str, report: Report | None = None) -> None:
+        self._settings = settings
+        self._name = name
+        self._report = report
+        self.left_out = 0
+
+    async def run(
+        self, stage: str, component: str, operation: Callable[[], Result], record: ConsumedRecord | None = None
+    ) -> Result:
+        """What the operation returns; Skipped if it failed and that is tolerated, else what it raised."""
+        loop = asyncio.get_running_loop()
+        limit_ms = self._settings["errors.retry.timeout"]
+        deadline = loop.time() + limit_ms / 1000
+        delay_ms = FIRST_DELAY_MS
+        while True:
+            try:
+                return operation()
+            except Exception as error:
+                pause_s = min(delay_ms, self._settings["errors.retry.delay.max.ms"]) / 1000
+                may_wait = limit_ms < 0 or loop.time() + pause_s <= deadline
+                if not isinstance(error, RetriableError) or not may_wait:
+                    await self.give_up(Failure(stage, component, error), record)
+            await asyncio.sleep(pause_s)
+            delay_ms *= 2
+
+    async def give_up(self, failure: Failure, record: ConsumedRecord | None) -> NoReturn:
+        """Raise Skipped, or the error if it is not tolerated."""
+        if self._settings["errors.tolerance"] == "none":
+            raise failure.error
+        self.left_out += 1
+        if self._settings["errors.log.enable"]:
+            where = ""
+            if record is not None and self._settings["errors.log.include.messages"]:
+                where = f" ({record.topic_partition} offset {record.offset})"
+            logger.error("%s: a record is left out%s: %s: %s", self._name, where, failure.stage, failure.error)
+        if self._report is not None:
+            await self._report(failure, record)
+        raise Skipped from failure.error
+
+
+def error_headers(
+    failure: Failure, record: ConsumedRecord, connector: str, task: int
+) -> list[tuple[str, bytes | None]]:
+    """What Connect writes beside a record in the dead letter queue (KIP-298)."""
+    error = failure.error
+    words = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "connector.name": connector,
+        "task.id": task,
+        "stage": failure.stage,
+        "class.name": failure.component,
+        "exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
+        "exception.message": error,
+        "exception.stacktrace": "".join(traceback.format_exception(error)),
+    }
+    return [(f"__connect.errors.{name}", str(word).encode()) for name, word in words.items()]

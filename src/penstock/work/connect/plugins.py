@@ -1,0 +1,45 @@
+"""Plugins by name: Connect's class names and their last part for what is built in, entry points, or `module:Class`.
+
+A package offers connectors by entry points of the group `penstock.connectors`, transforms by `penstock.transforms`,
+predicates by `penstock.predicates` and converters by `penstock.converters`.
+"""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+
+class PluginError(ValueError):
+    """There is no such plugin, or it cannot be loaded."""
+
+
+def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[Any]:
+    """The class of that name; PluginError names what is near."""
+    if ":" in name:
+        return _loaded(name, kind)
+    short = {key.rpartition(".")[2]: key for key in built_in}
+    found = built_in.get(name) or built_in.get(short.get(name, "")) or built_in.get(short.get(f"{name}Connector", ""))
+    if found is not None:
+        return found
+    offered = {point.name: point for point in entry_points(group=f"penstock.{kind}s")}
+    if name in offered:
+        try:
+            return offered[name].load()  # type: ignore[no-any-return]
+        except Exception as error:
+            raise PluginError(f"the {kind} {name} cannot be loaded: {error!r}") from error
+    near = difflib.get_close_matches(name.rpartition(".")[2], [*short, *offered], n=1)
+    hint = f"did you mean {near[0]}?" if near else "one of your own is named as module:Class"
+    raise PluginError(f"there is no {kind} {name}; {hint}")
+
+
+def _loaded(name: str, kind: str) -> type[Any]:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        raise PluginError(f"the {kind} {name} cannot be loaded: {error!r}") from error
+    if not isinstance(found, type):
+        raise PluginError(f"the {kind} {name} is not a class")
+    return found

@@ -1,0 +1,117 @@
+"""Connect's schemas in JSON, and values that have one: `{"schema": {"type": "struct", …}, "payload": …}`.
+
+A schema is a dict: `type` (boolean, int8 to int64, float, double, string, bytes, array, map, struct), `optional`, and
+for what is made of others `items`, `keys` and `values`, or `fields`, each with its name in `field`.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+Schema = Mapping[str, Any]
+_INTEGERS: Final = ("int8", "int16", "int32", "int64")
+_FLOATS: Final = ("float", "double")
+
+
+class SchemaError(ValueError):
+    """A value is not what its schema says, or there is no schema for it."""
+
+
+def schema_of(value: Any) -> dict[str, Any] | None:
+    """The schema that a value has by itself; None for None. Every field is optional."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return {"type": "boolean", "optional": True}
+        case int():
+            return {"type": "int64", "optional": True}
+        case float():
+            return {"type": "double", "optional": True}
+        case str():
+            return {"type": "string", "optional": True}
+        case bytes():
+            return {"type": "bytes", "optional": True}
+        case list() | tuple():
+            items = next((schema_of(item) for item in value if item is not None), None)
+            return {"type": "array", "items": items or {"type": "string", "optional": True}, "optional": True}
+        case dict():
+            fields = [
+                {**(schema_of(item) or {"type": "string", "optional": True}), "field": name}
+                for name, item in value.items()
+            ]
+            return {"type": "struct", "fields": fields, "optional": True}
+        case _:
+            raise SchemaError(f"there is no schema for a {type(value).__name__}")
+
+
+def to_json(value: Any, schema: Schema | None) -> Any:
+    """What JSON can hold of a value: bytes are written in base64. SchemaError if it is not what the schema says."""
+    if schema is None:
+        return _plain(value)
+    if value is None:
+        if not schema.get("optional", False):
+            raise SchemaError(f"there is no value for {_name(schema)}, which is not optional")
+        return None
+    kind = schema.get("type")
+    if kind == "struct":
+        fields = {field["field"]: field for field in schema.get("fields", ())}
+        if not isinstance(value, Mapping) or value.keys() - fields.keys():
+            raise SchemaError(f"{value!r} is not a struct of {sorted(fields)}")
+        return {name: to_json(value.get(name), field) for name, field in fields.items()}
+    if kind == "array" and isinstance(value, list | tuple):
+        return [to_json(item, schema.get("items")) for item in value]
+    if kind == "map" and isinstance(value, Mapping):
+        if schema.get("keys", {}).get("type") == "string":
+            return {str(key): to_json(item, schema.get("values")) for key, item in value.items()}
+        return [[to_json(key, schema.get("keys")), to_json(item, schema.get("values"))] for key, item in value.items()]
+    if not _fits(kind, value):
+        raise SchemaError(f"{value!r} is no {kind}, as {_name(schema)} has to be")
+    return base64.b64encode(value).decode() if kind == "bytes" else value
+
+
+def from_json(value: Any, schema: Schema | None) -> Any:
+    """The value that JSON stands for."""
+    if schema is None or value is None:
+        return value
+    kind = schema.get("type")
+    if kind == "bytes":
+        return base64.b64decode(value)
+    if kind == "struct" and isinstance(value, dict):
+        fields = {field["field"]: field for field in schema.get("fields", ())}
+        return {name: from_json(value.get(name, field.get("default")), field) for name, field in fields.items()}
+    if kind == "array" and isinstance(value, list):
+        return [from_json(item, schema.get("items")) for item in value]
+    if kind == "map":
+        pairs = value.items() if isinstance(value, dict) else value
+        return {from_json(key, schema.get("keys")): from_json(item, schema.get("values")) for key, item in pairs}
+    if not _fits(kind, value):
+        raise SchemaError(f"{value!r} is no {kind}, as {_name(schema)} has to be")
+    return value
+
+
+def _fits(kind: object, value: object) -> bool:
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if kind in _INTEGERS:
+        bits = int(str(kind)[3:])
+        return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
+    if kind in _FLOATS:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str) if kind == "string" else kind == "bytes" and isinstance(value, bytes)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise SchemaError(f"JSON cannot hold a {type(value).__name__}")
+
+
+def _name(schema: Schema) -> str:
+    return f"field {schema['field']}" if "field" in schema else f"a value of type {schema.get('type')}"

@@ -1,0 +1,387 @@
+"""Tasks of connectors while they run: what a source reads goes to topics, what topics have goes to a sink.
+
+A source's offsets are stored after its records are in Kafka, a sink's positions are committed after they were flushed:
+after a crash some records come again, and none is missing.
+"""
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from penstock.client.consumer import Consumer
+from penstock.client.listeners import RebalanceListener
+from penstock.client.producer import Producer
+from penstock.client.properties import with_properties
+from penstock.client.settings import ConsumerSettings, ProducerSettings
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
+from penstock.protocol.value import Value
+from penstock.work.connect.api import (
+    Position,
+    Record,
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
+from penstock.work.connect.calls import Calls
+from penstock.work.connect.chain import Step
+from penstock.work.connect.config import with_prefix
+from penstock.work.connect.converters import Converter
+from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
+
+IDLE_S: Final = 0.1
+"""How long a source that has nothing is left alone."""
+RETRY_S: Final = 0.5
+POLL_MS: Final = 500
+
+
+class OffsetStore(Protocol):
+    """Where sources' offsets are kept."""
+
+    def get(self, connector: str, partition: Position) -> Position | None:
+        """How far that partition was read."""
+
+    def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
+        """Store these; it may block."""
+
+
+class Setting(Value, kw_only=True):
+    """Where a task runs: what it is called, how records are changed, and how often it says how far it is."""
+
+    connector: str
+    number: int
+    config: Mapping[str, str]
+    bootstrap_servers: str
+    key_converter: Converter
+    value_converter: Converter
+    transforms: Sequence[tuple[str, Step]]
+    errors: Mapping[str, Any]
+    flush_interval_ms: int
+    client_settings: Mapping[str, str]
+    """Keys of the worker such as `producer.linger.ms` and `consumer.max.poll.records`."""
+
+    @property
+    def name(self) -> str:
+        """The task as it is called in logs."""
+        return f"{self.connector}-{self.number}"
+
+    def client(self, kind: str) -> dict[str, str]:
+        """The settings of a producer or consumer: the worker's, then the connector's own."""
+        return {**with_prefix(self.client_settings, f"{kind}."), **with_prefix(self.config, f"{kind}.override.")}
+
+
+class RunningTask(ABC):
+    """One task's life: `run` until `stop` was called, or until it fails."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.records = 0
+        self.stopping = asyncio.Event()
+        self.has_started = asyncio.Event()
+        self._calls = Calls(f"task {setting.name}")
+        self._sent: list[asyncio.Future[RecordMetadata]] = []
+
+    def stop(self) -> None:
+        """End in good order: what was read is made safe first."""
+        self.stopping.set()
+
+    async def run(self) -> None:
+        """Raises what the task raised."""
+        try:
+            await self._run()
+        finally:
+            self._calls.close()
+
+    @abstractmethod
+    async def _run(self) -> None: ...
+
+    def _new_producer(self) -> Producer:
+        settings = ProducerSettings(client_id=f"connector-producer-{self.setting.name}")
+        return Producer(self.setting.bootstrap_servers, with_properties(settings, self.setting.client("producer")))
+
+    async def _send(self, producer: Producer, record: Record, errors: ErrorPolicy) -> None:
+        """Convert a record and hand it to the producer; Skipped."""
+        keys, values = self.setting.key_converter, self.setting.value_converter
+        key = await errors.run(
+            "KEY_CONVERTER", type(keys).__name__, lambda: keys.to_bytes(record.topic, record.key_schema, record.key)
+        )
+        value = await errors.run(
+            "VALUE_CONVERTER",
+            type(values).__name__,
+            lambda: values.to_bytes(record.topic, record.value_schema, record.value),
+        )
+        self._sent.append(
+            await producer.send(
+                record.topic,
+                value,
+                key=key,
+                headers=[(name, _header(content)) for name, content in record.headers],
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+        )
+
+    async def _delivered(self) -> None:
+        """Wait until all that was sent is in Kafka."""
+        sent, self._sent = self._sent, []
+        await asyncio.gather(*sent)
+
+    async def _changed(self, record: Record, errors: ErrorPolicy, consumed: ConsumedRecord | None) -> Record | None:
+        for name, step in self.setting.transforms:
+            current = record
+            changed = await errors.run("TRANSFORMATION", name, lambda step=step, of=current: step(of), consumed)  # type: ignore[misc]
+            if changed is None:
+                return None
+            record = changed
+        return record
+
+
+class RunningSource(RunningTask):
+    """Reads a source into topics."""
+
+    def __init__(self, setting: Setting, task: SourceTask, store: OffsetStore) -> None:
+        super().__init__(setting)
+        self._task = task
+        self._store = store
+        self._errors = ErrorPolicy(setting.errors, setting.name)
+        self._offsets: dict[str, tuple[Position, Position]] = {}
+
+    async def _run(self) -> None:
+        context = SourceContext(lambda partition: self._store.get(self.setting.connector, partition))
+        async with self._new_producer() as producer:
+            await self._calls.call(self._task.start, self.setting.config, context)
+            self.has_started.set()
+            try:
+                await self._read(producer)
+            finally:
+                await self._calls.call(self._task.stop)
+
+    async def _read(self, producer: Producer) -> None:
+        loop = asyncio.get_running_loop()
+        flushed_at = loop.time()
+        while not self.stopping.is_set():
+            try:
+                records = await self._calls.call(self._task.poll) or ()
+            except RetriableError:
+                records = ()
+            for record in records:
+                await self._take(producer, record)
+            if not records:
+                await _pause(self.stopping, IDLE_S)
+            if (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms:
+                await self._flush()
+                flushed_at = loop.time()
+        await self._flush()
+
+    async def _take(self, producer: Producer, record: SourceRecord) -> None:
+        key = json.dumps(dict(record.source_partition), sort_keys=True)
+        self._offsets[key] = (record.source_partition, record.source_offset)
+        try:
+            changed = await self._changed(record, self._errors, None)
+            if changed is not None:
+                await self._send(producer, changed, self._errors)
+                self.records += 1
+        except Skipped:
+            pass
+
+    async def _flush(self) -> None:
+        """All that was sent is in Kafka, then its offsets are stored."""
+        await self._delivered()
+        offsets, self._offsets = self._offsets, {}
+        if offsets:
+            await asyncio.to_thread(self._store.put, self.setting.connector, offsets)
+            await self._calls.call(self._task.commit)
+
+
+class RunningSink(RunningTask, RebalanceListener):
+    """Writes topics to a sink, as a member of the group `connect-<connector>`."""
+
+    def __init__(self, setting: Setting, task: SinkTask) -> None:
+        super().__init__(setting)
+        self._task = task
+        self._context = SinkContext()
+        self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
+        self._done: dict[TopicPartition, int] = {}
+        self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
+        self._is_over = False
+
+    async def _run(self) -> None:
+        config = self.setting.config
+        settings = ConsumerSettings(
+            client_id=f"connector-consumer-{self.setting.name}",
+            group_id=f"connect-{self.setting.connector}",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        settings = with_properties(settings, self.setting.client("consumer"))
+        consumer = Consumer(self.setting.bootstrap_servers, settings)
+        async with self._new_producer() as producer, consumer:
+            self._consumer, self._producer = consumer, producer
+            try:
+                await self._calls.call(self._task.start, config, self._context)
+                if "topics.regex" in config:
+                    await consumer.subscribe(pattern=config["topics.regex"], listener=self)
+                else:
+                    topics = [topic.strip() for topic in config["topics"].split(",")]
+                    await consumer.subscribe(topics, listener=self)
+                self.has_started.set()
+                await self._write(consumer)
+            finally:
+                self._is_over = True
+                await self._calls.call(self._task.stop)
+
+    async def _write(self, consumer: Consumer) -> None:
+        loop = asyncio.get_running_loop()
+        flushed_at = loop.time()
+        while not self.stopping.is_set():
+            consumed = await consumer.poll(POLL_MS)
+            records = await self._converted(consumed)
+            if records:
+                await self._put(records)
+            await self._leave_out_reported(consumed)
+            for partition, offset in self._context.wanted.items():
+                consumer.seek(partition, offset)
+                self._done[partition] = offset
+            self._context.wanted.clear()
+            due = (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms
+            if due or self._context.is_flush_wanted:
+                self._context.is_flush_wanted = False
+                await self._flush(list(self._done))
+                flushed_at = loop.time()
+        await self._flush(list(self._done))
+        await self._calls.call(self._task.close, consumer.assignment)
+
+    async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
+        records: list[SinkRecord] = []
+        for one in consumed:
+            try:
+                record = await self._changed(await self._read(one), self._errors, one)
+            except Skipped:
+                record = None
+            if record is not None:
+                assert isinstance(record, SinkRecord)
+                records.append(record)
+        for one in consumed:
+            self._done[one.topic_partition] = one.offset + 1
+        return records
+
+    async def _read(self, one: ConsumedRecord) -> SinkRecord:
+        keys, values = self.setting.key_converter, self.setting.value_converter
+        key_schema, key = await self._errors.run(
+            "KEY_CONVERTER", type(keys).__name__, lambda: keys.from_bytes(one.topic, one.key), one
+        )
+        value_schema, value = await self._errors.run(
+            "VALUE_CONVERTER", type(values).__name__, lambda: values.from_bytes(one.topic, one.value), one
+        )
+        return SinkRecord(
+            one.topic,
+            one.partition,
+            key,
+            value,
+            key_schema,
+            value_schema,
+            one.timestamp_ms,
+            tuple((name, None if data is None else data.decode("utf-8", "replace")) for name, data in one.headers),
+            one.offset,
+        )
+
+    async def _put(self, records: list[SinkRecord]) -> None:
+        while not self.stopping.is_set():
+            try:
+                await self._calls.call(self._task.put, records)
+            except RetriableError:
+                await _pause(self.stopping, RETRY_S)
+                continue
+            self.records += len(records)
+            await self._send_outgoing()
+            return
+        for record in records:  # they were not taken: the next run gets them again
+            partition = TopicPartition(record.topic, record.partition or 0)
+            self._done[partition] = min(self._done.get(partition, record.offset), record.offset)
+
+    async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
+        """What the sink itself has said that it cannot take."""
+        reported, self._context.reported = self._context.reported, []
+        by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
+        for record, error in reported:
+            where = (TopicPartition(record.topic, record.partition or 0), record.offset)
+            try:
+                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), by_place.get(where))
+            except Skipped:
+                pass
+
+    async def _send_outgoing(self) -> None:
+        """What the sink itself writes to topics."""
+        assert self._producer is not None
+        outgoing, self._context.outgoing = self._context.outgoing, []
+        for record in outgoing:
+            try:
+                await self._send(self._producer, record, self._errors)
+            except Skipped:
+                pass
+
+    async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
+        """The sink makes safe what it has, then the positions are committed."""
+        offsets = {
+            partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
+        }
+        if offsets:
+            await self._calls.call(self._task.flush, offsets)
+            await self._delivered()
+            assert self._consumer is not None
+            await self._consumer.commit(offsets)
+            for partition in offsets:
+                del self._done[partition]
+
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Another task goes on with these."""
+        if self._is_over:
+            return
+        await self._flush(partitions)
+        await self._calls.call(self._task.close, partitions)
+
+    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Another task has gone on with these: nothing of theirs is committed."""
+        if self._is_over:
+            return
+        for partition in partitions:
+            self._done.pop(partition, None)
+        await self._calls.call(self._task.close, partitions)
+
+    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """This task goes on with these."""
+        assert self._consumer is not None
+        self._context.assignment = tuple(self._consumer.assignment)
+        await self._calls.call(self._task.open, partitions)
+
+    async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
+        """Give what was left out to the dead letter queue."""
+        topic = self.setting.errors["errors.deadletterqueue.topic.name"]
+        if not topic or record is None:
+            return
+        assert self._producer is not None
+        headers = list(record.headers)
+        if self.setting.errors["errors.deadletterqueue.context.headers.enable"]:
+            headers += error_headers(failure, record, self.setting.connector, self.setting.number)
+        await self._producer.send_and_wait(topic, record.value, key=record.key, headers=headers)
+
+
+async def _pause(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait, but not when the task is to stop."""
+    try:
+        await asyncio.wait_for(stopping.wait(), seconds)
+    except TimeoutError:
+        pass
+
+
+def _header(content: Any) -> bytes | None:
+    """Connect's SimpleHeaderConverter: text as it is, everything else as JSON."""
+    if content is None or isinstance(content, bytes):
+        return content
+    return (content if isinstance(content, str) else json.dumps(content)).encode()

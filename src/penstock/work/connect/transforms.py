@@ -1,0 +1,414 @@
+"""Single message transforms: Kafka Connect's, by its names.
+
+A transform of one's own is named as `module:Class`, is made without arguments, and has `configure(config)` and
+`apply(record)`, which returns a record or None for one that is to be dropped.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Protocol
+
+from penstock.work.connect.api import Record
+from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.schemas import Schema, schema_of
+from penstock.work.connect.timestamps import TIMESTAMP_TYPES, formatted, java_format, read_timestamp, write_timestamp
+
+COPY, MOVE = "copy", "move"
+
+
+class TransformError(ValueError):
+    """A record that a transform cannot work on."""
+
+
+class Transform(Protocol):
+    """See the module."""
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the keys behind `transforms.<name>.`."""
+
+    def apply(self, record: Record) -> Record | None:
+        """The record as it goes on; None drops it."""
+
+
+class Configured:
+    """What has `keys` and reads them into `settings`."""
+
+    keys: ClassVar[tuple[ConfigKey, ...]] = ()
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the keys; ConfigError."""
+        self.settings = parse(self.keys, config)
+
+
+class OfKeyOrValue(Configured):
+    """A transform of a record's key or of its value: the last part of its name, behind the $, says which."""
+
+    part: ClassVar[str] = "value"
+
+    def content(self, record: Record) -> Any:
+        """The key or the value."""
+        return getattr(record, self.part)
+
+    def fields(self, record: Record) -> dict[str, Any]:
+        """The same, which has to be an object with fields."""
+        content = self.content(record)
+        if not isinstance(content, Mapping):
+            raise TransformError(f"{type(self).__name__} needs a {self.part} with fields, and this one is {content!r}")
+        return dict(content)
+
+    def with_content(self, record: Record, content: Any) -> Record:
+        """The record with another key or value; what had a schema keeps one, field by field."""
+        schema: Schema | None = getattr(record, f"{self.part}_schema")
+        if schema is not None:
+            known = {field["field"]: field for field in schema.get("fields", ())}
+            schema = schema_of(content)
+            if schema is not None and schema["type"] == "struct":
+                fields = [_kept(known.get(field["field"]), field) for field in schema["fields"]]
+                schema = {**schema, "fields": fields}
+        return record.replace(**{self.part: content, f"{self.part}_schema": schema})
+
+
+def _kept(known: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A field's schema of before, as long as its value is of that kind still."""
+    if known is None or (known.get("type") != new.get("type") and not _is_number(known, new)):
+        return new
+    return known
+
+
+def _is_number(known: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return str(known.get("type")).startswith("int") and new.get("type") == "int64"
+
+
+class InsertField(OfKeyOrValue):
+    """Adds fields from what is known of the record, or with a fixed value."""
+
+    keys = (
+        ConfigKey("topic.field"),
+        ConfigKey("partition.field"),
+        ConfigKey("offset.field"),
+        ConfigKey("timestamp.field"),
+        ConfigKey("static.field"),
+        ConfigKey("static.value"),
+    )
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. A tombstone stays one."""
+        if self.content(record) is None:
+            return record
+        fields, settings = self.fields(record), self.settings
+        for name, value in (
+            ("topic.field", record.topic),
+            ("partition.field", record.partition),
+            ("offset.field", getattr(record, "offset", None)),
+            ("timestamp.field", record.timestamp_ms),
+            ("static.field", settings["static.value"]),
+        ):
+            if settings[name] is not None:
+                # Connect marks a field as required with !, as optional with ?
+                fields[settings[name].rstrip("!?")] = value
+        return self.with_content(record, fields)
+
+
+class ReplaceField(OfKeyOrValue):
+    """Keeps, leaves out and renames fields."""
+
+    keys = (
+        ConfigKey("include", "list", (), "The fields to keep; all, if none is named."),
+        ConfigKey("exclude", "list", (), "The fields to leave out."),
+        ConfigKey("renames", "list", (), "Pairs old:new."),
+    )
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. A tombstone stays one."""
+        if self.content(record) is None:
+            return record
+        settings = self.settings
+        renames = dict(pair.split(":", 1) for pair in settings["renames"])
+        kept = {
+            renames.get(name, name): value
+            for name, value in self.fields(record).items()
+            if name not in settings["exclude"] and (not settings["include"] or name in settings["include"])
+        }
+        return self.with_content(record, kept)
+
+
+class MaskField(OfKeyOrValue):
+    """Puts the empty value of its type in the place of a field's, or a replacement."""
+
+    keys = (
+        ConfigKey("fields", "list", required=True, documentation="the fields to mask"),
+        ConfigKey("replacement", documentation="What to put there, for text and numbers."),
+    )
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. A tombstone stays one."""
+        if self.content(record) is None:
+            return record
+        fields = self.fields(record)
+        for name in self.settings["fields"]:
+            if fields.get(name) is not None:
+                fields[name] = self._masked(fields[name])
+        return self.with_content(record, fields)
+
+    def _masked(self, value: Any) -> Any:
+        replacement = self.settings["replacement"]
+        return type(value)() if replacement is None else type(value)(replacement)
+
+
+class ValueToKey(OfKeyOrValue):
+    """Makes the key of some fields of the value."""
+
+    keys = (ConfigKey("fields", "list", required=True, documentation="the fields of which the key is made"),)
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        fields = self.fields(record)
+        missing = [name for name in self.settings["fields"] if name not in fields]
+        if missing:
+            raise TransformError(f"ValueToKey: the value has no field {', '.join(missing)}")
+        key = {name: fields[name] for name in self.settings["fields"]}
+        known = {field["field"]: field for field in (record.value_schema or {}).get("fields", ())}
+        schema = {"type": "struct", "fields": [known[name] for name in key], "optional": False} if known else None
+        return record.replace(key=key, key_schema=schema)
+
+
+class HoistField(OfKeyOrValue):
+    """Wraps the whole into one field."""
+
+    keys = (ConfigKey("field", required=True, documentation="the name of the field"),)
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        return self.with_content(record, {self.settings["field"]: self.content(record)})
+
+
+class ExtractField(OfKeyOrValue):
+    """Takes one field out of the whole."""
+
+    keys = (ConfigKey("field", required=True, documentation="the field to take"),)
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. A tombstone stays one."""
+        if self.content(record) is None:
+            return record
+        name = self.settings["field"]
+        fields = self.fields(record)
+        if name not in fields:
+            raise TransformError(f"ExtractField: the {self.part} has no field {name}")
+        return self.with_content(record, fields[name])
+
+
+class Flatten(OfKeyOrValue):
+    """Makes one level of nested fields, whose names are joined by the delimiter."""
+
+    keys = (ConfigKey("delimiter", default="."),)
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. A tombstone stays one."""
+        if self.content(record) is None:
+            return record
+        return self.with_content(record, dict(self._flat("", self.fields(record))))
+
+    def _flat(self, prefix: str, fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        flat: list[tuple[str, Any]] = []
+        for name, value in fields.items():
+            if isinstance(value, Mapping):
+                flat += self._flat(f"{prefix}{name}{self.settings['delimiter']}", value)
+            else:
+                flat.append((prefix + name, value))
+        return flat
+
+
+def _to_boolean(value: Any) -> bool:
+    return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
+
+
+CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), int),
+    "float32": float,
+    "float64": float,
+    "boolean": _to_boolean,
+    "string": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
+}
+
+
+class Cast(OfKeyOrValue):
+    """Turns fields, or the whole, into another type: `spec` has pairs field:type, or one type."""
+
+    keys = (ConfigKey("spec", "list", required=True, documentation="pairs field:type, or one type for the whole"),)
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """See Configured."""
+        super().configure(config)
+        pairs = [spec.rpartition(":") for spec in self.settings["spec"]]
+        unknown = sorted({kind for _, _, kind in pairs} - CASTS.keys())
+        if unknown:
+            raise ConfigError({"spec": [f"spec: there is no type {', '.join(unknown)}; there are {', '.join(CASTS)}"]})
+        self._casts = {field: CASTS[kind] for field, _, kind in pairs}
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. None stays None."""
+        content = self.content(record)
+        if content is None:
+            return record
+        if "" in self._casts:
+            return self.with_content(record, self._cast("", content))
+        fields = self.fields(record)
+        for name in self._casts:
+            if fields.get(name) is not None:
+                fields[name] = self._cast(name, fields[name])
+        return self.with_content(record, fields)
+
+    def _cast(self, name: str, value: Any) -> Any:
+        try:
+            return self._casts[name](value)
+        except (TypeError, ValueError) as error:
+            raise TransformError(f"Cast: {name or 'the whole'}: {error}") from error
+
+
+class TimestampConverter(OfKeyOrValue):
+    """Turns a time into another form: text, unix (a number), Date, Time or Timestamp (milliseconds)."""
+
+    keys = (
+        ConfigKey("field", default="", documentation="The field; the whole, if none is named."),
+        ConfigKey("target.type", required=True, choices=TIMESTAMP_TYPES, documentation="what the time becomes"),
+        ConfigKey("format", default="", documentation="The form of text, as Java's SimpleDateFormat has it."),
+        ConfigKey(
+            "unix.precision",
+            default="milliseconds",
+            choices=(
+                "seconds",
+                "milliseconds",
+                "microseconds",
+                "nanoseconds",
+            ),
+        ),
+    )
+
+    def apply(self, record: Record) -> Record:
+        """See Transform. None stays None."""
+        name = self.settings["field"]
+        if not name:
+            return self.with_content(record, self._converted(self.content(record)))
+        if self.content(record) is None:
+            return record
+        fields = self.fields(record)
+        fields[name] = self._converted(fields.get(name))
+        return self.with_content(record, fields)
+
+    def _converted(self, value: Any) -> Any:
+        settings = self.settings
+        try:
+            time_ns = read_timestamp(value, settings["format"], settings["unix.precision"])
+            target = settings["target.type"]
+            return (
+                None
+                if time_ns is None
+                else write_timestamp(time_ns, target, settings["format"], settings["unix.precision"])
+            )
+        except ValueError as error:
+            raise TransformError(f"TimestampConverter: {error}") from error
+
+
+class RegexRouter(Configured):
+    """Renames the topic where its whole name matches."""
+
+    keys = (
+        ConfigKey("regex", required=True, documentation="what the whole name matches"),
+        ConfigKey("replacement", required=True, documentation="the new name; $1 stands for the first group"),
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """See Configured."""
+        super().configure(config)
+        try:
+            self._regex = re.compile(self.settings["regex"])
+        except re.error as error:
+            raise ConfigError({"regex": [f"regex={self.settings['regex']}: {error}"]}) from error
+        self._replacement = re.sub(r"\$(\d+)", r"\\g<\1>", self.settings["replacement"])
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        match = self._regex.fullmatch(record.topic)
+        return record if match is None else record.replace(topic=match.expand(self._replacement))
+
+
+class TimestampRouter(Configured):
+    """Names the topic after the record's time."""
+
+    keys = (
+        ConfigKey("topic.format", default="${topic}-${timestamp}"),
+        ConfigKey("timestamp.format", default="yyyyMMdd", documentation="As Java's SimpleDateFormat has it."),
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """See Configured."""
+        super().configure(config)
+        self._format = java_format(self.settings["timestamp.format"])
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        if record.timestamp_ms is None:
+            raise TransformError("TimestampRouter: the record has no timestamp")
+        moment = formatted(datetime.fromtimestamp(record.timestamp_ms / 1000, UTC), self._format)
+        topic = self.settings["topic.format"].replace("${topic}", record.topic).replace("${timestamp}", moment)
+        return record.replace(topic=topic)
+
+
+class Filter(Configured):
+    """Drops every record; with a predicate, those to which it applies."""
+
+    def apply(self, record: Record) -> None:
+        """See Transform."""
+
+
+class InsertHeader(Configured):
+    """Adds a header with a fixed value."""
+
+    keys = (
+        ConfigKey("header", required=True, documentation="its name"),
+        ConfigKey("value.literal", required=True, documentation="its value"),
+    )
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        return record.replace(headers=(*record.headers, (self.settings["header"], self.settings["value.literal"])))
+
+
+class DropHeaders(Configured):
+    """Leaves headers out."""
+
+    keys = (ConfigKey("headers", "list", required=True, documentation="their names"),)
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        dropped = self.settings["headers"]
+        return record.replace(headers=tuple(header for header in record.headers if header[0] not in dropped))
+
+
+class HeaderFrom(OfKeyOrValue):
+    """Makes headers of fields, which are copied or moved."""
+
+    keys = (
+        ConfigKey("fields", "list", required=True, documentation="the fields"),
+        ConfigKey("headers", "list", required=True, documentation="the headers, in the order of the fields"),
+        ConfigKey("operation", required=True, choices=(COPY, MOVE), documentation="copy or move"),
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """See Configured."""
+        super().configure(config)
+        if len(self.settings["fields"]) != len(self.settings["headers"]):
+            raise ConfigError({"headers": ["headers: there are as many headers as fields"]})
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        fields = self.fields(record)
+        pairs = zip(self.settings["headers"], self.settings["fields"], strict=True)
+        headers = tuple((header, fields[name]) for header, name in pairs if name in fields)
+        with_headers = record.replace(headers=(*record.headers, *headers))
+        if self.settings["operation"] == COPY:
+            return with_headers
+        left = {name: value for name, value in fields.items() if name not in self.settings["fields"]}
+        return self.with_content(with_headers, left)

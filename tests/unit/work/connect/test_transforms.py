@@ -1,0 +1,230 @@
+from typing import Any
+
+import pytest
+
+from penstock.work.connect.api import Record, SinkRecord
+from penstock.work.connect.chain import chain_of
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.transforms import TransformError
+
+PACKAGE = "org.apache.kafka.connect.transforms"
+MOMENT_MS = 1_700_000_000_123  # 2023-11-14 22:13:20.123 UTC
+
+
+def record(value: Any, key: Any = None, **more: Any) -> Record:
+    return Record("topic", None, key, value, timestamp_ms=MOMENT_MS, **more)
+
+
+def applied(kind: str, subject: Record, **settings: str) -> Record | None:
+    config = {"transforms": "t", "transforms.t.type": f"{PACKAGE}.{kind}"}
+    config |= {f"transforms.t.{key.replace('_', '.')}": text for key, text in settings.items()}
+    ((_, step),) = chain_of(config)
+    return step(subject)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "before", "after"),
+    [
+        ("InsertField$Value", {"static_field": "from", "static_value": "here"}, {"a": 1}, {"a": 1, "from": "here"}),
+        ("InsertField$Value", {"topic_field": "t!", "timestamp_field": "ts?"}, {}, {"t": "topic", "ts": MOMENT_MS}),
+        ("InsertField$Value", {"topic_field": "t"}, None, None),
+        (
+            "ReplaceField$Value",
+            {"exclude": "a,b", "renames": "c:d"},
+            {"a": 1, "b": 2, "c": 3, "e": 4},
+            {"d": 3, "e": 4},
+        ),
+        ("ReplaceField$Value", {"include": "a"}, {"a": 1, "b": 2}, {"a": 1}),
+        (
+            "MaskField$Value",
+            {"fields": "a,b,c,gone"},
+            {"a": 1, "b": "x", "c": None, "d": 2},
+            {"a": 0, "b": "", "c": None, "d": 2},
+        ),
+        ("MaskField$Value", {"fields": "a,b", "replacement": "7"}, {"a": 1, "b": "x"}, {"a": 7, "b": "7"}),
+        ("HoistField$Value", {"field": "line"}, "text", {"line": "text"}),
+        ("ExtractField$Value", {"field": "a"}, {"a": [1], "b": 2}, [1]),
+        ("ExtractField$Value", {"field": "a"}, None, None),
+        ("Flatten$Value", {}, {"a": {"b": 1, "c": {"d": 2}}, "e": [3]}, {"a.b": 1, "a.c.d": 2, "e": [3]}),
+        ("Flatten$Value", {"delimiter": "_"}, {"a": {"b": 1}}, {"a_b": 1}),
+        (
+            "Cast$Value",
+            {"spec": "a:int32,b:string,c:boolean,d:float64"},
+            {"a": "5", "b": True, "c": "TRUE", "d": 1, "e": None},
+            {"a": 5, "b": "true", "c": True, "d": 1.0, "e": None},
+        ),
+        ("Cast$Value", {"spec": "string"}, 5, "5"),
+        (
+            "TimestampConverter$Value",
+            {"field": "at", "target_type": "string", "format": "yyyy-MM-dd'T'HH:mm:ss.SSS"},
+            {"at": MOMENT_MS},
+            {"at": "2023-11-14T22:13:20.123"},
+        ),
+        (
+            "TimestampConverter$Value",
+            {"target_type": "unix", "format": "yyyy-MM-dd HH:mm:ss"},
+            "2023-11-14 22:13:20",
+            1_700_000_000_000,
+        ),
+        ("TimestampConverter$Value", {"field": "at", "target_type": "Date"}, {"at": MOMENT_MS}, {"at": 19_675}),
+        ("TimestampConverter$Value", {"field": "at", "target_type": "Time"}, {"at": MOMENT_MS}, {"at": 80_000_123}),
+        (
+            "TimestampConverter$Value",
+            {"target_type": "Timestamp", "unix_precision": "seconds"},
+            1_700_000_000,
+            1_700_000_000_000,
+        ),
+        ("TimestampConverter$Value", {"target_type": "string", "format": "yyyy"}, None, None),
+    ],
+)
+def test_what_becomes_of_values(kind: str, settings: dict[str, str], before: Any, after: Any) -> None:
+    changed = applied(kind, record(before, key="k"), **settings)
+    assert changed == record(after, key="k")
+
+
+def test_keys_are_changed_likewise() -> None:
+    assert applied("ExtractField$Key", record("v", key={"id": 3}), field="id") == record("v", key=3)
+
+
+def test_a_key_is_made_of_the_value() -> None:
+    assert applied("ValueToKey", record({"a": 1, "b": 2}), fields="b") == record({"a": 1, "b": 2}, key={"b": 2})
+    with pytest.raises(TransformError, match="no field c"):
+        applied("ValueToKey", record({"a": 1}), fields="c")
+
+
+def test_the_offset_of_a_sinks_record() -> None:
+    changed = applied(
+        "InsertField$Value", SinkRecord("topic", 3, None, {}, offset=9), offset_field="o", partition_field="p"
+    )
+    assert changed is not None
+    assert changed.value == {"o": 9, "p": 3}
+
+
+@pytest.mark.parametrize(
+    ("topic", "regex", "replacement", "renamed"),
+    [("a-b", "(.*)-(.*)", "$2.$1", "b.a"), ("ab", "a", "x", "ab"), ("db.x", r"db\.(.*)", "$1", "x")],
+)
+def test_topics_are_renamed_where_the_whole_name_matches(
+    topic: str, regex: str, replacement: str, renamed: str
+) -> None:
+    changed = applied("RegexRouter", Record(topic), regex=regex, replacement=replacement)
+    assert changed == Record(renamed)
+
+
+def test_topics_are_named_after_the_time() -> None:
+    changed = applied("TimestampRouter", record(1), timestamp_format="yyyyMM")
+    assert changed is not None
+    assert changed.topic == "topic-202311"
+
+
+def test_headers() -> None:
+    subject = record({"a": 1, "b": 2}, headers=(("old", "x"),))
+    assert applied("InsertHeader", subject, header="h", value_literal="v") == subject.replace(
+        headers=(("old", "x"), ("h", "v"))
+    )
+    assert applied("DropHeaders", subject, headers="old") == subject.replace(headers=())
+    moved = applied("HeaderFrom$Value", subject, fields="a", headers="A", operation="move")
+    assert moved == record({"b": 2}, headers=(("old", "x"), ("A", 1)))
+    copied = applied("HeaderFrom$Value", subject, fields="a", headers="A", operation="copy")
+    assert copied == subject.replace(headers=(("old", "x"), ("A", 1)))
+
+
+def test_schemas_follow() -> None:
+    fields = [{"type": "int32", "optional": False, "field": "a"}, {"type": "string", "optional": True, "field": "b"}]
+    subject = record({"a": 1, "b": "x"}, value_schema={"type": "struct", "fields": fields})
+    changed = applied("ReplaceField$Value", subject, exclude="b")
+    assert changed is not None
+    assert changed.value_schema is not None
+    assert changed.value_schema["fields"] == fields[:1]
+    keyed = applied("ValueToKey", subject, fields="a")
+    assert keyed is not None
+    assert keyed.key_schema == {"type": "struct", "fields": fields[:1], "optional": False}
+    cast = applied("Cast$Value", subject, spec="a:string")
+    assert cast is not None
+    assert cast.value_schema is not None
+    assert cast.value_schema["fields"][0] == {"type": "string", "optional": True, "field": "a"}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "settings", "subject", "is_dropped"),
+    [
+        ("RecordIsTombstone", {}, record(None), True),
+        ("RecordIsTombstone", {}, record(1), False),
+        ("TopicNameMatches", {"pattern": "to.*"}, record(1), True),
+        ("TopicNameMatches", {"pattern": "to"}, record(1), False),
+        ("HasHeaderKey", {"name": "h"}, record(1, headers=(("h", "x"),)), True),
+        ("HasHeaderKey", {"name": "g"}, record(1, headers=(("h", "x"),)), False),
+    ],
+)
+@pytest.mark.parametrize("negate", [False, True])
+def test_predicates(predicate: str, settings: dict[str, str], subject: Record, is_dropped: bool, negate: bool) -> None:
+    config = {
+        "transforms": "drop",
+        "transforms.drop.type": f"{PACKAGE}.Filter",
+        "transforms.drop.predicate": "p",
+        "transforms.drop.negate": str(negate).lower(),
+        "predicates": "p",
+        "predicates.p.type": f"{PACKAGE}.predicates.{predicate}",
+    } | {f"predicates.p.{key}": text for key, text in settings.items()}
+    ((_, step),) = chain_of(config)
+    assert (step(subject) is None) == (is_dropped != negate)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "value"),
+    [
+        ("ExtractField$Value", {"field": "a"}, {"b": 1}),
+        ("ReplaceField$Value", {"exclude": "a"}, "text"),
+        ("Cast$Value", {"spec": "a:int8"}, {"a": "x"}),
+        ("TimestampConverter$Value", {"target_type": "unix"}, "2023"),
+    ],
+)
+def test_records_that_cannot_be_worked_on(kind: str, settings: dict[str, str], value: Any) -> None:
+    with pytest.raises(TransformError):
+        applied(kind, record(value), **settings)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "reason"),
+    [
+        ({"transforms": "t"}, ConfigError, "transforms.t.type is missing"),
+        ({"transforms": "t", "transforms.t.type": f"{PACKAGE}.Nope"}, PluginError, "there is no transform"),
+        (
+            {"transforms": "t", "transforms.t.type": f"{PACKAGE}.Cast$Value", "transforms.t.spec": "a:int3"},
+            ConfigError,
+            "int3",
+        ),
+        (
+            {
+                "transforms": "t",
+                "transforms.t.type": f"{PACKAGE}.RegexRouter",
+                "transforms.t.regex": "(",
+                "transforms.t.replacement": "",
+            },
+            ConfigError,
+            "regex=(",
+        ),
+        (
+            {"transforms": "t", "transforms.t.type": f"{PACKAGE}.Filter", "transforms.t.predicate": "p"},
+            ConfigError,
+            "does not name it",
+        ),
+        ({"predicates": "p"}, ConfigError, "predicates.p.type is missing"),
+        (
+            {
+                "transforms": "t",
+                "transforms.t.type": f"{PACKAGE}.HeaderFrom$Key",
+                "transforms.t.fields": "a,b",
+                "transforms.t.headers": "c",
+                "transforms.t.operation": "copy",
+            },
+            ConfigError,
+            "as many headers as fields",
+        ),
+    ],
+)
+def test_configurations_that_are_wrong(config: dict[str, str], error: type[Exception], reason: str) -> None:
+    with pytest.raises(error) as raised:
+        chain_of(config)
+    assert reason in str(raised.value)

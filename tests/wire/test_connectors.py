@@ -1,0 +1,290 @@
+"""Connectors on a standalone worker, over a real node: built-in ones, and plugins that behave badly."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from penstock.client.consumer import Consumer
+from penstock.client.producer import Producer
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import ConsumedRecord
+from penstock.work.connect import jobs
+from penstock.work.connect.api import (
+    RetriableError,
+    SinkConnector,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.jobs import State
+from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.standalone import StandaloneWorker
+
+HERE = __name__
+LIMIT_S = 60
+Start = Callable[[], Awaitable["Watched"]]
+
+
+class Watched(StandaloneWorker):
+    """A worker whose changes of state can be waited for."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.said: list[tuple[str, State, str]] = []
+        self.news = asyncio.Event()
+        config = {
+            "bootstrap.servers": bootstrap,
+            "key.converter": "StringConverter",
+            "value.converter": "StringConverter",
+            "offset.storage.file.filename": str(folder / "offsets"),
+            "offset.flush.interval.ms": "50",
+            "task.shutdown.graceful.timeout.ms": "2000",
+        }
+        super().__init__(config, self._hear)
+
+    def _hear(self, name: str, state: State, reason: str) -> None:
+        self.said.append((name, state, reason))
+        self.news.set()
+
+    async def until(self, name: str, state: State) -> str:
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                for one, now, reason in self.said:
+                    if (one, now) == (f"task {name}", state):
+                        return reason
+                self.news.clear()
+                await self.news.wait()
+
+    async def until_said(self, end: str) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not any(reason.endswith(end) for _, _, reason in self.said):
+                self.news.clear()
+                await self.news.wait()
+
+
+@pytest.fixture
+async def worker(bootstrap: str, tmp_path: Path) -> AsyncIterator[Watched]:
+    worker = Watched(bootstrap, tmp_path)
+    yield worker
+    await worker.stop()
+
+
+async def read(bootstrap: str, topic: str, count: int) -> list[ConsumedRecord]:
+    records: list[ConsumedRecord] = []
+    settings = ConsumerSettings(group_id=f"readers of {topic}", auto_offset_reset="earliest", metadata_max_age_ms=100)
+    async with asyncio.timeout(LIMIT_S), Consumer(bootstrap, settings) as consumer:
+        await consumer.subscribe([topic])
+        while len(records) < count:
+            records += await consumer.poll(1_000)
+    return records
+
+
+async def write(bootstrap: str, topic: str, *values: str) -> None:
+    async with Producer(bootstrap) as producer:
+        for value in values:
+            await producer.send(topic, value.encode())
+
+
+async def lines_of(path: Path, count: int) -> list[str]:
+    async with asyncio.timeout(LIMIT_S):
+        while not path.exists() or len(path.read_text().splitlines()) < count:
+            await asyncio.sleep(0)
+    return path.read_text().splitlines()
+
+
+def source(topic: str, path: Path) -> dict[str, str]:
+    return {"name": f"{topic}-source", "connector.class": "FileStreamSource", "file": str(path), "topic": topic}
+
+
+def sink(topic: str, path: Path, **more: str) -> dict[str, str]:
+    config = {"name": f"{topic}-sink", "connector.class": "FileStreamSink", "file": str(path), "topics": topic}
+    return config | {key.replace("_", "."): value for key, value in more.items()}
+
+
+async def test_lines_of_a_file_go_through_a_topic_into_another(
+    worker: Watched, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.write_text("one\ntwo\nno end yet")
+    await worker.start(source(topic, before))
+    assert [record.value for record in await read(bootstrap, topic, 2)] == [b"one", b"two"]
+    await worker.start(sink(topic, after))
+    with before.open("a") as file:
+        file.write("!\nfour\n")
+    assert await lines_of(after, 4) == ["one", "two", "no end yet!", "four"]
+
+
+async def test_a_worker_goes_on_where_the_last_one_ended(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    written: list[str] = []
+    for life in range(3):
+        worker = Watched(bootstrap, tmp_path)
+        with before.open("a") as file:
+            file.write(f"line {life}\n")
+        written.append(f"line {life}")
+        await worker.start(source(topic, before))
+        await worker.start(sink(topic, after))
+        assert await lines_of(after, len(written)) == written
+        await worker.stop()
+    assert len(await read(bootstrap, topic, 3)) == 3
+
+
+def shout(record: SinkRecord) -> object:
+    if record.value == "bad":
+        raise ValueError("it is bad")
+    return None if record.value == "quiet" else [f"{record.value}!", record.replace(value="again")]
+
+
+async def test_a_function_between_topics(worker: Watched, bootstrap: str, topic: str) -> None:
+    await write(bootstrap, topic, "one", "quiet", "bad", "two")
+    await worker.start(
+        {
+            "name": topic,
+            "connector.class": "penstock.FunctionConnector",
+            "topics": topic,
+            "function": f"{HERE}:shout",
+            "output.topic": f"{topic}-out",
+            "tasks.max": "2",
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": f"{topic}-dead",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        }
+    )
+    made = await read(bootstrap, f"{topic}-out", 4)
+    assert sorted(record.value or b"" for record in made) == [b"again", b"again", b"one!", b"two!"]
+    (dead,) = await read(bootstrap, f"{topic}-dead", 1)
+    headers = dict(dead.headers)
+    assert dead.value == b"bad"
+    assert headers["__connect.errors.exception.message"] == b"it is bad"
+    assert headers["__connect.errors.topic"] == topic.encode()
+    assert headers["__connect.errors.stage"] == b"TASK_PUT"
+
+
+async def test_a_record_that_cannot_be_converted_ends_the_task_or_is_left_out(
+    worker: Watched, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    await write(bootstrap, topic, "1", "one", "2")
+    json = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "task.restarts.max": "0"}
+    await worker.start(sink(topic, tmp_path / "strict") | json | {"name": f"{topic}-strict"})
+    await worker.start(sink(topic, tmp_path / "lenient") | json | {"errors.tolerance": "all"})
+    assert "ConversionError" in await worker.until(f"{topic}-strict-0", State.FAILED)
+    assert "JsonConverter" in worker.jobs[f"{topic}-strict"].tasks[0].trace
+    assert await lines_of(tmp_path / "lenient", 2) == ["1", "2"]
+
+
+class Bad(SourceTask):
+    """Behaves as `how` says."""
+
+    never = threading.Event()
+
+    def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        self.how = config["how"]
+        if self.how == "start":
+            raise RuntimeError("it does not start")
+
+    def poll(self) -> Sequence[SourceRecord]:
+        if self.how == "poll":
+            raise RuntimeError("it does not read")
+        if self.how == "garbage":
+            return [42]  # type: ignore[list-item]
+        if self.how == "block":
+            self.never.wait()
+        return []
+
+    def stop(self) -> None:
+        if self.how == "stop":
+            self.never.wait()
+
+
+class BadConnector(SourceConnector):
+    task_class = Bad
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("start", "it does not start"),
+        ("poll", "it does not read"),
+        ("garbage", "has no attribute"),
+        ("block", ""),
+        ("stop", ""),
+    ],
+)
+async def test_a_bad_plugin_disturbs_nobody(
+    worker: Watched, bootstrap: str, topic: str, tmp_path: Path, how: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "FIRST_RESTART_S", 0.01)
+    await worker.start({"name": "bad", "connector.class": f"{HERE}:BadConnector", "how": how, "task.restarts.max": "1"})
+    await worker.start(sink(topic, tmp_path / "after"))
+    if reason:
+        assert reason in await worker.until("bad-0", State.FAILED)
+        await worker.until_said("it is not started again")
+        assert reason in worker.jobs["bad"].tasks[0].trace
+        assert worker.jobs["bad"].tasks[0].restarts == 1
+    else:
+        await worker.until("bad-0", State.RUNNING)
+    await write(bootstrap, topic, "good")
+    assert await lines_of(tmp_path / "after", 1) == ["good"]
+    await worker.stop()
+    Bad.never.set()
+    Bad.never = threading.Event()
+
+
+class Shaky(SinkTask):
+    """Takes each batch only when it comes for the second time."""
+
+    taken: list[str]
+    tries: int
+
+    def start(self, config: Mapping[str, str], context: SinkContext) -> None:
+        type(self).taken, type(self).tries = [], 0
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        type(self).tries += 1
+        if self.tries % 2:
+            raise RetriableError("later")
+        self.taken += [record.value for record in records]
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+class ShakyConnector(SinkConnector):
+    task_class = Shaky
+
+
+async def test_what_may_pass_is_tried_again(worker: Watched, bootstrap: str, topic: str) -> None:
+    await write(bootstrap, topic, "one", "two")
+    await worker.start({"name": topic, "connector.class": f"{HERE}:ShakyConnector", "topics": topic})
+    async with asyncio.timeout(LIMIT_S):
+        while len(getattr(Shaky, "taken", [])) < 2:
+            await asyncio.sleep(0)
+    assert Shaky.taken == ["one", "two"]
+    assert Shaky.tries >= 2
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "reason"),
+    [
+        ({"name": "n"}, ConfigError, "connector.class is missing"),
+        ({"name": "n", "connector.class": "FileStreamSouce"}, PluginError, "did you mean FileStreamSource"),
+        ({"name": "n", "connector.class": "FileStreamSource"}, ConfigError, "file is missing"),
+        ({"name": "n", "connector.class": "FileStreamSink"}, ConfigError, "either topics or topics.regex"),
+        ({"name": "n", "connector.class": "builtins:dict"}, PluginError, "neither a SourceConnector nor"),
+        ({"name": "n", "connector.class": "nowhere:X"}, PluginError, "cannot be loaded"),
+    ],
+)
+async def test_configurations_that_are_wrong(
+    worker: Watched, config: dict[str, str], error: type[Exception], reason: str
+) -> None:
+    with pytest.raises(error) as raised:
+        await worker.start(config)
+    assert reason in str(raised.value)
+    assert worker.jobs == {}
