@@ -68,7 +68,10 @@ class SimulatedBroker:
                 cluster_id=cluster_id,
                 incarnation_id=self.incarnation,
                 listeners=[Listener(name="PLAINTEXT", host="localhost", port=self.port)],
-                features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)],
+                features=[
+                    Feature(name="metadata.version", min_supported_version=7, max_supported_version=33),
+                    Feature(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1),
+                ],
                 rack=self.rack,
                 log_dirs=list(self.directories),
                 previous_broker_epoch=self.previous_epoch,
@@ -93,8 +96,12 @@ class SimulatedBroker:
         elif reply.error_code == ErrorCode.NONE:
             self.epoch = reply.broker_epoch
 
-    def isr_changes(self, image: ClusterImage, random: Random, *, grow_only: bool = False) -> Message | None:
-        """As the leader of some partition: another set of replicas in sync; now and then from an outdated view."""
+    def isr_changes(
+        self, image: ClusterImage, random: Random, *, grow_only: bool = False
+    ) -> AlterPartitionRequest | None:
+        """As the leader of some partition: another set of replicas in sync; now and then from an outdated view, or
+        from an earlier life of the broker.
+        """
         led = [(t, i, p) for t in image.topics.values() for i, p in t.partitions.items() if p.leader == self.id]
         if not led:
             return None
@@ -112,12 +119,19 @@ class SimulatedBroker:
             leader_epoch=partition.leader_epoch - (random.random() < 0.05),
             partition_epoch=partition.partition_epoch - (random.random() < 0.05),
             new_isr_with_epochs=[
-                BrokerState(broker_id=r, broker_epoch=UNKNOWN) for r in (isr if not recovery else [self.id])
+                BrokerState(broker_id=r, broker_epoch=self._fetched_with(r, image, random))
+                for r in (isr if not recovery else [self.id])
             ],
             leader_recovery_state=recovery,
         )
         topics = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
-        return AlterPartitionRequest(broker_id=self.id, broker_epoch=self.epoch, topics=topics)
+        epoch = self.epoch if grow_only or random.random() < 0.9 else self.epoch - 1
+        return AlterPartitionRequest(broker_id=self.id, broker_epoch=epoch, topics=topics)
+
+    def _fetched_with(self, replica: int, image: ClusterImage, random: Random) -> int:
+        """The epoch that a replica's broker had when it fetched, if the leader tells; it may have another one since."""
+        broker = image.brokers.get(replica)
+        return UNKNOWN if broker is None or random.random() < 0.7 else broker.epoch - (random.random() < 0.1)
 
     def directory_changes(self, image: ClusterImage, random: Random) -> Message | None:
         """Where some replica lies, now that it is known."""

@@ -2,7 +2,8 @@
 
 * the leader is in sync, or there is none; who is in sync is a replica, and somebody always is
 * epochs of brokers, of leaders and of partitions only grow, by what Kafka says that they grow
-* who is not in sync leads only where loss was allowed
+* who is not in sync leads only where loss was allowed, and has to recover
+* who is an eligible leader has all that is committed
 * blocks of producer ids are disjoint
 
 And once nothing is left to do:
@@ -14,11 +15,16 @@ And once nothing is left to do:
 
 from uuid import UUID
 
+from tests.simulation.controller_holders import Holders
+
+from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
+from penstock.controller.eligible_leaders import MIN_ISR, keeps_track
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION, Electorate
-from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType
+from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage, ResourceType
 from penstock.metadata.partition_index import Partitions, each
 from penstock.metadata.topics import NO_LEADER
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 
 
 class InvariantError(AssertionError):
@@ -35,9 +41,18 @@ class Invariants:
         self.partitions: dict[tuple[UUID, int], PartitionImage] = {}
         self.broker_epochs: dict[int, int] = {}
         self.producer_id_blocks: dict[int, int] = {}
+        self.holders = Holders()
+        self.needed: dict[tuple[UUID, int], int] = {}
 
-    def decided(self, image: ClusterImage, loss_allowed: bool) -> None:
-        """Looks at everything after a decision; `loss_allowed` says whether it was one that may lose records."""
+    def decided(
+        self, image: ClusterImage, *, is_unclean: bool = False, by_leader: bool = False, lost: int | None = None
+    ) -> None:
+        """Looks at everything after a decision: an unclean election that was asked for, a change of the ISR by a
+        leader, the registration of a broker that had crashed, or another one.
+        """
+        tracks = keeps_track(image)
+        if lost is not None:
+            self.holders.lose(lost)
         for broker in image.brokers.values():
             must(broker.epoch >= self.broker_epochs.get(broker.node_id, -1), f"broker {broker.node_id}: older epoch")
             self.broker_epochs[broker.node_id] = broker.epoch
@@ -48,18 +63,28 @@ class Invariants:
                 key = topic.topic_id, index
                 now[key] = partition
                 before = self.partitions.get(key)
-                if partition is before:
+                needed = _needed(image, topic.name, partition)
+                if partition is before and self.needed.get(key) == needed:
                     continue
+                self.needed[key] = needed
                 name = f"{topic.name}-{index}: {before} {partition}"
-                self._shape(name, partition)
-                if before is not None:
+                self._shape(name, partition, tracks)
+                if before is not None and partition is not before:
                     self._change(name, before, partition)
-                    clean = partition.leader in (NO_LEADER, *before.isr)
-                    must(clean or careless or loss_allowed, "unclean:", name)
+                    clean = partition.leader in (NO_LEADER, *before.isr, *before.eligible_leader_replicas)
+                    clean = clean or before.last_known_elr == (partition.leader,)
+                    must(clean or careless or is_unclean or by_leader, "unclean:", name)
+                if tracks:
+                    broken = self.holders.decided(key, before, partition, needed, by_leader=by_leader)
+                    must(not broken, broken, name)
         self.partitions = now
+        if not tracks:
+            self.holders.trust(image)
 
-    def rewound(self, image: ClusterImage) -> None:
+    def rewound(self, image: ClusterImage, holders: Holders) -> None:
         """A new controller begins from what is committed, which may be less than what the old one had decided."""
+        self.holders = holders.copy()
+        self.needed.clear()
         self.partitions = {
             (topic.topic_id, index): partition
             for topic in image.topics.values()
@@ -67,14 +92,29 @@ class Invariants:
         }
         self.broker_epochs = {broker.node_id: broker.epoch for broker in image.brokers.values()}
 
+    def isr_changed(self, image: ClusterImage, request: AlterPartitionRequest) -> None:
+        """A change that a leader asked for was made; `image` is what was decided upon."""
+        must(image.brokers[request.broker_id].epoch == request.broker_epoch, "an earlier life changes the ISR", request)
+        for topic in request.topics:
+            for replica in (state for p in topic.partitions for state in p.new_isr_with_epochs):
+                broker = image.brokers.get(replica.broker_id)
+                must(broker is not None and broker.active, f"{replica.broker_id} comes in sync and is not active")
+                assert broker is not None
+                known = replica.broker_epoch in (broker.epoch, -1)
+                must(known, f"{replica.broker_id} comes in sync for an earlier life of its broker")
+
     def allocated(self, first: int, length: int) -> None:
         """A broker got a block of producer ids."""
         for start, size in self.producer_id_blocks.items():
             must(first + length <= start or start + size <= first, f"producer ids {first} twice")
         self.producer_id_blocks[first] = length
 
-    def _shape(self, name: str, p: PartitionImage) -> None:
-        must(bool(p.isr), f"nobody is in sync: {name}")
+    def _shape(self, name: str, p: PartitionImage, tracks: bool) -> None:
+        known = p.isr or (p.leader == NO_LEADER and (p.eligible_leader_replicas or p.last_known_elr))
+        must(bool(known), f"nobody is in sync: {name}")
+        must(not set(p.eligible_leader_replicas) & set(p.isr), f"in sync and eligible: {name}")
+        known_only = (*p.eligible_leader_replicas, *p.last_known_elr)
+        must(set(known_only) <= set(p.replicas), f"eligible without being a replica: {name}")
         must(set(p.isr) <= set(p.replicas), f"in sync without being a replica: {name}")
         must(p.leader == NO_LEADER or p.leader in p.isr, f"the leader is not in sync: {name}")
         must(len(set(p.replicas)) == len(p.replicas) == len(p.directories), f"replicas: {name}")
@@ -87,13 +127,19 @@ class Invariants:
         must(not new_epoch or after.leader_epoch > before.leader_epoch, f"no new leader epoch: {name}")
 
 
+def _needed(image: ClusterImage, topic: str, partition: PartitionImage) -> int:
+    needed = DefinedConfigs({}).value_of(image, ConfigResource(ResourceType.TOPIC, topic), MIN_ISR)
+    return min(int(needed or 1), len(partition.replicas))
+
+
 def settled(controller: Controller, silent: dict[int, int], now_ms: int) -> None:
     """Once nothing is left to do. `silent` says since when a broker has not been heard, by this controller."""
     image = controller.image
-    electorate = Electorate(image)
+    electorate = Electorate(controller.state)
     for topic in image.topics.values():
         for index, p in topic.partitions.items():
-            able = [replica for replica in p.isr if electorate.may_lead(p, replica)]
+            known = p.isr or p.eligible_leader_replicas or (p.last_known_elr if len(p.last_known_elr) == 1 else ())
+            able = [replica for replica in known if replica in p.replicas and electorate.may_lead(p, replica)]
             must(not able or p.leader in able, "another one could lead:", topic.name, index, p, able)
             gone = [replica for replica in p.isr if replica not in image.brokers or not image.brokers[replica].active]
             must(not able or not gone, "in sync and not active:", gone, topic.name, index, p)
@@ -108,6 +154,8 @@ def _check_index(image: ClusterImage) -> None:
     every = [(topic.name, i, p) for topic in image.topics.values() for i, p in topic.partitions.items()]
     for broker_id in {replica: None for _, _, p in every for replica in p.replicas}:
         _same(image.index.in_sync(broker_id), [(name, i) for name, i, p in every if broker_id in p.isr])
+        eligible = [(name, i) for name, i, p in every if broker_id in p.eligible_leader_replicas]
+        _same(image.index.eligible(broker_id), eligible)
     _same(image.index.leaderless, [(name, i) for name, i, p in every if p.leader == NO_LEADER])
     moved = [(name, i) for name, i, p in every if p.leader not in (NO_LEADER, p.replicas[0])]
     _same(image.index.moved, moved)

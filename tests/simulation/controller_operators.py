@@ -9,7 +9,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.incremental_alter_configs import (
@@ -44,7 +44,9 @@ class Operators:
             self._move,
             self._move,
             self._unregister,
-            self._raise_feature,
+            self._set_feature,
+            self._need_replicas,
+            self._need_replicas,
         ]
 
     def command(self, image: ClusterImage) -> Message:
@@ -58,6 +60,7 @@ class Operators:
             name=f"topic{self._made}",
             num_partitions=self._random.randrange(1, 7),
             replication_factor=self._random.randrange(1, 4),
+            configs=[CreatableTopicConfig(name="min.insync.replicas", value=self._random.choice("1223"))],
         )
         return CreateTopicsRequest(topics=[topic])
 
@@ -94,10 +97,22 @@ class Operators:
     def _unregister(self, image: ClusterImage) -> Message:
         return UnregisterBrokerRequest(broker_id=self._random.choice(self._broker_ids))
 
-    def _raise_feature(self, image: ClusterImage) -> Message:
-        level = self._random.randrange(20, 27)
-        update = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
+    def _set_feature(self, image: ClusterImage) -> Message:
+        elr, version = "eligible.leader.replicas.version", "metadata.version"
+        name, level, upgrade_type = self._random.choice(
+            ((elr, 0, 2), (elr, 1, 1), (elr, 1, 1), (version, self._random.randrange(20, 27), 1))
+        )
+        update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
         return UpdateFeaturesRequest(feature_updates=[update])
+
+    def _need_replicas(self, image: ClusterImage) -> Message:
+        """Another number of replicas must be in sync, for one topic or for all."""
+        resource_type, name = self._random.choice(((2, self._topic(image)), (2, self._topic(image)), (4, "")))
+        config = AlterableConfig(
+            name="min.insync.replicas", config_operation=0, value=str(self._random.randrange(1, 4))
+        )
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+        return IncrementalAlterConfigsRequest(resources=[resource])
 
     def _topic(self, image: ClusterImage) -> str:
         return self._random.choice([*image.topics, "nothing"])

@@ -4,15 +4,24 @@ from typing import Any
 
 import pytest
 
-from penstock.controller import moves, partition_change, producer_ids, registrations
+from penstock.controller import (
+    alter_partition,
+    eligible_leaders,
+    moves,
+    partition_change,
+    producer_ids,
+    registrations,
+)
+from penstock.controller.alter_partition import decide_alter_partition
 from penstock.controller.decision import ControllerState, Decision
-from penstock.controller.heartbeats import Heartbeats
+from penstock.controller.heartbeats import Going, Heartbeats
 from penstock.controller.partition_change import Electorate
 from penstock.controller.producer_ids import decide_allocate_producer_ids
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 
 
 def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,6 +36,39 @@ def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
 def unclean_without_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outdated replica leads though the topic forbids it."""
     monkeypatch.setattr(moves, "allows_unclean", lambda state, topic: True)
+
+
+def earlier_lives_change_the_isr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AlterPartition goes by the broker alone, whatever epoch it names."""
+
+    def decide_for_anybody(state: ControllerState, request: AlterPartitionRequest, now_ms: int) -> Decision[Any]:
+        known = state.image.brokers.get(request.broker_id)
+        present = AlterPartitionRequest(
+            broker_id=request.broker_id, broker_epoch=-1 if known is None else known.epoch, topics=request.topics
+        )
+        return decide_alter_partition(state, present, now_ms)
+
+    monkeypatch.setattr(alter_partition, "decide_alter_partition", decide_for_anybody)
+
+
+def anybody_comes_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fenced brokers, those on their way out and those of earlier lives as well."""
+    monkeypatch.setattr(alter_partition, "_is_eligible", lambda image, replica: replica.broker_id in image.brokers)
+
+
+def every_stop_was_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who crashed goes on being in sync and eligible."""
+    left_by = moves.left_by
+
+    def left_cleanly(state: ControllerState, broker_id: int, going: Going) -> list[Any]:
+        return left_by(state, broker_id, Going.BACK if going is Going.BACK_AFTER_CRASH else going)
+
+    monkeypatch.setattr(registrations, "left_by", left_cleanly)
+
+
+def everybody_is_eligible_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leaves the ISR is eligible although enough replicas are left, which go on committing."""
+    monkeypatch.setattr(eligible_leaders, "_needed", lambda state, topic, partition: 99)
 
 
 def producer_ids_given_again(monkeypatch: pytest.MonkeyPatch) -> None:

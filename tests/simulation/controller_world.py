@@ -12,15 +12,18 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.controller_brokers import UNKNOWN, SimulatedBroker
+from tests.simulation.controller_holders import Holders
 from tests.simulation.controller_invariants import Invariants, must, settled
 from tests.simulation.controller_operators import Operators
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings, Decision
+from penstock.controller.first_records import first_records
+from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record, encode_record
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
@@ -41,6 +44,8 @@ class Batch:
 
     frames: list[bytes]
     answer: Callable[[], None]
+    holders: Holders
+    """Who had all that was committed of each partition when it was decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class ControllerWorld:
         self.trace: list[str] = []
         self.heard_ms: dict[int, int] = {}
         self.decisions = self.takeovers = self.fenced = 0
-        self.append_fails = self.random.choice((0.0, 0.0, 0.1))
+        self.append_fails = 0.0
         self.was_appended = True
         ids = [n * self.random.choice((1, 7)) for n in range(1, self.random.randrange(2, 6))]
         ids = list(dict.fromkeys(ids))
@@ -82,6 +87,13 @@ class ControllerWorld:
             unclean_election_interval_ms=self.random.choice((None, 500)),
         )
         self.controller = self._new_controller()
+        formatted: list[MetadataRecord] = [
+            FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.random.choice((20, 24, 33, 33))),
+            FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=self.random.choice((0, 1, 1))),
+        ]
+        self._append("begin", Decision(first_records(self.controller.state, formatted), None), _nobody_answers)
+        self._commit_one()
+        self.append_fails = self.random.choice((0.0, 0.0, 0.1))
 
     @property
     def end_offset(self) -> int:
@@ -199,7 +211,7 @@ class ControllerWorld:
             self._commit_one()
         self._check_log()
         self.controller = self._new_controller()
-        self.invariants.rewound(self.image)
+        self.invariants.rewound(self.image, self.log[-1].holders if self.log else Holders())
         self.takeovers += 1
         self._tick()
 
@@ -230,21 +242,35 @@ class ControllerWorld:
 
     def submit(self, command: Message, told: Callable[[Any], None] = lambda reply: None) -> Any:
         decision = self.controller.decide(command, self.now_ms)
-        careless = isinstance(command, ElectLeadersRequest) and command.election_type == 1
-        careless = careless or isinstance(command, AlterPartitionRequest)  # who is in sync now may lead at once
-        self._append(type(command).__name__, decision, careless, lambda: told(decision.reply))
+        if isinstance(command, AlterPartitionRequest) and decision.records:
+            self.invariants.isr_changed(self.controller.image, command)
+        what = {
+            "is_unclean": isinstance(command, ElectLeadersRequest) and command.election_type == 1,
+            "by_leader": isinstance(command, AlterPartitionRequest),
+            "lost": self._lost(command, decision) if isinstance(command, BrokerRegistrationRequest) else None,
+        }
+        self._append(type(command).__name__, decision, lambda: told(decision.reply), **what)
         return decision.reply
 
-    def _append(self, name: str, decision: Decision[Any], careless: bool, answer: Callable[[], None]) -> None:
+    def _lost(self, command: BrokerRegistrationRequest, decision: Decision[Any]) -> int | None:
+        """The broker that registers after a crash, if this registration is one."""
+        present = self.controller.image.brokers.get(command.broker_id)
+        if not decision.records or (present is not None and present.incarnation_id == command.incarnation_id):
+            return None
+        is_clean = present is not None and present.epoch == command.previous_broker_epoch
+        return None if is_clean else command.broker_id
+
+    def _append(self, name: str, decision: Decision[Any], answer: Callable[[], None], **what: Any) -> None:
         must(self.controller.state.next_offset == self.end_offset, "the controller's offset is not the log's")
         self.was_appended = not decision.records or self.random.random() >= self.append_fails
         if not self.was_appended:
             return self.note(f"{name}: {len(decision.records)} records could not be appended")
         if decision.records:
             self.note(f"{name}: {', '.join(map(short, decision.records))}")
-        self.log.append(Batch([encode_record(record) for record in decision.records], answer))
         self.controller.apply(decision.records)
-        self.invariants.decided(self.controller.image, careless)
+        self.invariants.decided(self.controller.image, **what)
+        holders = self.invariants.holders.copy()
+        self.log.append(Batch([encode_record(record) for record in decision.records], answer, holders))
         self.decisions += 1
         return None
 
@@ -255,7 +281,7 @@ class ControllerWorld:
         decision = self.controller.tick(self.now_ms)
         if decision is not None:
             self.fenced += sum(getattr(record, "fenced", 0) == 1 for record in decision.records)
-            self._append("tick", decision, False, _nobody_answers)
+            self._append("tick", decision, _nobody_answers)
         return decision is not None
 
     def _commit_one(self) -> None:

@@ -23,6 +23,10 @@ REGRESSIONS = {
 PLANTED: dict[Bug, int] = {
     planted.fenced_brokers_lead: 20,
     planted.unclean_without_leave: 60,
+    planted.earlier_lives_change_the_isr: 20,
+    planted.anybody_comes_in_sync: 20,
+    planted.every_stop_was_clean: 40,
+    planted.everybody_is_eligible_for_ever: 20,
     planted.producer_ids_given_again: 100,
     planted.moves_forgotten_at_a_takeover: 100,
     planted.sessions_forgotten_at_a_takeover: 60,

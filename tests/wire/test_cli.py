@@ -81,7 +81,7 @@ def test_a_table_for_people_says_the_same(bootstrap: str, topic: str) -> None:
     shown = penstock("topics", "--describe", "--topic", topic, "--bootstrap-server", bootstrap).stdout.splitlines()
     assert shown[0].split() == ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "CONFIGS"]
     assert shown[1].split()[0] == topic
-    assert shown[2].split() == ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR"]
+    assert shown[2].split() == ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "LAST", "KNOWN", "ELR"]
     assert [line.split()[1] for line in shown[3:]] == ["0", "1"]
 
 

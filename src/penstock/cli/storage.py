@@ -20,12 +20,14 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
 from penstock.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
     KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_NAMES,
     NEWEST_METADATA_VERSION,
     SCRAM_LEVEL,
+    default_level,
     shown_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
@@ -123,7 +125,7 @@ def format_command(
 
 
 def _first_levels(release_version: str | None, features: tuple[str, ...], *, has_voters: bool) -> list[MetadataRecord]:
-    """The records of the levels to begin with: that of metadata.version, as Penstock has no other feature yet."""
+    """The records of the levels to begin with."""
     levels = named_levels(features)
     level = NEWEST_METADATA_VERSION
     if release_version is not None:
@@ -137,6 +139,9 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
         )
     if levels.pop(KRAFT_VERSION, has_voters) != has_voters:
         raise click.UsageError(f"--feature {KRAFT_VERSION}: it is 1 with {VOTER_OPTIONS}, and 0 with {VOTERS_KEY}")
+    default = default_level(ELIGIBLE_LEADER_REPLICAS, level)
+    elr = levels.pop(ELIGIBLE_LEADER_REPLICAS, default)
+    _check_level(ELIGIBLE_LEADER_REPLICAS, elr, level)
     for name, other in levels.items():
         if name not in KAFKAS_FEATURES:
             raise click.UsageError(f"--feature {name}: known are {', '.join([METADATA_VERSION, *KAFKAS_FEATURES])}")
@@ -144,7 +149,22 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
             raise click.UsageError(
                 f"--feature {name}={other}: Penstock does not have this feature yet, so it can only be 0"
             )
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+    records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+    if elr or default:  # level 0 has to be told only where there would be another one
+        records.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr))
+    return records
+
+
+def _check_level(feature: str, level: int, metadata_version: int) -> None:
+    levels = KAFKAS_FEATURES[feature]
+    if level >= len(levels):
+        raise click.UsageError(f"--feature {feature}={level}: known are 0 to {len(levels) - 1}")
+    needed = levels[level].needs.get(METADATA_VERSION, 0)
+    if metadata_version < needed:
+        raise click.UsageError(
+            f"--feature {feature}={level}: it needs {METADATA_VERSION} {shown_level(needed)}, not"
+            f" {shown_level(metadata_version)}"
+        )
 
 
 def _first_credentials(texts: tuple[str, ...], levels: list[MetadataRecord]) -> list[MetadataRecord]:
@@ -155,7 +175,8 @@ def _first_credentials(texts: tuple[str, ...], levels: list[MetadataRecord]) -> 
         except ValueError as error:
             raise click.UsageError(f"--add-scram: {error}") from None
     for level in levels:
-        if records and isinstance(level, FeatureLevelRecord) and level.feature_level < SCRAM_LEVEL:
+        assert isinstance(level, FeatureLevelRecord)
+        if records and level.name == METADATA_VERSION and level.feature_level < SCRAM_LEVEL:
             raise click.UsageError(
                 f"--add-scram: credentials are there from metadata.version {shown_level(SCRAM_LEVEL)} on"
             )

@@ -20,7 +20,7 @@ from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigSource, ResourceType
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.partition_admin import Reassignment
-from penstock.client.topic_admin import BROKER_DEFAULT, NewTopic
+from penstock.client.topic_admin import BROKER_DEFAULT, EligibleLeaders, NewTopic
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
@@ -211,8 +211,9 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
         rows = [row for row in topic.partitions.values() if is_shown(row, min_isr)]
         if rows and (overrides or not filters.topics_with_overrides):
             shown.append((topic, overrides, rows))
+    eligible = await admin.topics.eligible_leaders([topic.name for topic, _, _ in shown]) if shown else {}
     if as_json:
-        print_json([_as_json(*item, moving) for item in shown])
+        print_json([_as_json(*item, moving, eligible) for item in shown])
         return
     if not filters.on_partitions:
         print_rows(
@@ -232,13 +233,15 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
         )
     if shown and not filters.topics_with_overrides:
         print_table(
-            ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR"],
-            [
-                (row.topic, row.partition, row.leader if row.leader >= 0 else None, _ids(row.replicas), _ids(row.isr))
-                for _, _, rows in shown
-                for row in rows
-            ],
+            ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "LAST KNOWN ELR"],
+            [_partition_row(row, eligible.get(row.topic_partition)) for _, _, rows in shown for row in rows],
         )
+
+
+def _partition_row(row: PartitionMetadata, known: EligibleLeaders | None) -> Sequence[str | int | None]:
+    leader = row.leader if row.leader >= 0 else None
+    elr = (None, None) if known is None else (_ids(known.replicas) or None, _ids(known.last_known) or None)
+    return (row.topic, row.partition, leader, _ids(row.replicas), _ids(row.isr) or None, *elr)
 
 
 async def _configs(admin: Admin, topic: str) -> tuple[dict[str, str], int]:
@@ -254,6 +257,7 @@ def _as_json(
     overrides: Mapping[str, str],
     rows: Sequence[PartitionMetadata],
     moving: Mapping[TopicPartition, Reassignment],
+    eligible: Mapping[TopicPartition, EligibleLeaders],
 ) -> dict[str, object]:
     return {
         "topic": topic.name,
@@ -271,8 +275,11 @@ def _as_json(
                 "isr": row.isr,
                 "offline_replicas": row.offline_replicas,
                 **_move_as_json(moving.get(row.topic_partition)),
+                "elr": known.replicas if known is not None else None,
+                "last_known_elr": known.last_known if known is not None else None,
             }
             for row in rows
+            for known in (eligible.get(row.topic_partition),)
         ],
     }
 

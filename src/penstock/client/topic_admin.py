@@ -29,6 +29,12 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from penstock.protocol.value import Value, fresh
 
 BROKER_DEFAULT = -1
@@ -42,6 +48,13 @@ class NewTopic(Value, kw_only=True):
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = fresh(dict)
     assignments: Mapping[int, Sequence[int]] = fresh(dict)
+
+
+class EligibleLeaders(Value):
+    """Who may lead a partition while nobody in sync can, and who led it last if there are none (KIP-966)."""
+
+    replicas: list[int]
+    last_known: list[int]
 
 
 class TopicAdmin:
@@ -128,6 +141,27 @@ class TopicAdmin:
         for topic in topics:
             _raise_for(topic.error, None, f"topic {topic.name!r}")
         return topics
+
+    async def eligible_leaders(self, names: Sequence[str]) -> dict[TopicPartition, EligibleLeaders]:
+        """Who may lead each partition beside those in sync, as far as the cluster knows; nothing if it cannot tell."""
+        known: dict[TopicPartition, EligibleLeaders] = {}
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names])
+        while True:
+            try:
+                answer = await self._cluster.to_any(request, DescribeTopicPartitionsResponse)
+            except KafkaError as error:
+                if error.code == ErrorCode.UNSUPPORTED_VERSION:
+                    return {}
+                raise
+            for topic in answer.topics:
+                for row in topic.partitions:
+                    partition = TopicPartition(topic.name or "", row.partition_index)
+                    known[partition] = EligibleLeaders(row.eligible_leader_replicas or [], row.last_known_elr or [])
+            if answer.next_cursor is None:
+                return known
+            request.cursor = DescribeTopicPartitionsRequestCursor(
+                topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+            )
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Cut off what lies before these offsets (-1: everything); each partition's new first offset."""

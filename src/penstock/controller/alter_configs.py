@@ -2,6 +2,9 @@
 
 The older AlterConfigs replaces all that a resource has: what it does not name goes back to its default. The newer one
 (KIP-339) sets, deletes, appends to and takes from single configs. Only what really changes becomes a record.
+
+What follows from a change is part of the decision (`min_isr`), or due at once where it may concern very many partitions
+(`upkeep`).
 """
 
 from collections import Counter
@@ -9,6 +12,8 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.min_isr import after_change
+from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.topic_names import topic_name_error
@@ -85,9 +90,13 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     state.settings.rules.check(state.image, resource, wanted)
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
+    state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
     return [
-        ConfigRecord(resource_type=resource.resource_type, resource_name=resource.name, name=key, value=value)
-        for key, value in changed
+        *(
+            ConfigRecord(resource_type=resource.resource_type, resource_name=resource.name, name=key, value=value)
+            for key, value in changed
+        ),
+        *after_change(state, resource, changed),
     ]
 
 

@@ -81,7 +81,7 @@ def _alter(
     wanted = Wanted(isr=[replica.broker_id for replica in isr], recovery_state=asked.leader_recovery_state)
     if allows_unclean(state, topic.name):
         wanted.election = Election.UNCLEAN
-    record = changed(Electorate(state.image), topic, asked.partition_index, wanted)
+    record = changed(Electorate(state), topic, asked.partition_index, wanted)
     if record is not None:
         records.append(record)
         partition = partition_changed(partition, record, Sharing())

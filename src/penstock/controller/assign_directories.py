@@ -9,7 +9,7 @@ from uuid import UUID
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.partition_change import Electorate, Wanted, changed
 from penstock.metadata.features import DIRECTORY_LEVEL
-from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.image import TopicImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY, is_reserved
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -45,7 +45,7 @@ def decide_assign_replicas_to_dirs(
                     if (topic.topic_id, index) in seen or len(records) >= MAX_RECORDS_PER_DECISION:
                         raise KafkaError(ErrorCode.INVALID_REQUEST)
                     seen[topic.topic_id, index] = None
-                    record = _assigned(state.image, broker.node_id, topic.topic_id, index, asked.id)
+                    record = _assigned(state, broker.node_id, topic.topic_id, index, asked.id)
                     records += [record] if record is not None else []
                 except KafkaError as error:
                     answer.error_code = error.code
@@ -56,27 +56,30 @@ def decide_assign_replicas_to_dirs(
 
 
 def _assigned(
-    image: ClusterImage, broker_id: int, topic_id: UUID, index: int, directory: UUID
+    state: ControllerState, broker_id: int, topic_id: UUID, index: int, directory: UUID
 ) -> PartitionChangeRecord | None:
-    topic = image.topics_by_id.get(topic_id)
+    topic = state.image.topics_by_id.get(topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     if index not in topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if broker_id not in topic.partitions[index].replicas:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return changed(Electorate(image), topic, index, _wanted(image, topic, index, broker_id, directory))
+    return changed(Electorate(state), topic, index, _wanted(state, topic, index, broker_id, directory))
 
 
-def _wanted(image: ClusterImage, topic: TopicImage, index: int, broker_id: int, directory: UUID) -> Wanted:
+def _wanted(state: ControllerState, topic: TopicImage, index: int, broker_id: int, directory: UUID) -> Wanted:
     partition = topic.partitions[index]
     directories = list(partition.directories)
     if len(directories) != len(partition.replicas):
         directories = [UNASSIGNED_DIRECTORY] * len(partition.replicas)
     directories[partition.replicas.index(broker_id)] = directory
     wanted = Wanted(directories=directories)
-    is_online = directory in image.brokers[broker_id].directories and not is_reserved(directory)
-    electorate = Electorate(image, going=broker_id)
-    if not is_online and any(electorate.may_lead(partition, replica) for replica in partition.isr):
+    is_online = directory in state.image.brokers[broker_id].directories and not is_reserved(directory)
+    if is_online:
+        return wanted
+    wanted.lost = broker_id
+    electorate = Electorate(state, going=broker_id)
+    if any(electorate.may_lead(partition, replica) for replica in partition.isr):
         wanted.isr = [replica for replica in partition.isr if replica != broker_id]
     return wanted

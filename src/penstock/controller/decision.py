@@ -93,6 +93,8 @@ class ControllerState:
     chance: Chance
     next_offset: int = 0
     """The offset that the next record will have: a broker's epoch is the offset of its registration."""
+    unclean_is_due: bool = False
+    """Somebody has changed where outdated replicas may lead: partitions without a leader are looked through at once."""
     heartbeats: Heartbeats = field(init=False)
 
     def __post_init__(self) -> None:

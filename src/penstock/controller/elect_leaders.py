@@ -69,7 +69,7 @@ def _elected(state: ControllerState, name: str, index: int, election: Election, 
     if records >= MAX_RECORDS_PER_DECISION:
         message = f"One request may elect at most {MAX_RECORDS_PER_DECISION} leaders"
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
-    record = changed(Electorate(state.image), topic, index, Wanted(election=election))
+    record = changed(Electorate(state), topic, index, Wanted(election=election))
     if record is None:
         message = f"No broker that could lead {name}-{index} now is there"
         raise KafkaError(_NOT_AVAILABLE[election], message)

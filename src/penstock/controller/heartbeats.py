@@ -43,9 +43,15 @@ class Going(Enum):
     """Why the partitions of a broker may get other leaders."""
 
     FENCED = auto()
+    WITHOUT_DATA = auto()
     STOPPING = auto()
     BACK = auto()
     BACK_AFTER_CRASH = auto()
+
+    @property
+    def loses(self) -> bool:
+        """Whether the broker may lack records that it had."""
+        return self in (Going.WITHOUT_DATA, Going.BACK_AFTER_CRASH)
 
 
 class Left(Value):

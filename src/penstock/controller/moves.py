@@ -1,40 +1,61 @@
 """Partitions follow their brokers: when one comes or goes, others take over what it led, or it leads what nobody leads.
 
-A broker that goes leaves the replicas in sync wherever another one stays there that may lead. Where it is the last that
-could, it stays in sync, for nobody else has all records; whether it leads there goes by how it goes:
+A broker that goes leaves the replicas in sync wherever another one stays that may lead: one in sync, or an eligible
+leader where nobody else is in sync. Where it is the last that could, nobody else has all records; who leads goes by how
+it goes:
 
 | it goes because it is  | partitions where nobody else could lead |
 | --- | --- |
 | fenced or unregistered | nobody leads them; an outdated replica does if `unclean.leader.election.enable` says so |
+| without the directory | the same; it is no eligible leader any more |
 | stopping | it leads them until it has stopped |
 | back, after a clean stop | it keeps the leadership, as it will be there in a moment |
-| back, after a crash | the same, from a new leader epoch on |
+| back, after a crash | the same, from a new leader epoch on, and it has to recover; nobody where others are eligible |
 
 A crash may have lost the end of a log that nobody else has, so the same offsets will hold other records; the new leader
 epoch is how readers can tell (KIP-320).
 
 What this costs depends on the partitions of the broker and on those without a leader. A decision moves at most
-`max_moves_per_decision` of them, and notes which are left. A broker that is back comes in when none is.
+`max_moves_per_decision` of them, and notes which are left. A broker that is back comes in when none is. A controller
+that takes over has no notes: a broker that is fenced, and in sync still, may have been back after a crash.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState
+from penstock.controller.eligible_leaders import could_lead, keeps_track
 from penstock.controller.heartbeats import Going, Left
-from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
-from penstock.metadata.image import TopicImage
+from penstock.controller.partition_change import (
+    RECOVERING,
+    Election,
+    Electorate,
+    Wanted,
+    allows_unclean,
+    changed,
+)
+from penstock.metadata.image import NOBODY, TopicImage
 from penstock.metadata.partition_index import each, taken_from
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
+from penstock.metadata.topics import PartitionImage
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
     """What becomes of the partitions of a broker that goes, and a note if that is not all yet."""
     records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id)))
-    if going is Going.BACK_AFTER_CRASH:
-        records += islice(_not_eligible(state, broker_id), MAX_RECORDS_PER_DECISION - 1 - len(records))
+    if going.loses:
+        records += islice(_not_eligible(state, broker_id, _all), MAX_RECORDS_PER_DECISION - 1 - len(records))
     return records
+
+
+def lost_before(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
+    """What has to be known of a broker that crashed before it is registered: where it is eligible no more, if that is
+    too much to be known together with its registration.
+    """
+    room = MAX_RECORDS_PER_DECISION - 1 - state.settings.max_moves_per_decision
+    count = sum(bits.bit_count() for bits in state.image.index.eligible(broker_id).values())
+    return [] if count <= room else list(islice(_not_eligible(state, broker_id, _all), MAX_RECORDS_PER_DECISION))
 
 
 def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID]) -> list[MetadataRecord]:
@@ -45,8 +66,9 @@ def left_with(state: ControllerState, broker_id: int, directories: Sequence[UUID
         for name, index in each(state.image.index.in_sync(broker_id))
         if topics[name].partitions[index].directory_of(broker_id) in directories
     )
-    moves = _leaving(state, broker_id, Going.FENCED, lost)
-    records = list(islice(moves, state.settings.max_moves_per_decision))
+    moves = _leaving(state, broker_id, Going.WITHOUT_DATA, lost)
+    others = _not_eligible(state, broker_id, lambda partition: partition.directory_of(broker_id) in directories)
+    records = list(islice(chain(moves, others), state.settings.max_moves_per_decision))
     if len(records) == state.settings.max_moves_per_decision:
         state.heartbeats.unfinished[broker_id] = True
     return records
@@ -58,7 +80,7 @@ def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     And it does not lead, and is not in sync, where the directory of its replica is not there any more; what it led all
     the time it leads without those that are still away.
     """
-    electorate = Electorate(state.image, coming=broker_id)
+    electorate = Electorate(state, coming=broker_id)
     records = list(islice(_kept(state, electorate), state.settings.max_moves_per_decision))
     if len(records) == state.settings.max_moves_per_decision:
         state.heartbeats.unfinished[broker_id] = True
@@ -72,17 +94,22 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     if broker is None or broker.fenced:
         if isinstance(note, Left) and note.going is not Going.STOPPING:
             return _go_on(state, broker_id, note)
-        return left_by(state, broker_id, Going.FENCED)
+        is_unknown = keeps_track(state.image) and not isinstance(note, Left)
+        return _go_on(
+            state,
+            broker_id,
+            Left(Going.WITHOUT_DATA if is_unknown else Going.FENCED, state.image.index.in_sync(broker_id)),
+        )
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
     if note:
         return taken_by(state, broker_id)
-    return _with_coming(state, Electorate(state.image, coming=broker_id), [])
+    return _with_coming(state, Electorate(state, coming=broker_id), [])
 
 
 def led_anew(state: ControllerState, topic: str, index: int) -> PartitionChangeRecord | None:
     """Who leads a partition that nobody leads, uncleanly if its topic allows that; None if that is still nobody."""
-    return _led_anew(state, Electorate(state.image), topic, index)
+    return _led_anew(state, Electorate(state), topic, index)
 
 
 def _with_coming(state: ControllerState, electorate: Electorate, records: list[MetadataRecord]) -> list[MetadataRecord]:
@@ -110,7 +137,7 @@ def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataR
 def _leaving(
     state: ControllerState, broker_id: int, going: Going, partitions: Iterable[tuple[str, int]]
 ) -> Iterator[MetadataRecord]:
-    electorate = Electorate(state.image, going=broker_id)
+    electorate = Electorate(state, going=broker_id)
     for name, index in partitions:
         topic = state.image.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
@@ -121,13 +148,27 @@ def _leaving(
             yield record
 
 
-def _not_eligible(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
-    """A crash may have cost a broker records that other eligible leaders of a partition have (KIP-966)."""
-    for name, index in each(state.image.index.leaderless):
+def _all(partition: PartitionImage) -> bool:
+    return True
+
+
+def _not_eligible(
+    state: ControllerState, broker_id: int, concerns: Callable[[PartitionImage], bool]
+) -> Iterator[MetadataRecord]:
+    """What a broker has lost may be records that other eligible leaders of a partition have (KIP-966)."""
+    electorate = Electorate(state, going=broker_id)
+    for name, index in each(state.image.index.eligible(broker_id)):
         topic = state.image.topics[name]
-        eligible = topic.partitions[index].eligible_leader_replicas
-        if broker_id in eligible and len(eligible) > 1:
-            others = [replica for replica in eligible if replica != broker_id]
+        partition = topic.partitions[index]
+        if not concerns(partition):
+            continue
+        if keeps_track(state.image):
+            wanted = Wanted(lost=broker_id, election=_election(state, name))
+            record = changed(electorate, topic, index, wanted)
+            if record is not None:
+                yield record
+        elif len(partition.eligible_leader_replicas) > 1:
+            others = [replica for replica in partition.eligible_leader_replicas if replica != broker_id]
             yield PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, eligible_leader_replicas=others)
 
 
@@ -137,28 +178,58 @@ def _left(
     partition, broker_id = topic.partitions[index], electorate.going
     others = tuple(replica for replica in partition.isr if replica != broker_id)
     goes_on = partition.leader in others and electorate.may_go_on(partition.leader)
-    if goes_on or any(electorate.may_lead(partition, replica) for replica in others):
-        return changed(electorate, topic, index, Wanted(isr=others))
-    if going is Going.FENCED:
+    lost = broker_id if going.loses else NOBODY
+    if goes_on or _any(electorate, partition, others):
+        return changed(electorate, topic, index, Wanted(isr=others, lost=lost))
+    if keeps_track(state.image):
+        return _left_by_the_last(state, electorate, topic, index, going)
+    if going in (Going.FENCED, Going.WITHOUT_DATA):
         return _led_anew(state, electorate, topic.name, index)
     if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id:
         return PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
     return None
 
 
+def _left_by_the_last(
+    state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, going: Going
+) -> PartitionChangeRecord | None:
+    """Nobody else in sync could lead: whoever is eligible does, or else nobody, or the broker that goes once more."""
+    partition, broker_id = topic.partitions[index], electorate.going
+    lost = broker_id if going.loses else NOBODY
+    wanted = Wanted(isr=(), lost=lost, election=_election(state, topic.name))
+    others = could_lead(state, partition, partition._replace(isr=()), broker_id)
+    if going in (Going.STOPPING, Going.BACK):
+        return changed(electorate, topic, index, wanted) if _any(electorate, partition, others) else None
+    record = changed(electorate, topic, index, wanted)
+    stays = going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and not others
+    if not stays or (record is not None and record.leader >= 0):
+        return record
+    # The last known leader would lead again as soon as it is there, and that is in a moment.
+    again = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
+    if partition.leader_recovery_state != RECOVERING:
+        again.leader_recovery_state = RECOVERING
+    return again
+
+
+def _any(electorate: Electorate, partition: PartitionImage, replicas: Iterable[int]) -> bool:
+    return any(electorate.may_lead(partition, replica) for replica in replicas)
+
+
 def _kept(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
     """What a broker that comes was in sync with while it was away: it leads that alone, or cannot any more."""
-    going = Electorate(state.image, going=electorate.coming)
+    going = Electorate(state, going=electorate.coming)
     for name, index in each(state.image.index.in_sync(electorate.coming)):
         topic = state.image.topics[name]
         partition = topic.partitions[index]
         record = None
         if not electorate.may_lead(partition, electorate.coming):
-            record = _left(state, going, topic, index, Going.FENCED)
+            record = _left(state, going, topic, index, Going.WITHOUT_DATA)
         elif partition.leader == electorate.coming and len(partition.isr) > 1:
             record = changed(electorate, topic, index, Wanted())
         if record is not None:
             yield record
+    coming = electorate.coming
+    yield from _not_eligible(state, coming, lambda partition: not electorate.may_lead(partition, coming))
 
 
 def _coming(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRecord]:
@@ -170,5 +241,8 @@ def _coming(state: ControllerState, electorate: Electorate) -> Iterator[Metadata
 
 
 def _led_anew(state: ControllerState, electorate: Electorate, name: str, index: int) -> PartitionChangeRecord | None:
-    election = Election.UNCLEAN if allows_unclean(state, name) else Election.ONLINE
-    return changed(electorate, state.image.topics[name], index, Wanted(election=election))
+    return changed(electorate, state.image.topics[name], index, Wanted(election=_election(state, name)))
+
+
+def _election(state: ControllerState, topic: str) -> Election:
+    return Election.UNCLEAN if allows_unclean(state, topic) else Election.ONLINE

@@ -1,17 +1,17 @@
 """How a partition changes: who leads it then, who is in sync, and when a move to other replicas is over.
 
-All that changes a partition goes through `changed`. Its rules are Kafka's. Eligible leader replicas (KIP-966) come from
-Kafka's controllers alone; ours elects them, and makes none:
+All that changes a partition goes through `changed`. Its rules are Kafka's:
 
 * A move is over as soon as every replica of its target is in sync; what was to be removed goes with the same record.
 * The leader stays if it may lead. Otherwise the first replica leads that is in sync and may lead, in the order of the
   assignment; if there is none, nobody does. A preferred election asks for the first replica even if another one leads.
-* Where nobody is in sync, which Kafka's controllers allow, the eligible leader replicas stand for those who are; then
-  the last known leader, if it is the only one known, which has to recover. With a leader all these are forgotten: only
-  a controller that keeps track of them could go on believing in them.
+* Where nobody is in sync, the eligible leader replicas stand for those who are; then the last known leader, if it is
+  the only one known, which has to recover. `eligible_leaders` says who is one. In a cluster without this feature there
+  are none but those that an earlier controller has left, and they are forgotten as soon as anybody leads.
 * An unclean election takes the first replica that may lead though it is not in sync. It alone is in sync then, and has
   to recover first (KIP-704).
 * Replicas of brokers that are not active stay in sync only while nobody who is could lead: then they may come back.
+  With eligible leaders nobody is in sync where nobody leads, and they come back as such.
 * A broker may lead if it is active and the directory of its replica is not offline (KIP-858). One on its way out goes
   on leading while nobody else can.
 * Who takes a replica away begins a new leader epoch, so that the one that is gone is not heard any more.
@@ -25,6 +25,7 @@ from uuid import UUID
 
 from penstock.controller.assignments import only_directory
 from penstock.controller.decision import ControllerState
+from penstock.controller.eligible_leaders import could_lead, keeps_track, tracked
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, is_online
@@ -57,15 +58,22 @@ class Wanted:
     adding: Sequence[int] | None = None
     recovery_state: int | None = None
     directories: Sequence[UUID] | None = None
+    lost: int = NOBODY
+    """A broker that may lack records which it had: it is no eligible leader any more."""
     election: Election = Election.ONLINE
 
 
 class Electorate(Value):
     """Who may lead: as the image says, but for one broker that is just coming or going."""
 
-    image: ClusterImage
+    state: ControllerState
     coming: int = NOBODY
     going: int = NOBODY
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        return self.state.image
 
     def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
         """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
@@ -99,14 +107,22 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
         after = _completed(after)
     if after.replicas != before.replicas:
         after = after._replace(directories=_directories(electorate.image, before, after.replicas))
+    keeps = keeps_track(electorate.image)
+    if keeps:
+        after = after._replace(eligible_leader_replicas=could_lead(electorate.state, before, after, wanted.lost))
     leader, is_unclean = _elect(electorate, after, wanted.election)
     after = after._replace(leader=leader)
     if leader != NO_LEADER:
         after = after._replace(isr=after.isr or (leader,), eligible_leader_replicas=(), last_known_elr=())
     if is_unclean:
         after = after._replace(isr=(leader,), leader_recovery_state=RECOVERING)
-    elif electorate.is_active(leader):
-        after = after._replace(isr=tuple(replica for replica in after.isr if electorate.is_active(replica)))
+    else:
+        if electorate.is_active(leader):
+            after = after._replace(isr=tuple(replica for replica in after.isr if electorate.is_active(replica)))
+        if keeps:
+            after = tracked(electorate.state, topic.name, before, after, wanted.lost)
+        elif not after.isr:
+            after = after._replace(isr=before.isr)
     record = _difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
 
@@ -135,7 +151,7 @@ def _difference(topic_id: UUID, index: int, before: PartitionImage, after: Parti
     record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
     if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
         record.leader = after.leader
-    if after.isr and after.isr != before.isr:
+    if after.isr != before.isr:
         record.isr = list(after.isr)
     if after.replicas != before.replicas:
         record.replicas = list(after.replicas)
@@ -165,8 +181,9 @@ def _elect(electorate: Electorate, partition: PartitionImage, election: Election
         return candidates[0], False
     if leader in isr and leader in replicas and electorate.may_go_on(leader):
         return leader, False
-    if not isr and len(partition.last_known_elr) == 1 and electorate.may_lead(partition, partition.last_known_elr[0]):
-        return partition.last_known_elr[0], True
+    last = partition.last_known_elr
+    if not isr and len(last) == 1 and last[0] in replicas and electorate.may_lead(partition, last[0]):
+        return last[0], True
     if election is Election.UNCLEAN:
         for replica in replicas:
             if electorate.may_lead(partition, replica):

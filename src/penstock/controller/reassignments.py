@@ -125,7 +125,7 @@ def _moved(
     removing = [replica for replica in partition.replicas if replica not in target]
     adding = [replica for replica in target if replica not in before]
     wanted = Wanted(replicas=target + removing, removing=removing, adding=adding)
-    return changed(Electorate(state.image), topic, index, wanted)
+    return changed(Electorate(state), topic, index, wanted)
 
 
 def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
@@ -139,7 +139,7 @@ def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> Partiti
     if not isr:
         # All that are in sync were added by the move: who was there before has not all records.
         wanted.election = Election.UNCLEAN
-    record = changed(Electorate(state.image), topic, index, wanted)
+    record = changed(Electorate(state), topic, index, wanted)
     if not isr and (not allows_unclean(state, topic.name) or record is None or record.leader == NO_LEADER):
         message = f"{topic.name}-{index} cannot go back: only replicas that the move added are in sync"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -8,14 +8,16 @@ its directory and its addresses and began later. The ids of our processes tell w
 delayed on its way, and whose process is dead, is not taken for a successor's.
 
 Registering again under the same incarnation amends what the broker said, and leaves epoch and fence as they are.
-Whether the stop before was clean, a broker tells by its previous epoch (KIP-966).
+Whether the stop before was clean, a broker tells by its previous epoch (KIP-966). After a crash it is not eligible any
+more, from its registration on: one that was in very many partitions has to ask again until all of them know.
 """
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.eligible_leaders import keeps_track
 from penstock.controller.heartbeats import Going
-from penstock.controller.moves import left_by
+from penstock.controller.moves import left_by, lost_before
 from penstock.metadata.brokers import broker_record, controller_record
-from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION
+from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION, SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.metadata.records import (
     BrokerEndpoint,
@@ -48,11 +50,14 @@ def decide_broker_registration(
         return Decision([], BrokerRegistrationResponse(error_code=problem))
     if before is not None and before.incarnation_id == request.incarnation_id:
         return _amended(state, request, before, now_ms)
+    was_clean = before is not None and request.previous_broker_epoch == before.epoch
+    unfinished = lost_before(state, request.broker_id) if keeps_track(state.image) and not was_clean else []
+    if unfinished:
+        return Decision(unfinished, BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
     epoch = state.next_offset
     records: list[MetadataRecord] = [_registration(request, epoch)]
-    if before is not None:
-        going = Going.BACK if request.previous_broker_epoch == before.epoch else Going.BACK_AFTER_CRASH
-        records += left_by(state, request.broker_id, going)
+    if before is not None or keeps_track(state.image):
+        records += left_by(state, request.broker_id, Going.BACK if was_clean else Going.BACK_AFTER_CRASH)
     state.heartbeats.registered(request.broker_id, epoch, now_ms)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
@@ -167,7 +172,7 @@ def _supports_features(image: ClusterImage, request: BrokerRegistrationRequest) 
         feature = supported.get(name)
         if feature is not None and not feature.min_supported_version <= level <= feature.max_supported_version:
             return False
-        if feature is None and name == METADATA_VERSION:
+        if feature is None and name in SUPPORTED_FEATURES:
             return False
     return True
 

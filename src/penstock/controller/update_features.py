@@ -1,13 +1,22 @@
 """UpdateFeatures: the level that the whole cluster runs a feature at goes up, or down where nothing is lost (KIP-584).
 
-A level must be one that every registered broker and controller runs at. All changes of a request are made, or none.
+A level must be one that every registered broker and controller runs at, and other features must have the levels that it
+needs. All changes of a request are made, or none.
 """
 
 from enum import IntEnum
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.min_isr import made_explicit
 from penstock.metadata.brokers import Feature
-from penstock.metadata.features import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES, loses_metadata
+from penstock.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    KAFKAS_FEATURES,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    loses_metadata,
+)
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -33,13 +42,19 @@ def decide_update_features(
 ) -> Decision[UpdateFeaturesResponse]:
     """Changes the levels that `request` names; with `validate_only` the reply is the same, but nothing changes."""
     records: list[MetadataRecord] = []
-    named: dict[str, None] = {}
+    named: dict[str, int] = {}
     try:
         for update in request.feature_updates:
             if update.feature in named:
                 raise _refused(update, "the request names it twice")
-            named[update.feature] = None
-            records += _updated(state.image, update)
+            named[update.feature] = update.max_version_level
+        wanted = {METADATA_VERSION: state.image.metadata_version} | state.image.features | named
+        for update in request.feature_updates:
+            changes = _updated(state.image, update)
+            _check_needs(update, wanted)
+            if changes and update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level:
+                records += made_explicit(state)
+            records += changes
     except KafkaError as error:
         return Decision([], answer(request, error.code, error.message))
     return Decision([] if request.validate_only else records, answer(request, ErrorCode.NONE, None))
@@ -84,6 +99,15 @@ def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
         if not supported.lowest <= update.max_version_level <= supported.newest:
             levels = f"at levels {supported.lowest} to {supported.newest}" if supported.newest else "without it"
             raise _refused(update, f"{node} runs {levels}")
+
+
+def _check_needs(update: FeatureUpdateKey, levels: dict[str, int]) -> None:
+    """Whether the levels that other features have then are enough."""
+    if update.feature == METADATA_VERSION:
+        return
+    for other, needed in KAFKAS_FEATURES[update.feature][update.max_version_level].needs.items():
+        if levels.get(other, 0) < needed:
+            raise _refused(update, f"it needs level {needed} of {other}, which is at {levels.get(other, 0)}")
 
 
 def _refused(update: FeatureUpdateKey, reason: str) -> KafkaError:

@@ -4,7 +4,8 @@
 | --- | --- |
 | moves go on that were too many for one decision | at once |
 | a broker that has been silent for too long is fenced | when its session ends |
-| a partition without a leader gets an outdated one, if its topic allows that | `unclean.leader.election.interval.ms` |
+| a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
+| the same | when anybody has changed where it is allowed |
 | leadership returns to the preferred replicas | `leader.imbalance.check.interval.seconds` |
 """
 
@@ -42,7 +43,7 @@ class Upkeep:
     @property
     def next_deadline_ms(self) -> int | None:
         """When something is due; 0 is at once, None is never."""
-        if not self._has_begun or not self._state.heartbeats.is_finished:
+        if not self._has_begun or not self._state.heartbeats.is_finished or self._state.unclean_is_due:
             return 0
         deadlines = (self._state.heartbeats.deadline_ms, self._next_unclean_ms, self._next_balance_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -56,10 +57,12 @@ class Upkeep:
         return fence_silent_broker(self._state, now_ms) or self._elect_uncleanly(now_ms) or self._balance(now_ms)
 
     def _elect_uncleanly(self, now_ms: int) -> list[MetadataRecord]:
-        if self._next_unclean_ms is None or now_ms < self._next_unclean_ms:
+        is_time = self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms
+        if not is_time and not self._state.unclean_is_due:
             return []
         records = list(islice(self._unclean(), MAX_ELECTIONS))
-        if len(records) < MAX_ELECTIONS:
+        self._state.unclean_is_due &= bool(records)
+        if is_time and len(records) < MAX_ELECTIONS:
             self._next_unclean_ms = _later(now_ms, self._state.settings.unclean_election_interval_ms)
         return records
 
@@ -78,7 +81,7 @@ class Upkeep:
                 yield record
 
     def _preferred(self) -> Iterator[MetadataRecord]:
-        electorate = Electorate(self._state.image)
+        electorate = Electorate(self._state)
         for name, index in each(self._state.image.index.moved):
             topic = self._state.image.topics[name]
             record = changed(electorate, topic, index, Wanted(election=Election.PREFERRED))

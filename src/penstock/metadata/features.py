@@ -28,9 +28,13 @@ KRAFT_VERSION: Final = "kraft.version"
 """Whether the voters of the metadata quorum are fixed (0) or in its log (1, KIP-853). No metadata record tells its
 level: the quorum's own log does."""
 
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+"""Whether the controller keeps track of who may lead beside those in sync (1) or not (0, KIP-966)."""
+
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
+    ELIGIBLE_LEADER_REPLICAS: Feature(0, 1),
 }
 
 
@@ -47,7 +51,7 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     KRAFT_VERSION: (FeatureLevel(7, {}), FeatureLevel(21, {})),
     "transaction.version": (FeatureLevel(7, {}), FeatureLevel(24, {}), FeatureLevel(24, {})),
     "group.version": (FeatureLevel(7, {}), FeatureLevel(22, {})),
-    "eligible.leader.replicas.version": (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
+    ELIGIBLE_LEADER_REPLICAS: (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
     "share.version": (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
     "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),
 }

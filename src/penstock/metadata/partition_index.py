@@ -18,10 +18,11 @@ Partitions = dict[str, int]
 class PartitionIndex:
     """Partitions by broker and by state."""
 
-    __slots__ = ("_in_sync", "leaderless", "moved", "reassigning")
+    __slots__ = ("_eligible", "_in_sync", "leaderless", "moved", "reassigning")
 
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
+        self._eligible: dict[int, Partitions] = {}
         self.leaderless: Partitions = {}
         """The partitions without a leader."""
         self.moved: Partitions = {}
@@ -33,6 +34,10 @@ class PartitionIndex:
         """The partitions that a broker is in sync with; also of a broker that is not registered any more."""
         return self._in_sync.get(broker_id, {})
 
+    def eligible(self, broker_id: int) -> Partitions:
+        """The partitions that a broker is an eligible leader of, also of one that is not registered any more."""
+        return self._eligible.get(broker_id, {})
+
     def brokers_in_sync(self) -> list[int]:
         """The brokers that are in sync with anything."""
         return list(self._in_sync)
@@ -40,14 +45,9 @@ class PartitionIndex:
     def changed(self, topic: str, index: int, before: PartitionImage | None, after: PartitionImage) -> None:
         """Notes that a partition is new, if `before` is None, or has become another one."""
         bit = 1 << index
-        old_isr = before.isr if before is not None else ()
-        if old_isr != after.isr:
-            for broker_id in old_isr:
-                if broker_id not in after.isr:
-                    self._leave(broker_id, topic, bit)
-            for broker_id in after.isr:
-                if broker_id not in old_isr:
-                    _put(self._in_sync.setdefault(broker_id, {}), topic, bit, True)
+        _follow(self._in_sync, topic, bit, () if before is None else before.isr, after.isr)
+        old_eligible = () if before is None else before.eligible_leader_replicas
+        _follow(self._eligible, topic, bit, old_eligible, after.eligible_leader_replicas)
         _put(self.leaderless, topic, bit, after.leader == NO_LEADER)
         _put(
             self.moved, topic, bit, after.leader not in (NO_LEADER, after.replicas[0] if after.replicas else NO_LEADER)
@@ -56,11 +56,11 @@ class PartitionIndex:
 
     def removed(self, topic: str) -> None:
         """Notes that a topic is gone with its partitions."""
-        for broker_id in list(self._in_sync):
-            partitions = self._in_sync[broker_id]
-            partitions.pop(topic, None)
-            if not partitions:
-                del self._in_sync[broker_id]
+        for by_broker in (self._in_sync, self._eligible):
+            for broker_id in list(by_broker):
+                by_broker[broker_id].pop(topic, None)
+                if not by_broker[broker_id]:
+                    del by_broker[broker_id]
         for partitions in (self.leaderless, self.moved, self.reassigning):
             partitions.pop(topic, None)
 
@@ -68,16 +68,11 @@ class PartitionIndex:
         """An index of its own that is equal to this one."""
         other = PartitionIndex()
         other._in_sync = {broker_id: dict(partitions) for broker_id, partitions in self._in_sync.items()}
+        other._eligible = {broker_id: dict(partitions) for broker_id, partitions in self._eligible.items()}
         other.leaderless = dict(self.leaderless)
         other.moved = dict(self.moved)
         other.reassigning = dict(self.reassigning)
         return other
-
-    def _leave(self, broker_id: int, topic: str, bit: int) -> None:
-        partitions = self._in_sync[broker_id]
-        _put(partitions, topic, bit, False)
-        if not partitions:
-            del self._in_sync[broker_id]
 
 
 def each(partitions: Partitions) -> Iterator[tuple[str, int]]:
@@ -100,6 +95,23 @@ def taken_from(partitions: Partitions) -> Iterator[tuple[str, int]]:
             else:
                 del partitions[topic]
             yield topic, lowest.bit_length() - 1
+
+
+def _follow(
+    by_broker: dict[int, Partitions], topic: str, bit: int, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    """Note that a partition belongs to the brokers `after`, and no more to the others of `before`."""
+    if before == after:
+        return
+    for broker_id in before:
+        if broker_id not in after:
+            partitions = by_broker[broker_id]
+            _put(partitions, topic, bit, False)
+            if not partitions:
+                del by_broker[broker_id]
+    for broker_id in after:
+        if broker_id not in before:
+            _put(by_broker.setdefault(broker_id, {}), topic, bit, True)
 
 
 def _put(partitions: Partitions, topic: str, bit: int, is_one: bool) -> None:

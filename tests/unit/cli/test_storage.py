@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -71,16 +72,32 @@ def test_a_directory_of_another_cluster_or_node_is_refused(file: Path) -> None:
     assert not (file.parent / "b" / "meta.properties").exists()
 
 
+ELR = "eligible.leader.replicas.version"
 PENCIL = "SCRAM-SHA-256=[name=user,password=pencil,salt=W22ZaJ0SNY7soEsUEjb6gQ==]"
 
 
 def test_a_cluster_may_begin_with_a_release_and_with_credentials(file: Path) -> None:
     result = run("format", "-t", CLUSTER, "-c", file, "--release-version", "4.1", "--add-scram", PENCIL)
     assert result.exit_code == 0, result.output
-    _, level, credential, _ = dumped(file.parent / "a" / SNAPSHOT)
+    _, level, elr, credential, _ = dumped(file.parent / "a" / SNAPSHOT)
+    assert elr.endswith('"data":{"name":"eligible.leader.replicas.version","featureLevel":1}}')
     assert level.endswith('"data":{"name":"metadata.version","featureLevel":27}}')
     assert credential.startswith('payload: {"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0,"data":{"name":"user",')
     assert run("info", "-c", file).exit_code == 0, "no voters are named"
+
+
+@pytest.mark.parametrize(
+    ("wishes", "levels"),
+    [
+        (["-r", "4.0"], ["metadata.version 25"]),
+        (["-r", "4.0", "-f", "eligible.leader.replicas.version=1"], ["metadata.version 25", f"{ELR} 1"]),
+        (["-f", "eligible.leader.replicas.version=0"], ["metadata.version 33", f"{ELR} 0"]),
+    ],
+)
+def test_eligible_leaders_may_be_had_earlier_or_not_at_all(file: Path, wishes: list[str], levels: list[str]) -> None:
+    assert run("format", "-t", CLUSTER, "-c", file, *wishes).exit_code == 0
+    data = [json.loads(line.removeprefix("payload: "))["data"] for line in dumped(file.parent / "a" / SNAPSHOT)[1:-1]]
+    assert [f"{row['name']} {row['featureLevel']}" for row in data] == levels
 
 
 def test_without_wishes_and_voters_there_is_no_first_snapshot(file: Path) -> None:
@@ -97,6 +114,8 @@ def test_without_wishes_and_voters_there_is_no_first_snapshot(file: Path) -> Non
         (["-f", "metadata.version"], "expected NAME=LEVEL"),
         (["-f", "kraft.version=1"], "--feature kraft.version: it is 1 with --standalone"),
         (["-f", "group.version=1"], "Penstock does not have this feature yet"),
+        (["-f", "eligible.leader.replicas.version=2"], "known are 0 to 1"),
+        (["-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "it needs metadata.version 23 (4.0-IV1), not 21"),
         (["-f", "nonsense=1"], "--feature nonsense: known are metadata.version, kraft.version,"),
         (["-S", "x"], "it begins with SCRAM-SHA-256= or SCRAM-SHA-512="),
         (["-S", PENCIL, "-r", "3.4"], "credentials are there from metadata.version 11 (3.5-IV2) on"),
@@ -148,7 +167,8 @@ def test_a_standalone_controller_is_its_first_voter(dynamic: Path) -> None:
     assert identity.directory_id is not None
     directory_id = uuid_to_text(identity.directory_id)
     assert f"Formatting {directory}, first voters: 7@localhost:9093:{directory_id}\n" in result.output
-    _, version, voters, feature, _ = dumped(directory / SNAPSHOT)
+    _, version, voters, feature, elr, _ = dumped(directory / SNAPSHOT)
+    assert '"name":"eligible.leader.replicas.version","featureLevel":1' in elr
     assert version == 'KRaftVersion {"version":0,"kRaftVersion":1}'
     assert voters == (
         f'KRaftVoters {{"version":0,"voters":[{{"voterId":7,"voterDirectoryId":"{directory_id}","endpoints":'

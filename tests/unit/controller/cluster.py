@@ -8,10 +8,18 @@ from uuid import UUID
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings
+from penstock.controller.first_records import first_records
+from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
+from penstock.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from penstock.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -49,6 +57,10 @@ def registration(
         cluster_id=CLUSTER,
         incarnation_id=process_uuid(incarnation, random.Random(incarnation)),
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092 + broker_id)],
+        features=[
+            Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.newest)
+            for name, levels in SUPPORTED_FEATURES.items()
+        ],
         log_dirs=list(log_dirs),
         previous_broker_epoch=previous_epoch,
     )
@@ -86,6 +98,12 @@ def active_controller(
     return controller
 
 
+def track(controller: Controller) -> Controller:
+    """The same controller, which keeps track of eligible leaders from now on; a topic needs one replica in sync."""
+    controller.apply(first_records(controller.state, []))
+    return controller
+
+
 def successor(controller: Controller, **settings: Any) -> Controller:
     """The controller that takes over from one whose records are all committed."""
     known = ControllerSettings(rules=DefinedConfigs({}), **settings)
@@ -107,6 +125,20 @@ def assigned(name: str, *replicas: Sequence[int], **configs: str) -> CreateTopic
         configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
     )
     return CreateTopicsRequest(topics=[topic])
+
+
+def in_sync(controller: Controller, broker_id: int, isr: Sequence[int | tuple[int, int]], **fields: Any) -> Any:
+    """What the leader of flights-0 asks; a replica may come with the epoch of its broker."""
+    topic = controller.image.topics["flights"]
+    found = topic.partitions[0]
+    fields = {"leader_epoch": found.leader_epoch, "partition_epoch": found.partition_epoch} | fields
+    pairs = [(replica, -1) if isinstance(replica, int) else replica for replica in isr]
+    asked = AlterPartitionRequestPartitionData(
+        new_isr_with_epochs=[BrokerState(broker_id=replica, broker_epoch=epoch) for replica, epoch in pairs], **fields
+    )
+    topics = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
+    epoch = controller.image.brokers[broker_id].epoch
+    return AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=topics)
 
 
 def create(name: str, partitions: int = 1) -> CreateTopicsRequest:

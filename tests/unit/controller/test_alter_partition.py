@@ -1,20 +1,14 @@
 """AlterPartition and AssignReplicasToDirs: what a broker says about its replicas."""
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.controller.cluster import active_controller, assigned, carry_out, heartbeat, join, partition
+from tests.unit.controller.cluster import active_controller, assigned, carry_out, heartbeat, in_sync, join, partition
 
 from penstock.controller.controller import Controller
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionRequestPartitionData,
-    AlterPartitionRequestTopicData,
-    BrokerState,
-)
+from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -23,20 +17,6 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
 )
 
 DISK_1, DISK_2 = UUID(int=1001), UUID(int=1002)
-
-
-def in_sync(controller: Controller, broker_id: int, isr: Sequence[int | tuple[int, int]], **fields: Any) -> Any:
-    """What the leader of flights-0 asks; a replica may come with the epoch of its broker."""
-    topic = controller.image.topics["flights"]
-    found = topic.partitions[0]
-    fields = {"leader_epoch": found.leader_epoch, "partition_epoch": found.partition_epoch} | fields
-    pairs = [(replica, -1) if isinstance(replica, int) else replica for replica in isr]
-    asked = AlterPartitionRequestPartitionData(
-        new_isr_with_epochs=[BrokerState(broker_id=replica, broker_epoch=epoch) for replica, epoch in pairs], **fields
-    )
-    topics = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
-    epoch = controller.image.brokers[broker_id].epoch
-    return AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=topics)
 
 
 def answer(controller: Controller, request: AlterPartitionRequest) -> Any:

@@ -19,12 +19,14 @@ from tests.unit.controller.cluster import (
 )
 
 from penstock.controller import moves
+from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Going
 from penstock.controller.partition_change import Electorate
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
     RegisterControllerRecord,
@@ -311,14 +313,30 @@ def test_leadership_goes_back_to_preferred_replicas_when_it_is_time() -> None:
     assert partition(controller, "pair") == (1, (1, 2))
 
 
-def test_partitions_without_a_leader_are_looked_through_when_their_topic_has_changed_its_mind() -> None:
+def leaderless_pair() -> Controller:
+    """Broker 2 is there and was not in sync when the last one went."""
     controller = active_controller(1, 2, unclean_election_interval_ms=1000)
     carry_out(controller, assigned("pair", [1, 2]))
     for broker_id in (2, 1):
         carry_out(controller, heartbeat(controller, broker_id, want_fence=True))
     carry_out(controller, heartbeat(controller, 2))
     assert tick(controller, 1000) == []
+    return controller
+
+
+def test_partitions_without_a_leader_are_looked_through_when_their_topic_has_changed_its_mind() -> None:
+    controller = leaderless_pair()
     carry_out(controller, IncrementalAlterConfigsRequest(resources=[CARELESS]), 1001)
+    assert controller.next_deadline_ms == 0
+    tick(controller, 1001)
+    assert partition(controller, "pair") == (2, (2,))
+    assert controller.next_deadline_ms == 2000, "and then from time to time again"
+
+
+def test_partitions_without_a_leader_are_looked_through_from_time_to_time() -> None:
+    controller = leaderless_pair()
+    name = "unclean.leader.election.enable"
+    controller.apply([ConfigRecord(resource_type=2, resource_name="pair", name=name, value="true")])
     assert tick(controller, 1999) == []
     tick(controller, 2000)
     assert partition(controller, "pair") == (2, (2,))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.controller.cluster import active_controller, assigned, carry_out, heartbeat, partition
-from tests.unit.controller.test_alter_partition import answer, in_sync
+from tests.unit.controller.cluster import active_controller, assigned, carry_out, heartbeat, in_sync, partition
+from tests.unit.controller.test_alter_partition import answer
 
 from penstock.controller.controller import Controller
 from penstock.controller.reassignments import list_reassignments

@@ -18,17 +18,16 @@ and the queue goes on.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
 from penstock.controller.decisions import is_command
-from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import AbortTransactionRecord, FeatureLevelRecord, MetadataRecord
-from penstock.metadata.security_records import UserScramCredentialRecord
+from penstock.metadata.records import AbortTransactionRecord
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -166,7 +165,7 @@ class ControllerDriver:
     def _begin_cluster(self, controller: Controller) -> None:
         """An empty cluster gets what it was formatted with, as far as that is known here."""
         try:
-            first = Decision(_first_records(self._log.first_records), None)
+            first = Decision(first_records(controller.state, self._log.first_records), None)
             self._carry_out(controller, first).add_done_callback(_look_at)
         except KafkaError as error:
             logger.warning("a new cluster could not get its features: %s", error)
@@ -287,17 +286,3 @@ def _look_at(committed: asyncio.Future[int]) -> None:
     """Nobody waits for what the controller decided by itself: it decides again if it is lost."""
     if not committed.cancelled():
         committed.exception()
-
-
-def _first_records(formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The level of metadata.version that was asked for, or the nearest that is supported; the newest by default. And
-    the first credentials of users.
-    """
-    supported, level = SUPPORTED_FEATURES[METADATA_VERSION], NEWEST_METADATA_VERSION
-    credentials: list[MetadataRecord] = []
-    for record in formatted:
-        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
-            level = max(supported.lowest, min(record.feature_level, supported.newest))
-        elif isinstance(record, UserScramCredentialRecord):
-            credentials.append(record)
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level), *credentials]

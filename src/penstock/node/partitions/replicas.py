@@ -5,6 +5,7 @@
 | PartitionRecord                       | a replica of ours: its log is made, and led if we are the leader         |
 | PartitionChangeRecord                 | leadership begins, ends or goes on in a new epoch; the ISR changes       |
 | RemoveTopicRecord                     | its logs are renamed away, and removed after `file.delete.delay.ms`      |
+| ClearElrRecord                        | partitions that had eligible leaders have a new partition epoch          |
 | ConfigRecord of a topic               | its logs obey the new settings                                           |
 
 The cost of a change depends on the partitions that it touches, never on how many there are. Where it touches very
@@ -28,6 +29,7 @@ from penstock.log.directory import DirectoryDescription, LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (
+    ClearElrRecord,
     ConfigRecord,
     MetadataRecord,
     PartitionChangeRecord,
@@ -138,6 +140,9 @@ class LocalReplicas:
             match record:
                 case PartitionRecord() | PartitionChangeRecord():
                     self._todo.append((record.topic_id, record.partition_id))
+                case ClearElrRecord():
+                    held = self._table.of_topic(record.topic_name) if record.topic_name else self._table
+                    self._todo.extend((partition.topic_id, partition.index) for partition in held)
                 case RemoveTopicRecord():
                     self._on_topic_removed(record.topic_id)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:

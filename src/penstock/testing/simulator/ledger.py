@@ -3,8 +3,8 @@
 | what                      | rule |
 | ------------------------- | ------------------------------ |
 | an acknowledged record    | is there until retention; power cuts may take what no flush promised, and only the end,  |
-|                           | where they strike all replicas in sync before one of them has caught up again. Of        |
-|                           | several replicas this is promised with acks=all only                                     |
+|                           | where they strike all replicas that have it (those in sync and eligible leaders) before  |
+|                           | one of them has caught up again. Of several replicas this is promised with acks=all only |
 | replicas of a partition   | agree: see `replica_agreement.py` |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
@@ -53,9 +53,9 @@ class Ledger:
         self._written_ms: dict[TopicPartition, dict[int, int]] = {}
         self._replicas = replicas
         self._weak: dict[Key, dict[str, int]] = {}
-        """Replicas that lost their power while they were in sync, and how much of them a flush had promised."""
+        """Replicas that lost their power while they had all, and how much of them a flush had promised."""
         self._lost: dict[Key, None] = {}
-        """Partitions of which all replicas in sync are such, and that is noted."""
+        """Partitions of which all replicas that had all are such, and that is noted."""
         self._fastest = 1.0
         self._ahead_ms = 0
         self._trace = trace
@@ -150,7 +150,7 @@ class Ledger:
             self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
 
     def _weaken(self, name: str, node: RunningNode | None) -> None:
-        """Of several replicas one lost its power: strike out what no replica in sync is sure to have."""
+        """Of several replicas one lost its power: strike out what no other one is sure to have."""
         self.look_at_weak()
         image = self.agreement.newest
         for topic in () if image is None else image.topics.values():
@@ -171,23 +171,23 @@ class Ledger:
             self.acknowledged[TopicPartition(topic, key[1])] = {o: v for o, v in known.items() if o < offset}
 
     def look_at_weak(self) -> None:
-        """A replica that has left the ISR comes back only with all that is committed.
+        """A replica that is neither in sync nor eligible any more comes back only with all that is committed.
 
-        Where those that lost their power are the last ones in it, what they have is what is left.
+        Where those that lost their power are the last ones, what they have is what is left.
         """
         image = self.agreement.newest
         is_lossy = False
         for key, weak in self._weak.items():
             topic = None if image is None else image.topics_by_id.get(key[0])
             partition = None if topic is None else topic.partitions.get(key[1])
-            isr = [] if partition is None else _members(partition)
-            for name in [name for name in weak if name not in isr]:
+            have_all = [] if partition is None else _members(partition)
+            for name in [name for name in weak if name not in have_all]:
                 del weak[name]
-            if topic is not None and weak and len(weak) == len(isr) and key not in self._lost:
+            if topic is not None and weak and len(weak) == len(have_all) and key not in self._lost:
                 is_lossy = True
                 self._lost[key] = None
                 self._lose(key, topic.name, min(weak.values()))
-            elif len(weak) < len(isr):
+            elif len(weak) < len(have_all):
                 self._lost.pop(key, None)
         if is_lossy:
             self.lossy_crashes += 1
@@ -294,5 +294,5 @@ class Ledger:
 
 
 def _members(partition: PartitionImage) -> list[str]:
-    """The nodes whose replicas are in sync."""
-    return [f"node{replica}" for replica in partition.isr]
+    """The nodes whose replicas have all that is committed: those in sync, and the eligible leaders beside them."""
+    return [f"node{replica}" for replica in (*partition.isr, *partition.eligible_leader_replicas)]

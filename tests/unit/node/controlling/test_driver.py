@@ -10,7 +10,7 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.controller import Controller
 from penstock.metadata import features
-from penstock.metadata.image import NOBODY
+from penstock.metadata.image import NOBODY, ResourceType
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import (
     AbortTransactionRecord,
@@ -39,6 +39,9 @@ async def refused(submitted: asyncio.Future[Any]) -> ErrorCode:
     return caught.value.code
 
 
+DEFAULT_FEATURES = {"metadata.version": features.NEWEST_METADATA_VERSION, features.ELIGIBLE_LEADER_REPLICAS: 1}
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> GatedLog:
     return GatedLog(tmp_path)
@@ -46,24 +49,25 @@ def memory(tmp_path: Path) -> GatedLog:
 
 async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: GatedLog) -> None:
     driver = await started(memory)
-    assert driver.image.features == {"metadata.version": features.NEWEST_METADATA_VERSION}
+    assert driver.image.features == DEFAULT_FEATURES
+    assert driver.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
     assert driver.image.brokers[NODE].active
-    assert driver.image.brokers[NODE].epoch == 2, "after the control record and the features"
+    assert driver.image.brokers[NODE].epoch == 4, "after the control record, the features and what they need"
 
 
-@pytest.mark.parametrize(("formatted", "expected"), [(20, 20), (99, features.NEWEST_METADATA_VERSION)])
+@pytest.mark.parametrize(("formatted", "expected"), [(20, {"metadata.version": 20}), (99, DEFAULT_FEATURES)])
 async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
-    memory: GatedLog, formatted: int, expected: int
+    memory: GatedLog, formatted: int, expected: dict[str, int]
 ) -> None:
     level = FeatureLevelRecord(name="metadata.version", feature_level=formatted)
     chunks = encode_snapshot([level], leader_epoch=0, last_timestamp_ms=1, now_ms=1)
     memory.snapshots.write(SnapshotId(0, 0), chunks)
     driver = await started(memory)
-    assert driver.image.features == {"metadata.version": expected}
+    assert driver.image.features == expected
     await driver.stop()
     records = [record for record in records_of(memory) if isinstance(record, FeatureLevelRecord)]
-    assert [record.feature_level for record in records] == [expected], (
+    assert {record.name: record.feature_level for record in records} == expected, (
         "it is in the log, for those without the snapshot"
     )
 
@@ -85,7 +89,7 @@ async def test_a_new_controller_aborts_the_metadata_transaction_that_was_left_op
         value = Record(timestamp_ms=1, value=encode_record(record))
         memory.append(encode_batch([value], base_offset=offset, partition_leader_epoch=0))
     driver = await started(memory)
-    assert driver.image.features == {"metadata.version": features.NEWEST_METADATA_VERSION}, "the old one does not hold"
+    assert driver.image.features == DEFAULT_FEATURES, "the old one does not hold"
     await driver.submit(create("flights"))
     await driver.stop()
     aborted = [record for record in records_of(memory) if isinstance(record, AbortTransactionRecord)]
@@ -324,7 +328,8 @@ async def test_a_restart_finds_everything_in_the_log_on_disk(tmp_path: Path) -> 
     log = GatedLog(directory)
     driver = await started(log)
     await driver.submit(create("flights", partitions=3))
-    block = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=2))
+    epoch = driver.image.brokers[NODE].epoch
+    block = await driver.submit(AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=epoch))
     log.partition_log.abandon()  # as a crash would
 
     again = node_over(GatedLog(directory))

@@ -12,7 +12,13 @@ import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
 
 from penstock.metadata.image import ClusterImage, ResourceType
-from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.metadata.records import (
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+)
 from penstock.node.partitions.replicas import OBEYED_AT_ONCE
 from penstock.protocol.errors import ErrorCode
 
@@ -82,6 +88,17 @@ def test_a_change_of_the_isr_wakes_who_waits_for_the_high_watermark(node: Node) 
     node.partition().committed.waits.add(1, lambda: woken.append(node.partition().high_watermark))
     node.commit(change(isr=[NODE_ID]))
     assert woken == [1]
+
+
+@pytest.mark.parametrize("topic", ["orders", ""])
+def test_a_leader_knows_the_partition_epoch_after_eligible_leaders_were_cleared(node: Node, topic: str) -> None:
+    node.commit(*topic_records())
+    node.commit(change(eligible_leader_replicas=[OTHER_NODE]))
+    leader = node.partition().leader
+    assert leader is not None
+    before = leader.partition_epoch
+    node.commit(ClearElrRecord(topic_name=topic))
+    assert leader.partition_epoch == before + 1
 
 
 def test_configs_change_while_it_runs(node: Node) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.metadata_node import CLUSTER, NODE, context, create, start_broker
 
-from penstock.metadata.image import NOBODY, PartitionImage
+from penstock.metadata.image import NOBODY, PartitionImage, ResourceType
 from penstock.metadata.records import BrokerRegistrationChangeRecord
 from penstock.node.api.broker.metadata import metadata
 from penstock.node.broker import Broker
@@ -151,7 +151,7 @@ async def test_an_internal_topic_is_created_as_it_must_be_and_marked(broker: Bro
     topic = only(await ask(broker, MetadataRequest(topics=named("__consumer_offsets"))))
     assert topic.is_internal
     assert len(topic.partitions) == broker.config.offsets_topic_num_partitions
-    assert [config["cleanup.policy"] for config in broker.image.configs.values()] == ["compact"]
+    assert broker.image.config_of(ResourceType.TOPIC, "__consumer_offsets")["cleanup.policy"] == "compact"
 
 
 async def test_a_failed_creation_is_told(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.metadata_node import NODE, context, create, handed_on, start_broker
 
+from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.node.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
@@ -38,14 +39,17 @@ async def broker(tmp_path: Path) -> Broker:
     broker, _ = await start_broker(str(tmp_path))
     await create(broker, "flights", partitions=2)
     listener = Listener(name="PLAINTEXT", host="other", port=9092)
-    feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)
+    features = [
+        Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.newest)
+        for name, levels in SUPPORTED_FEATURES.items()
+    ]
     registered = await broker.controller.submit(
         BrokerRegistrationRequest(
             broker_id=OTHER,
             cluster_id=broker.cluster_id,
             incarnation_id=UUID(int=OTHER),
             listeners=[listener],
-            features=[feature],
+            features=features,
         ),
         BrokerRegistrationResponse,
     )

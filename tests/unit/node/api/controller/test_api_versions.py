@@ -46,7 +46,8 @@ async def test_a_controller_tells_its_own_table_and_features() -> None:
         key: (handler.lowest, handler.newest) for key, handler in node.handlers.items() if key < FIRST_OWN_KEY
     }
     supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
-    assert supported == {"metadata.version": (7, 33), "kraft.version": (0, 1)}
+    elr = "eligible.leader.replicas.version"
+    assert supported == {"metadata.version": (7, 33), "kraft.version": (0, 1), elr: (0, 1)}
     assert {f.name: f.max_version_level for f in response.finalized_features} == {
         "metadata.version": 25,
         "kraft.version": 1,
