@@ -22,22 +22,22 @@ UNKNOWN = -1
 class PartitionFollower:
     """A follower in one leader epoch; `leader_id` is -1 where nobody leads."""
 
-    __slots__ = ("_leader_high_watermark", "committed", "leader_epoch", "leader_id", "partition_epoch")
+    __slots__ = ("committed", "leader_epoch", "leader_high_watermark", "leader_id", "partition_epoch")
 
     def __init__(self, leader_id: int, leader_epoch: int, partition_epoch: int, committed: Committed) -> None:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.committed = committed
-        self._leader_high_watermark = UNKNOWN
+        self.leader_high_watermark = UNKNOWN
 
     def lags(self, log_end_offset: int) -> bool:
         """Whether the log lacks something that is committed, as far as the leader of this epoch has told."""
-        return self._leader_high_watermark == UNKNOWN or log_end_offset < self._leader_high_watermark
+        return self.leader_high_watermark == UNKNOWN or log_end_offset < self.leader_high_watermark
 
     def on_appended(self, log_end_offset: int, leader_high_watermark: int) -> Sequence[Waiter]:
         """What the leader sent is in the log, which ends here now; returns who is due."""
-        self._leader_high_watermark = leader_high_watermark
+        self.leader_high_watermark = leader_high_watermark
         return self.committed.advance(min(leader_high_watermark, log_end_offset))
 
     def on_epoch_over(self) -> Sequence[Waiter]:

@@ -25,7 +25,7 @@ from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 
 EVICTION_MS = 120_000
-"""A session that was used within this time is not evicted for a new one."""
+"""A session that was not used for so long goes for any new one; one that is older may go for a larger one."""
 MAX_PARTITIONS = 250_000
 """Partitions that all sessions together remember: a hundred megabytes."""
 _LAST_EPOCH = 2**31 - 1
@@ -90,13 +90,20 @@ def _has_everything(leader: PartitionLeader | None, replica_id: int, offset: int
 
 @dataclass(slots=True)
 class Session:
-    """What one client fetches. `epoch` is the one that its next request must bear."""
+    """What one client fetches. `epoch` is the one that its next request must bear; followers are `privileged`."""
 
     session_id: int
     uses_topic_ids: bool
     wanted: dict[Key, Wanted]
+    privileged: bool
+    created_ms: int
     last_used_ms: int
     epoch: int = 1
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """What is worth more: followers before consumers, then many partitions."""
+        return self.privileged, len(self.wanted)
 
     def to_the_back(self, keys: Iterable[Key]) -> None:
         """Let partitions that had records come last in the next fetch, so that none starves.
@@ -123,7 +130,18 @@ class FetchPlan(Value):
 
 
 class FetchSessions:
-    """All sessions of one node, at most `max_sessions` of them, the longest unused first."""
+    """All sessions of one node, at most `max_sessions` of them, the longest unused first.
+
+    Who may take another's place, by Kafka's rules:
+
+    | there is                                             | it goes for                                  |
+    | ---------------------------------------------------- | -------------------------------------------- |
+    | a session that was not used for `EVICTION_MS`        | anybody                                      |
+    | a consumer's session                                 | a follower                                   |
+    | one of the same kind that is older than `EVICTION_MS` | one with more partitions, the smallest first |
+
+    So no consumer ever takes a follower's place that is in use.
+    """
 
     def __init__(self, max_sessions: int, random: Random) -> None:
         self._max_sessions = max_sessions
@@ -142,7 +160,8 @@ class FetchSessions:
             self._sessions.pop(frame.session_id, None)
             if frame.session_epoch < 0 or not wanted:
                 return FetchPlan(wanted)
-            return FetchPlan(wanted, self._open(wanted, uses_topic_ids, now_ms))
+            privileged = frame.replica_id >= 0
+            return FetchPlan(wanted, self._open(wanted, uses_topic_ids, now_ms, privileged=privileged))
         session = self._sessions.get(frame.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -162,23 +181,34 @@ class FetchSessions:
         self._sessions.move_to_end(session.session_id)
         return FetchPlan(session.wanted, session, is_incremental=True)
 
-    def _open(self, wanted: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
+    def _open(
+        self, wanted: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int, *, privileged: bool
+    ) -> Session | None:
         """A new session, or None when there is no room for it: the client then fetches without one."""
-        if len(self._sessions) >= self._max_sessions:
-            if not self._sessions:
+        while len(self._sessions) >= self._max_sessions or self._remembered() + len(wanted) > MAX_PARTITIONS:
+            evicted = self._to_evict((privileged, len(wanted)), now_ms)
+            if evicted is None:
                 return None
-            oldest = next(iter(self._sessions.values()))
-            if now_ms - oldest.last_used_ms < EVICTION_MS:
-                return None
-            del self._sessions[oldest.session_id]
-        if self._remembered() + len(wanted) > MAX_PARTITIONS:
-            return None
+            del self._sessions[evicted.session_id]
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = Session(session_id, uses_topic_ids, wanted, now_ms)
+        session = Session(session_id, uses_topic_ids, wanted, privileged, now_ms, now_ms)
         self._sessions[session_id] = session
         return session
+
+    def _to_evict(self, newcomer: tuple[bool, int], now_ms: int) -> Session | None:
+        """The session that goes for a new one of that rank, if any does."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms >= EVICTION_MS:
+            return oldest
+        may_go = (
+            session
+            for session in self._sessions.values()
+            if now_ms - session.created_ms > EVICTION_MS or (newcomer[0] and not session.privileged)
+        )
+        least = min(may_go, key=lambda session: session.rank, default=None)
+        return least if least is not None and least.rank < newcomer else None
 
     def _remembered(self) -> int:
         return sum(len(session.wanted) for session in self._sessions.values())

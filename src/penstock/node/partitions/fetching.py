@@ -278,7 +278,7 @@ class FetchReader:
         self, partition: Partition, request: FetchPartition, result: FetchPartitionResult, reading: Reading
     ) -> None:
         log, offset = partition.log, request.fetch_offset
-        if request.last_fetched_epoch >= 0:
+        if request.last_fetched_epoch >= 0 and offset >= log.log_start_offset:
             result.diverging_epoch = _divergence(partition, request.last_fetched_epoch, offset)
             if result.diverging_epoch is not None:
                 reading.is_urgent = True

@@ -140,3 +140,66 @@ def test_all_sessions_together_remember_so_many_partitions(monkeypatch: pytest.M
         offsets(sessions, request(first, 1, (7, 0)))
     assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 1
+
+
+def opened(sessions: FetchSessions, partitions: int, *, replica: int = -1, now_ms: int = 0) -> int:
+    """The id of a new session about so many partitions, 0 if there is no room."""
+    frame = request(0, 0, *((index, 0) for index in range(partitions)))
+    frame.replica_id = replica
+    return planned(sessions, frame, now_ms=now_ms).session_id
+
+
+def is_open(sessions: FetchSessions, session_id: int, now_ms: int, epoch: int = 1) -> bool:
+    try:
+        planned(sessions, request(session_id, epoch), now_ms=now_ms)
+    except KafkaError:
+        return False
+    return True
+
+
+FOLLOWER = 3
+
+
+def test_a_follower_takes_the_place_of_the_smallest_consumer_at_once() -> None:
+    sessions = FetchSessions(2, Random(1))
+    large, small = opened(sessions, 9), opened(sessions, 5)
+    follower = opened(sessions, 1, replica=FOLLOWER, now_ms=1)
+    assert follower > 0
+    assert [is_open(sessions, session_id, 1) for session_id in (large, small, follower)] == [True, False, True]
+
+
+def test_a_consumer_never_takes_the_place_of_a_follower_that_fetches() -> None:
+    sessions = FetchSessions(1, Random(1))
+    follower = opened(sessions, 1, replica=FOLLOWER)
+    later = 10 * EVICTION_MS
+    assert is_open(sessions, follower, later)
+    assert opened(sessions, 99, now_ms=later + 1) == 0
+    assert is_open(sessions, follower, later + 2, epoch=2)
+
+
+def test_a_follower_takes_the_place_of_another_only_when_that_is_old_and_smaller() -> None:
+    sessions = FetchSessions(1, Random(1))
+    first = opened(sessions, 5, replica=FOLLOWER)
+    assert opened(sessions, 9, replica=FOLLOWER, now_ms=1) == 0
+    assert is_open(sessions, first, EVICTION_MS + 1)
+    assert opened(sessions, 5, replica=FOLLOWER, now_ms=EVICTION_MS + 1) == 0
+    assert opened(sessions, 6, replica=FOLLOWER, now_ms=EVICTION_MS + 1) > 0
+    assert not is_open(sessions, first, EVICTION_MS + 1, epoch=2)
+
+
+def test_a_larger_consumer_takes_the_place_of_an_old_one() -> None:
+    sessions = FetchSessions(1, Random(1))
+    first = opened(sessions, 5)
+    assert opened(sessions, 9, now_ms=1) == 0
+    assert is_open(sessions, first, EVICTION_MS + 1)
+    assert opened(sessions, 6, now_ms=EVICTION_MS + 1) > 0
+
+
+def test_consumers_make_room_for_the_partitions_of_a_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 10)
+    sessions = FetchSessions(9, Random(1))
+    kept, *_ = (opened(sessions, count) for count in (4, 3, 3))
+    assert opened(sessions, 1) == 0
+    assert opened(sessions, 6, replica=FOLLOWER) > 0
+    assert len(sessions) == 2
+    assert is_open(sessions, kept, 1)

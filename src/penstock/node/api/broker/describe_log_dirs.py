@@ -79,7 +79,9 @@ def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> Descr
 
 
 def _lag(partition: Partition, future: PartitionLog | None) -> int:
-    """How many records a copy lacks, or a replica of those that are committed."""
+    """How many records a copy lacks, or a replica of those that are committed, as its leader told it."""
     if future is not None:
         return max(0, partition.log.log_end_offset - future.log_end_offset)
-    return max(0, partition.high_watermark - partition.log.log_end_offset)
+    follower = partition.follower
+    committed = partition.high_watermark if follower is None else follower.leader_high_watermark
+    return max(0, committed - partition.log.log_end_offset)

@@ -108,6 +108,22 @@ def test_who_leads_instead_and_where_is_told(node: Node, version: int, index: in
         assert (leader, nodes) == ((-1, -1), [])
 
 
+def test_before_the_beginning_of_the_log_nobody_is_told_where_logs_part(node: Node) -> None:
+    """As in Kafka: the reader has to begin anew, whatever its epoch is."""
+    node.produce(b"c")
+    for replica in (NEAR, ALSO_NEAR):
+        follow(node, replica, 3)
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=US))
+    node.produce(b"d")
+    node.partition().log.advance_log_start(2)
+    asked = fetch_of(1)
+    asked.topics[0].partitions[0].last_fetched_epoch = EPOCH + 9
+    assert told_of(told(node, asked)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    asked.topics[0].partitions[0].last_fetched_epoch = EPOCH - 1
+    got = told_of(told(node, asked))
+    assert (got.error_code, got.diverging_epoch.end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
 # -- a replica that is nearer ------------------------------------------------------------------------------------------
 
 

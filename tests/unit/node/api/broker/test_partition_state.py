@@ -74,6 +74,33 @@ def test_where_a_term_ended(node: Node, version: int, epoch: int, end: tuple[int
     assert (got.error_code, (got.leader_epoch, got.end_offset)) == (ErrorCode.NONE, end)
 
 
+@pytest.mark.parametrize(
+    ("current", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (3, ErrorCode.FENCED_LEADER_EPOCH),
+        (4, ErrorCode.NONE),
+        (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_who_asks_for_a_term_says_in_which_one_it_is(node: Node, current: int, code: ErrorCode) -> None:
+    assert node.partition().leader_epoch == 4
+    wanted = OffsetForLeaderPartition(partition=0, leader_epoch=3, current_leader_epoch=current)
+    topic = OffsetForLeaderTopic(topic="orders", partitions=[wanted])
+    response = node.ask(OffsetForLeaderEpochRequest(topics=[topic]), 4)
+    assert isinstance(response, OffsetForLeaderEpochResponse)
+    (got,) = response.topics[0].partitions
+    assert (got.error_code, got.end_offset) == (code, -1 if code else 4)
+
+
+def test_only_the_leader_says_where_terms_ended(node: Node) -> None:
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2))
+    topic = OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=3)])
+    response = node.ask(OffsetForLeaderEpochRequest(topics=[topic]), 4)
+    assert isinstance(response, OffsetForLeaderEpochResponse)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_a_term_of_an_unknown_partition(node: Node) -> None:
     topic = OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=9, leader_epoch=1)])
     response = node.ask(OffsetForLeaderEpochRequest(topics=[topic]), 4)
