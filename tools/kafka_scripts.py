@@ -49,6 +49,7 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("reassign-partitions", "--bootstrap-controller"): "not there: a broker is asked",
+    ("replica-verification", "--broker-list"): "`--bootstrap-server`",
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",
 }

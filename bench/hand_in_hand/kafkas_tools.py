@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,24 @@ class Tools:
             raise HandError(f"{tool} {' '.join(words)}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def watch(self, expected: str, tool: str, *words: str) -> None:
+        """Start a tool that never ends, and end it when it says this. Raises HandError if it does not."""
+        command = [java(), *HEAP, "-cp", self._jars, f"org.apache.kafka.tools.{tool}", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            limit = threading.Timer(TOOL_LIMIT_S, process.kill)
+            limit.start()
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if expected in line:
+                    break
+            limit.cancel()
+            process.kill()
+        if expected not in said[-1]:
+            raise HandError(f"{tool} {' '.join(words)}: {expected!r} is not in {said!r}")
+        self._say(f"{tool}: {said[-1].strip()}")
+
     def expect(self, expected: str, tool: str, *words: str) -> None:
         """Raises HandError unless a tool says this."""
         said = self.run(tool, *words)
@@ -57,6 +76,7 @@ def try_kafkas_tools(folder: Path, say: Callable[[str], None]) -> None:
         _topics(tools, cluster)
         _moves(tools, folder)
         tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", "clicks")
+        _comparison(tools, cluster)
         _trouble(tools, cluster)
         _unclean(tools, cluster)
 
@@ -101,6 +121,13 @@ def _moves(tools: Tools, folder: Path) -> None:
     tools.expect("Clearing topic-level throttles on topic clicks", reassign, "--verify", *file)
     if "throttled" in tools.run("TopicCommand", "--describe", "--topic", "clicks"):
         raise HandError("throttles are left over")
+
+
+def _comparison(tools: Tools, cluster: Cluster) -> None:
+    """All replicas are read from the beginning, followers among them, until all are compared."""
+    reach = ["--broker-list", cluster.bootstrap_servers, "--topics-include", "clicks|three"]
+    since = ["--time", "-2", "--report-interval-ms", "500", "--max-wait-ms", "100"]
+    tools.watch("max lag is 0 ", "ReplicaVerificationTool", *reach, *since)
 
 
 def _trouble(tools: Tools, cluster: Cluster) -> None:

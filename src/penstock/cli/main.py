@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "pipeline": "run a pipeline on Spark",
     "produce": "send lines of the standard input to a topic",
     "reassign-partitions": "move replicas of partitions to other brokers",
+    "replica-verification": "compare what the replicas of topics hold",
     "simulate": "run nodes on virtual time, with faults, from a seed",
     "start": "start a node, or a local cluster",
     "storage": "format log directories, and show what they belong to",

@@ -1,0 +1,75 @@
+"""Whether the replicas of a partition hold the same batches: what `penstock replica-verification` finds out.
+
+Each round has what every replica gave from one offset on. Batches are compared one after the other, by where they end
+and by their checksums, as far as all replicas gave them and below what each knows to be committed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.client.values import TopicPartition
+from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.value import Value
+
+
+class Given(Value):
+    """What one replica gave: batches, and its high watermark."""
+
+    records: bytes
+    high_watermark: int
+
+
+class Compared(Value):
+    """What a round found: where the next one begins, what does not agree, and whether nothing behind it can."""
+
+    next_offset: int
+    differences: tuple[str, ...] = ()
+    is_apart: bool = False
+
+
+def compare(partition: TopicPartition, offset: int, given: Mapping[int, Given]) -> Compared:
+    """Compare what the nodes gave from `offset` on."""
+    differences: list[str] = []
+    nodes = sorted(given)
+    for row in zip(*(_committed(given[node]) for node in nodes), strict=False):
+        first = row[0]
+        for node, header in zip(nodes[1:], row[1:], strict=True):
+            if header.last_offset != first.last_offset:
+                differences.append(
+                    f"partition {partition}: replica {nodes[0]}'s offset {first.last_offset} doesn't match replica "
+                    f"{node}'s offset {header.last_offset}"
+                )
+                return Compared(offset, tuple(differences), is_apart=True)
+            if header.crc != first.crc:
+                differences.append(
+                    f"partition {partition} has unmatched checksum at offset {first.last_offset}; replica "
+                    f"{nodes[0]}'s checksum {first.crc}; replica {node}'s checksum {header.crc}"
+                )
+        offset = first.last_offset + 1
+    return Compared(offset, tuple(differences))
+
+
+def max_lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[int, TopicPartition]:
+    """How many committed records are not compared yet, at most, and in which partition."""
+    return max((end - offsets[partition], partition) for partition, end in ends.items())
+
+
+def _committed(given: Given) -> Iterator[BatchHeader]:
+    """The headers of whole batches below the high watermark."""
+    for header in _whole(given.records):
+        if header.last_offset >= given.high_watermark:
+            return
+        yield header
+
+
+def _whole(records: bytes) -> Iterable[BatchHeader]:
+    position = 0
+    while position < len(records):
+        try:
+            header = read_header(records, position)
+        except DecodeError:
+            return
+        if position + header.size_in_bytes > len(records):
+            return
+        yield header
+        position += header.size_in_bytes
