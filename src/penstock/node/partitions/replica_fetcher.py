@@ -130,9 +130,11 @@ class ReplicaFetcher:
     def _want(self, key: Key, partition: Partition) -> None:
         """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
         try:
-            if partition.follower_quota is not None and self._is_held_back(partition, partition.follower_quota):
-                self._rest(key)
-                return
+            if partition.follower_quota is not None:
+                wait_ms = self._held_back_ms(partition, partition.follower_quota)
+                if wait_ms:
+                    self._rest(key, wait_ms)
+                    return
             position = self._position(partition)
         except KafkaError as error:
             logger.error("%s: cannot be followed: %s", partition, error)
@@ -141,22 +143,24 @@ class ReplicaFetcher:
         self._session.want(key, position)
         self._wanted.set()
 
-    def _is_held_back(self, partition: Partition, quota: ReplicationQuota) -> bool:
+    def _held_back_ms(self, partition: Partition, quota: ReplicationQuota) -> int:
+        """For how long to leave a throttled partition alone; 0 if it may go on."""
         follower = partition.follower
         lags = follower is not None and follower.lags(partition.log.log_end_offset)
-        return lags and quota.is_exceeded(self._follower.settings.now_ms())
+        return quota.wait_ms(self._follower.settings.now_ms()) if lags else 0
 
     @staticmethod
     def _position(partition: Partition) -> Position:
         log = partition.log
         return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
 
-    def _rest(self, key: Key) -> None:
-        """Leave a partition alone for a while."""
+    def _rest(self, key: Key, at_most_ms: int | None = None) -> None:
+        """Leave a partition alone for a while: `replica.fetch.backoff.ms`, or less."""
         self._session.forget(key)
         self._rest_no_longer(key)
-        pause_s = self._follower.config.replica_fetch_backoff_ms / 1000
-        self._resting[key] = self._loop.call_later(pause_s, self._go_on, key)
+        backoff_ms = self._follower.config.replica_fetch_backoff_ms
+        pause_ms = backoff_ms if at_most_ms is None else min(backoff_ms, at_most_ms)
+        self._resting[key] = self._loop.call_later(pause_ms / 1000, self._go_on, key)
 
     def _rest_no_longer(self, key: Key) -> None:
         timer = self._resting.pop(key, None)

@@ -1,5 +1,6 @@
 """What a follower makes of the answers of its leader."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -161,6 +162,8 @@ async def test_a_throttled_partition_rests_while_too_much_has_passed(followed: F
     followed.now_ms = 1900
     followed.fetcher._go_on(KEY)
     assert not fetches(followed), "it is still too much"
+    (pause,) = followed.fetcher._resting.values()
+    assert pause.when() - asyncio.get_running_loop().time() < 0.5, "no longer than the limit needs"
     followed.now_ms = 2100
     followed.fetcher._go_on(KEY)
     assert fetches(followed)
