@@ -101,6 +101,4 @@ class FollowerSession:
     def reset(self) -> None:
         """Begin a new session; the request closes the old one, if the leader still has it."""
         self._next_epoch = FIRST_EPOCH
-        self._news.clear()
-        self._forgotten.clear()
         self._told.clear()

@@ -1,3 +1,5 @@
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,26 @@ def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
     found.assign(9, 12)
     assert found.entries == [(9, 12)]
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n9 12\n"
+
+
+def test_time_index_that_is_truncated_before_its_first_entry_is_empty(tmp_path: Path) -> None:
+    index = TimeIndex(Disk(), str(tmp_path / "a.timeindex"), 10)
+    index.maybe_append(1000, 10)
+    index.maybe_append(2000, 20)
+    index.truncate_to(20)
+    assert len(index.entries) == 1
+    index.truncate_to(10)
+    assert len(index.entries) == 0
+    index.truncate_to(10)
+    assert len(index.entries) == 0
+
+
+def test_files_may_be_read_by_everybody_and_written_by_their_owner(tmp_path: Path) -> None:
+    disk, path = Disk(), tmp_path / "a.log"
+    before = os.umask(0)
+    try:
+        disk.open(str(path), create=True).close()
+        disk.replace_file(str(tmp_path / "a"), b"", durable=False)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, tmp_path / "a")] == [0o644, 0o644]

@@ -9,6 +9,7 @@ from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.partition_log import CHECK_INTERVAL_MS, PartitionLog
+from penstock.log.removals import Removals
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.segments import Segments
 from penstock.protocol.batch import set_base_offset
@@ -282,3 +283,16 @@ def test_a_truncation_that_fails_half_way_leaves_what_the_next_start_goes_on_wit
     assert log.truncate_to(3) == 3
     assert append(log, batch(1)) == 3
     assert all_batches(log) == [(offset, offset) for offset in range(4)]
+
+
+def test_files_and_directories_are_removed_when_they_are_due(tmp_path: Path) -> None:
+    removals = Removals(Disk())
+    (tmp_path / "file").touch()
+    (tmp_path / "directory" / "below").mkdir(parents=True)
+    removals.schedule(str(tmp_path / "file"), 100)
+    removals.schedule(str(tmp_path / "directory"), 200)
+    assert removals.next_deadline_ms() == 100
+    assert (removals.remove_due(99), removals.remove_due(100)) == (0, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["directory"]
+    assert (removals.remove_due(200), removals.next_deadline_ms()) == (1, None)
+    assert not list(tmp_path.iterdir())

@@ -255,3 +255,15 @@ def test_what_surely_fits_needs_no_new_segment(
             must = must_roll(segment, config, len(sent), log.log_end_offset, NOW + number * steps_ms, NOW)
             append(log, sent)
             assert len(content.segments) - rolls == must
+
+
+def test_the_rolls_of_a_topic_are_spread_by_rolling_some_earlier(tmp_path: Path) -> None:
+    config = LogConfig(segment_ms=10_000, segment_jitter_ms=5_000)
+    log = open_log(tmp_path, config)
+    append(log, batch(1, timestamp_ms=NOW))
+    segment = log.load().segments.active
+    aged = [must_roll(segment, config, 100, 1, NOW + age_ms, NOW) for age_ms in range(5_000, 10_001)]
+    assert aged == sorted(aged), "once it must, it must"
+    assert not aged[0]
+    assert aged[-1], "never later than without the jitter"
+    assert 0 < aged.index(True) < 5_000

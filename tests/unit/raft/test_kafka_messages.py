@@ -163,3 +163,12 @@ def test_voter_changes_and_descriptions_are_told() -> None:
     assert [state.replica_id for state in partition.current_voters] == [1, 2]
     assert [(state.replica_id, state.last_caught_up_timestamp) for state in partition.observers] == [(9, -1)]
     assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 7, 5)
+
+
+@pytest.mark.parametrize("version", [12, 18])
+def test_a_fetch_of_another_topic_is_refused(version: int) -> None:
+    message = requests.write_fetch(Fetch(7, TWO, 99, 5, 90, 500, 1000), CLUSTER)
+    message.topics[0].topic, message.topics[0].topic_id = "flights", UUID(int=99)
+    with pytest.raises(KafkaError) as refused:
+        requests.read_fetch(through_bytes(message, version), CLUSTER)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

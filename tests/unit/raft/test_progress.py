@@ -1,3 +1,5 @@
+from uuid import UUID
+
 from tests.unit.raft.replicas import quorum, voter
 
 from penstock.raft.progress import ReplicaTable
@@ -59,3 +61,19 @@ def test_observers_are_forgotten_when_silent_or_too_many() -> None:
     assert len(observers) <= MAX_OBSERVERS
     assert observers[-1].key.id == 100 + MAX_OBSERVERS + 4, "the newest stays"
     assert found.find(voter(9).key) is None
+
+
+def test_who_has_less_than_there_was_when_it_asked_before_is_not_caught_up() -> None:
+    progress = ReplicaTable(0).heard(voter(2).key, quorum(1, 2), 0)
+    progress.fetched(50, 100, 10)
+    progress.fetched(60, 130, 20)
+    assert progress.caught_up_ms == -1
+
+
+def test_a_voter_without_a_directory_is_whoever_fetches_in_its_name() -> None:
+    found = ReplicaTable(0)
+    found.heard(ReplicaKey(2, UUID(int=5)), quorum(1, 2), 10).fetched(50, 100, 10)
+    progress = found.find(ReplicaKey(2))
+    assert progress is not None
+    assert progress.end_offset == 50
+    assert found.find(ReplicaKey(2, UUID(int=6))) is None

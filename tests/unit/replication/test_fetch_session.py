@@ -101,3 +101,12 @@ def test_the_epoch_begins_again_at_one() -> None:
     session.next()
     session.answered(7)
     assert session.next().epoch == 1
+
+
+def test_a_new_session_takes_nothing_out() -> None:
+    session = opened(A, B)
+    session.forget(A)
+    session.reset()
+    session.next()
+    session.answered(8)
+    assert session.next()[2:] == ([], [])

@@ -138,3 +138,7 @@ def test_metadata_that_are_known_already_leave_a_later_proposal_alone() -> None:
     assert one.proposed_isr == (1, 2, 3)
     one.on_metadata(9, (1, 2, 3), (1, 2, 3))
     assert one.proposed_isr is None
+
+
+def test_who_is_no_replica_does_not_keep_up() -> None:
+    assert not keeps_up(leader((1,)), 9, 100, LAG_MS)

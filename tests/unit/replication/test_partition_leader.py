@@ -195,3 +195,16 @@ def test_a_leader_begins_with_what_the_metadata_says() -> None:
     assert (leader.node_id, leader.leader_epoch, leader.partition_epoch) == (ME, 4, 3)
     state = leader.followers[SECOND]
     assert (state.log_end_offset, state.broker_epoch, state.last_fetch_ms, state.last_caught_up_ms) == (UNKNOWN,) * 4
+
+
+def test_a_replica_that_a_change_brings_is_followed_from_then_on() -> None:
+    leader = leading(ME, replicas=(ME, SECOND))
+    leader.on_metadata(1, (ME, SECOND, THIRD), (ME,))
+    fetch(leader, THIRD, 7)
+    assert leader.followers[THIRD].log_end_offset == 7
+
+
+def test_who_is_in_sync_without_being_a_replica_has_nothing_to_tell() -> None:
+    leader = leading(ME, THIRD, end=5, high_watermark=3, replicas=(ME, SECOND))
+    leader.on_appended(12)
+    assert leader.high_watermark == 3

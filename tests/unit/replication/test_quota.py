@@ -84,3 +84,18 @@ def test_who_waits_when_told_to_keeps_the_rate(seed: int) -> None:
         passed += step
         now_ms += random.randrange(20)
     assert 0.95 < passed / rate / (now_ms / 1000) < 1.1
+
+
+def test_windows_are_forgotten_one_by_one() -> None:
+    limit = quota(100, windows=3)
+    limit.record(1_000, 0)
+    limit.record(1, 2_999)
+    assert limit.is_exceeded(2_999)
+    assert not limit.is_exceeded(3_000), "the first window is gone, the last one stays"
+
+
+def test_what_passes_within_a_window_is_remembered_together() -> None:
+    limit = quota(50, windows=3)
+    limit.record(100, 900)
+    limit.record(100, 1_100)
+    assert limit.is_exceeded(3_950)

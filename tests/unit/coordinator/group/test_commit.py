@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from penstock.coordinator.effects import Append, Reply
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
@@ -59,3 +61,13 @@ def test_offsets_are_looked_through_once_in_an_interval() -> None:
     assert shard.next_deadline_ms() == INTERVAL_MS
     shard.wake(INTERVAL_MS)
     assert shard.next_deadline_ms() == 2 * INTERVAL_MS
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_generation_of_a_group_that_is_not_there_is_refused(version: int, code: ErrorCode) -> None:
+    shard = started()
+    topic = OffsetCommitRequestTopic(name="flights", partitions=[OffsetCommitRequestPartition(committed_offset=7)])
+    request = OffsetCommitRequest(group_id="reports", generation_id_or_member_epoch=0, topics=[topic])
+    (reply,) = shard.commit("token", request, version, 0)
+    assert isinstance(reply, Reply)
+    assert reply.response.topics[0].partitions[0].error_code == code  # type: ignore[attr-defined]
