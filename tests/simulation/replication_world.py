@@ -100,9 +100,9 @@ class World:
             self.invariants.look(self.hosts, self.newest)
         self.now_ms = max(self.now_ms, end_ms if not is_done() else self.now_ms)
 
-    def at_host(self, host: Host, what: Callable[[], None]) -> Callable[[], None]:
-        """To be done by this life of the host: never, if it has ended; later, while it is paused."""
-        life = host.lives
+    def at_host(self, host: Host, what: Callable[[], None], life: int | None = None) -> Callable[[], None]:
+        """To be done by a life of the host, the present one: never, if it has ended; later, while it is paused."""
+        life = host.lives if life is None else life
 
         def do() -> None:
             if not host.is_up or host.lives != life:
@@ -170,7 +170,7 @@ class World:
 
     def ask_controller(self, host: Host, request: Message, told: Callable[[Any, int], None]) -> None:
         """Request and answer; `told` hears the reply, or of a time-out, and how many decisions there were by then."""
-        answered = [False]
+        answered, life = [False], host.lives
 
         def tell(reply: Any, end: int) -> None:
             if not answered[0]:
@@ -179,7 +179,7 @@ class World:
 
         def decide() -> None:
             reply, end = self.decide(request), len(self.decisions)
-            self.send(CONTROLLER, host.id, self.at_host(host, lambda: tell(reply, end)))
+            self.send(CONTROLLER, host.id, self.at_host(host, lambda: tell(reply, end), life))
 
         self.send(host.id, CONTROLLER, decide)
         late = self.at_host(host, lambda: tell(KafkaError(ErrorCode.REQUEST_TIMED_OUT), 0))
@@ -227,9 +227,10 @@ class World:
             assert host.partition is not None
             assert host.partition.follower is not None
             leader = self.hosts[host.partition.follower.leader_id]
-            self.send(host.id, leader.id, lambda: self._serve(leader, host, asked))
+            life = host.lives
+            self.send(host.id, leader.id, lambda: self._serve(leader, host, asked, life))
 
-    def _serve(self, leader: Host, follower: Host, asked: Fetch) -> None:
+    def _serve(self, leader: Host, follower: Host, asked: Fetch, life: int) -> None:
         def serve() -> None:
             fetched = leader.serve(asked, self.random.randrange(1, MOST_RECORDS + 1))
 
@@ -238,7 +239,7 @@ class World:
                 if fetched.records or fetched.diverging:
                     self.note(f"{self.state(follower)}")
 
-            self.send(leader.id, follower.id, self.at_host(follower, take))
+            self.send(leader.id, follower.id, self.at_host(follower, take, life))
 
         self.at_host(leader, serve)()
 

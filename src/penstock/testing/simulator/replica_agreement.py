@@ -4,7 +4,7 @@
 | ------------------------------ | --------------------------------------------------------------------------------- |
 | an epoch of a partition        | has one leader                                                                    |
 | the high watermark of a leader | never goes back within its epoch, and lies within its log                         |
-| a batch below a high watermark | is the same in every replica that has a high watermark beyond it                  |
+| a batch below a high watermark | is the same in every replica that has a high watermark beyond it, and is whole    |
 | a leader                       | has all that was ever below a high watermark, but for what power cuts may take    |
 | a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
 """
@@ -17,9 +17,10 @@ from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import check_crc, read_header
 
 READ_BYTES = 1 << 20
+DAMAGED = -1
 
 Key = tuple[UUID, int]
 Batch = tuple[int, int, int]
@@ -105,6 +106,9 @@ class ReplicaAgreement:
             checked = 0
         offset = max(checked, log.log_start_offset)
         for base_offset, batch in _batches(partition, offset):
+            if batch[2] == DAMAGED:
+                self._violated(f"{name}: the batch at {base_offset} of {partition} is damaged")
+                break
             known = committed.batches.get(base_offset)
             if known is None and leads:
                 known = committed.batches[base_offset] = batch
@@ -128,6 +132,7 @@ def _batches(partition: Partition, offset: int) -> Iterator[tuple[int, Batch]]:
             header = read_header(data, position)
             if position + header.size_in_bytes > len(data):
                 break
-            yield header.base_offset, (header.last_offset + 1, header.partition_leader_epoch, header.crc)
+            crc = header.crc if check_crc(data, position, header) else DAMAGED
+            yield header.base_offset, (header.last_offset + 1, header.partition_leader_epoch, crc)
             position += header.size_in_bytes
             offset = header.last_offset + 1

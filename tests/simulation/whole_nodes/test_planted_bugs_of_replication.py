@@ -1,0 +1,116 @@
+"""Bugs that are planted in how nodes replicate partitions must be found."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.log import validation
+from penstock.metadata.topics import PartitionImage
+from penstock.node.coordinators.hosted import Hosted
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.replica_fetcher import ReplicaFetcher
+from penstock.protocol.errors import ErrorCode
+from penstock.testing.simulator import simulate
+from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
+
+SEEDS = range(40)
+THREE = (NodePlan(1), NodePlan(2), NodePlan(3))
+QUICK = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.flush.interval.messages": "1",
+    "offsets.topic.num.partitions": "1",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.backoff.ms": "100",
+}
+
+
+def plan_of(*faults: str, min_in_sync: int = 1, **changes: Any) -> Plan:
+    plan = Plan(
+        nodes=THREE,
+        settings=QUICK | quorum_settings(election_ms=200, patience_ms=500) | replica_settings(3, min_in_sync),
+        flushes_each=True,
+        replicas=3,
+        producers=2,
+        consumers=1,
+        groups=1,
+        topics=1,
+        faults=faults,
+        seconds=12,
+        delay_s=0.02,
+        socket_bytes=65_536,
+    )
+    return plan.replace(**changes)
+
+
+def found_with(plan: Plan) -> str:
+    """What the first of these seeds finds that finds anything."""
+    return next((found[0] for seed in SEEDS if (found := simulate(seed, plan=plan).violations)), "")
+
+
+def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever begins to follow keeps only what it knows as committed (before KIP-101)."""
+    follow = Partition._follow
+
+    def follow_from_the_high_watermark(partition: Partition, image: PartitionImage) -> None:
+        follow(partition, image)
+        partition.cut_to(partition.high_watermark)
+
+    monkeypatch.setattr(Partition, "_follow", follow_from_the_high_watermark)
+
+
+def fetched_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then a byte of what a follower fetches is another one when it arrives."""
+    take, random = ReplicaFetcher._take_partition, Random(1)
+
+    def take_damaged(self: ReplicaFetcher, key: Any, partition: Partition, asked: Any, data: Any) -> None:
+        if data.records and random.random() < 0.1:
+            damaged = bytearray(data.records)
+            damaged[-1] ^= 1
+            data.records = bytes(damaged)
+        take(self, key, partition, asked, data)
+
+    monkeypatch.setattr(ReplicaFetcher, "_take_partition", take_damaged)
+
+
+def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator waits for nobody."""
+
+    def moved(self: Hosted[Any]) -> None:
+        self._is_waiting = False
+        while self._under_way and not self.is_over:
+            _, write_id = self._under_way.popleft()
+            self.run(self.machine.appended(write_id, ErrorCode.NONE, self._now_ms()))
+
+    monkeypatch.setattr(Hosted, "_moved", moved)
+
+
+ISOLATED = plan_of("isolate", "isolate one way", admin_pause_s=0.05, topics=3, consumers=2)
+
+
+def test_a_follower_that_cuts_its_log_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_to_the_high_watermark(monkeypatch)
+    assert "is in sync in epoch" in found_with(plan_of("kill", "pause the leader", "isolate"))
+
+
+def test_a_follower_that_takes_damaged_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched_damaged(monkeypatch)
+    monkeypatch.setattr(validation, "check_crc", lambda *_: True)
+    assert any(word in found_with(plan_of("kill")) for word in ("is damaged", "could not load"))
+
+
+def test_damaged_records_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched_damaged(monkeypatch)
+    assert simulate(0, plan=plan_of("kill")).violations == []
+
+
+def test_commits_of_offsets_that_are_answered_before_others_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits_at_once(monkeypatch)
+    found = found_with(ISOLATED)
+    assert "was committed" in found or "in generation" in found
+
+
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    assert [simulate(seed, plan=ISOLATED).violations for seed in range(2)] == [[]] * 2
