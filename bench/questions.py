@@ -15,6 +15,7 @@ from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import penstock_command, running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
+from bench.replicas import replicas
 from bench.round_trip import (
     ask,
     fetches,
@@ -218,6 +219,7 @@ QUESTIONS: dict[str, Question] = {
     "start": start_after_kill,
     "standstill": standstill,
     "scaling": scaling,
+    "replicas": replicas,
 }
 
 

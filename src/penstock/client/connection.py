@@ -43,13 +43,13 @@ class _Expected(Value):
     version: int
     future: asyncio.Future[Message]
 
-    def version_of(self, frame: bytes) -> int:
+    def version_of(self, frame: memoryview) -> int:
         """The version of the answer: that of the request, but 0 where ApiVersions says that it does not know ours."""
         refused = self.api.key == ApiKey.API_VERSIONS and frame[4:6] == _REFUSED
         return 0 if refused else self.version
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """See the module. Make one with `connect`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
@@ -196,9 +196,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            for frame in self._frames.feed(data):
+            for frame in self._frames.received(nbytes):
                 self._take(frame)
         except (ProtocolViolationError, DecodeError) as error:
             self._fail(
@@ -208,7 +211,7 @@ class Connection(asyncio.Protocol):
                 )
             )
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: memoryview) -> None:
         if not self._expected:
             raise ProtocolViolationError("an answer to no question")
         expected = self._expected.popleft()

@@ -1,48 +1,63 @@
-"""Cuts the bytes that a broker sends into frames: four bytes of length, then that many bytes. No IO."""
+"""Cuts the bytes that a broker sends into frames: four bytes of length, then that many bytes. No IO.
+
+Bytes are received where they stay until their frame is whole: an answer of a megabyte is not copied on its way to the
+decoder, and the memory of one is used again for the next.
+"""
 
 from penstock.client.errors import ProtocolViolationError
 
 LENGTH_SIZE = 4
 MAX_FRAME_BYTES = 1 << 28  # a TLS alert or a line of HTTP, read as a length, is more than this
+SMALL_BYTES = 16 * 1024
+"""The room that a connection has while nothing larger comes."""
+KEPT_BYTES = 4 << 20
+"""Room for a larger frame is given back when the frame has been taken."""
 
 
 class FrameReader:
-    """Takes bytes as they come, gives back whole frames without their lengths.
+    """Says where the next bytes go (`room`), and which frames are whole then (`received`), without their lengths.
 
     `ProtocolViolationError` when a length cannot be: after that the reader is of no more use.
     """
 
-    __slots__ = ("_buffer", "_max_frame_bytes", "_needed")
+    __slots__ = ("_begin", "_buffer", "_end", "_max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._buffer = bytearray()
+        self._buffer = memoryview(bytearray(SMALL_BYTES))
         self._max_frame_bytes = max_frame_bytes
-        self._needed = LENGTH_SIZE
+        self._begin = 0
+        self._end = 0
 
     @property
     def in_mid_frame(self) -> bool:
         """Whether part of a frame has come: a connection that ends now has lost something."""
-        return bool(self._buffer)
+        return self._begin < self._end
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes; return the frames that are now complete, oldest first."""
-        self._buffer += data
-        if len(self._buffer) < self._needed:
-            return []
-        frames: list[bytes] = []
-        position = 0
-        while (end := position + self._length_at(position)) <= len(self._buffer):
-            frames.append(bytes(memoryview(self._buffer)[position + LENGTH_SIZE : end]))
-            position = end
-        del self._buffer[:position]
+    def room(self) -> memoryview:
+        """Where the next bytes go; frames that were given out before are no longer what they were."""
+        size = max(self._needed(), SMALL_BYTES)
+        waiting = self._buffer[self._begin : self._end]
+        if size > len(self._buffer) or (len(self._buffer) > KEPT_BYTES >= size):
+            self._buffer = memoryview(bytearray(size))
+        if self._begin or waiting.obj is not self._buffer.obj:
+            self._buffer[: len(waiting)] = waiting
+            self._begin, self._end = 0, len(waiting)
+        return self._buffer[self._end :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """So many bytes came into the room; the frames that are whole now, oldest first, until `room` is called."""
+        self._end += count
+        frames: list[memoryview] = []
+        while (needed := self._needed()) <= self._end - self._begin:
+            frames.append(self._buffer[self._begin + LENGTH_SIZE : self._begin + needed])
+            self._begin += needed
         return frames
 
-    def _length_at(self, position: int) -> int:
-        """The size of the frame at `position` with its prefix, as far as it is known; remembered as what is needed."""
-        self._needed = LENGTH_SIZE
-        if position + LENGTH_SIZE <= len(self._buffer):
-            length = int.from_bytes(self._buffer[position : position + LENGTH_SIZE], "big", signed=True)
-            if not 0 < length <= self._max_frame_bytes:
-                raise ProtocolViolationError(f"a frame that claims {length} bytes")
-            self._needed += length
-        return self._needed
+    def _needed(self) -> int:
+        """The size of the next frame with its length, as far as that is known."""
+        if self._end - self._begin < LENGTH_SIZE:
+            return LENGTH_SIZE
+        length = int.from_bytes(self._buffer[self._begin : self._begin + LENGTH_SIZE], "big", signed=True)
+        if not 0 < length <= self._max_frame_bytes:
+            raise ProtocolViolationError(f"a frame that claims {length} bytes")
+        return LENGTH_SIZE + length

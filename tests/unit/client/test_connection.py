@@ -110,7 +110,8 @@ async def test_an_answer_to_another_request_is_a_violation() -> None:
 async def test_an_answer_to_no_question_is_a_violation() -> None:
     async with fake_broker(silence) as broker:
         connection = await connect(broker.address, SETTINGS)
-        connection.data_received(b"\0\0\0\4\0\0\0\0")
+        connection.get_buffer(-1)[:8] = b"\0\0\0\4\0\0\0\0"
+        connection.buffer_updated(8)
         assert connection.closed
 
 

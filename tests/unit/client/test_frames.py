@@ -7,7 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.errors import ProtocolViolationError
-from penstock.client.frames import FrameReader
+from penstock.client.frames import KEPT_BYTES, FrameReader
+
+
+def fed(reader: FrameReader, data: bytes) -> list[bytes]:
+    """Put bytes where the reader wants them, as much at a time as there is room for."""
+    found = []
+    while data:
+        room = reader.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        found += [bytes(frame) for frame in reader.received(count)]
+        data = data[count:]
+    return found
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20), max_size=6), st.lists(st.integers(0, 150)))
@@ -15,7 +27,7 @@ def test_frames_come_out_whole_and_in_order(frames: list[bytes], cuts: list[int]
     stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     reader = FrameReader()
-    found = [frame for start, end in pairwise(edges) for frame in reader.feed(stream[start:end])]
+    found = [frame for start, end in pairwise(edges) for frame in fed(reader, stream[start:end])]
     assert found == frames
     assert not reader.in_mid_frame
 
@@ -24,4 +36,20 @@ def test_frames_come_out_whole_and_in_order(frames: list[bytes], cuts: list[int]
 def test_an_impossible_length_is_refused_at_once(length: int) -> None:
     reader = FrameReader(max_frame_bytes=100)
     with pytest.raises(ProtocolViolationError, match=f"claims {length} bytes"):
-        reader.feed(length.to_bytes(4, "big", signed=True))
+        fed(reader, length.to_bytes(4, "big", signed=True))
+
+
+def test_a_large_frame_is_received_where_it_is_read_and_its_room_serves_the_next_one() -> None:
+    reader, large = FrameReader(), bytes(range(256)) * 4096
+    stream = len(large).to_bytes(4, "big") + large
+    assert fed(reader, stream + stream[:1000]) == [large]
+    first = reader.room().obj
+    assert fed(reader, stream[1000:]) == [large]
+    assert reader.room().obj is first
+
+
+def test_the_room_of_a_huge_frame_is_given_back() -> None:
+    reader, huge = FrameReader(), b"x" * (KEPT_BYTES + 1)
+    assert fed(reader, len(huge).to_bytes(4, "big") + huge) == [huge]
+    assert len(reader.room()) < KEPT_BYTES
+    assert fed(reader, b"\0\0\0\1y") == [b"y"]
