@@ -16,8 +16,8 @@ KAFKA: Final = "kafka"
 PENSTOCK: Final = "penstock"
 HEAP: Final = ("-Xmx400M", "-Xms64M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Little memory, and a quick start rather than much speed."""
-START_LIMIT_S: Final = 120.0
-STOP_LIMIT_S: Final = 90.0
+START_LIMIT_S: Final = 600.0
+STOP_LIMIT_S: Final = 300.0
 PAUSE_S: Final = 0.2
 
 
