@@ -15,6 +15,7 @@ from uuid import UUID
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import INT64_MAX, LogConfig
+from penstock.log.directory_description import DirectoryDescription, describe
 from penstock.log.directory_errors import (
     DamagedDirectoryError,
     MisplacedMetadataError,
@@ -42,7 +43,6 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import random_uuid
-from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -50,16 +50,6 @@ MAX_SINGLE_SYNCS = 100
 """A close with more logs to sync than this syncs the file system as a whole: one call instead of thousands."""
 
 PartitionLogs = dict[TopicPartition, PartitionLog]
-
-
-class DirectoryDescription(Value, kw_only=True):
-    """What DescribeLogDirs says of one directory; sizes are bytes. With a `failure` none of them is known."""
-
-    path: str
-    total_bytes: int
-    usable_bytes: int
-    sizes: dict[TopicPartition, int]
-    failure: KafkaError | None = None
 
 
 class LogDirectories:
@@ -140,7 +130,7 @@ class LogDirectories:
 
     def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
-        start_offsets = directory.log_start_offsets()
+        start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
         empty: set[str] = set()
         if not directory.is_clean:
             empty = empty_partitions(self._disk, directory.path, names, self._recovery_threads)
@@ -180,6 +170,7 @@ class LogDirectories:
                 is_empty=is_empty,
                 health=directory.health,
             )
+            log.cleaned_to = cleaned_offsets.get(key, 0)
             if not (directory.is_clean or is_empty):
                 log.load()
 
@@ -390,7 +381,9 @@ class LogDirectories:
     def _write_checkpoints(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
         starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
+        cleaned = {(log.topic, log.partition): log.cleaned_to for log in logs if log.cleaned_to}
         self._write(directory, directory.write_recovery_points, points)
+        self._write(directory, directory.write_cleaned_offsets, cleaned)
         self._write(directory, directory.write_log_start_offsets, starts)
 
     def _write(
@@ -424,20 +417,16 @@ class LogDirectories:
     def describe(self) -> list[DirectoryDescription]:
         """Sizes of all partitions and of the file systems they lie in; a directory only for metadata is left out."""
         logs = {directory.path: logs for directory, logs in self._logs_by_directory()}
-        return [self._describe(directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
+        return [describe(self._disk, directory, logs.get(directory.path, [])) for directory in self.roots.for_data]
 
-    def _describe(self, directory: LogDirectory, logs: list[PartitionLog]) -> DirectoryDescription:
-        path, failure = directory.path, directory.health.failure
+    def discard(self, log: PartitionLog, suffix: str) -> None:
+        """Remove the files of a log whose names end so. Raises KafkaError."""
         try:
-            if failure is None:
-                total, usable = self._disk.space(path)
-                sizes = {(log.topic, log.partition): log.size_bytes for log in logs}
-                return DirectoryDescription(path=path, total_bytes=total, usable_bytes=usable, sizes=sizes)
+            for name in self._disk.names(log.directory):
+                if name.endswith(suffix):
+                    self._disk.remove(f"{log.directory}/{name}")
         except OSError as error:
-            failure = directory.health.report(error, f"asking for the space in {path}")
-        except KafkaError as error:
-            failure = error
-        return DirectoryDescription(path=path, total_bytes=-1, usable_bytes=-1, sizes={}, failure=failure)
+            raise log.health.report(error, f"tidying {log.directory}") from error
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Close all logs, write the checkpoints, mark the directories as clean, release the locks.

@@ -7,7 +7,14 @@ from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, enco
 from penstock.log.directory_errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.health import Health
-from penstock.log.names import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, RECOVERY_POINTS
+from penstock.log.names import (
+    CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 UNKNOWN_EPOCH = -1
@@ -94,6 +101,18 @@ class LogDirectory:
             return read_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}")
         except CorruptCheckpointError:
             return {}
+
+    def cleaned_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where partitions were compacted; empty if that is not known, which costs doing it again."""
+        try:
+            return read_offsets(self._disk, f"{self.path}/{CLEANED_OFFSETS}")
+        except CorruptCheckpointError:
+            return {}
+
+    def write_cleaned_offsets(self, offsets: dict[TopicPartition, int]) -> None:
+        """Raises OSError."""
+        if offsets or CLEANED_OFFSETS in self._written or self._disk.exists(f"{self.path}/{CLEANED_OFFSETS}"):
+            self._write(CLEANED_OFFSETS, offsets)
 
     def write_recovery_points(self, offsets: dict[TopicPartition, int]) -> None:
         """Raises OSError."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -24,6 +25,7 @@ from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.dynamic_configs import DynamicConfigs
+from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
@@ -75,7 +77,7 @@ class BrokerParts:
             throttles=self.throttles,
             now_ms=surroundings.now_ms,
         )
-        self.moves = self._directory_moves(table)
+        self.moves, self.cleaner = self._directory_moves(table), self._cleaner(table)
         self.broker = Broker(
             config=config,
             node_id=config.node_id,
@@ -122,6 +124,13 @@ class BrokerParts:
         )
         self.replicas.on_dropped = moves.forget
         return moves
+
+    def _cleaner(self, table: PartitionTable) -> Cleaner:
+        parts, outside = self._parts, self._parts.surroundings
+        runners = partial(outside.run_rounds, outside.disk)
+        cleaner = Cleaner(parts.config, parts.directories, table, outside.now_ms, runners)
+        parts.more_figures.append(cleaner.rows)
+        return cleaner
 
     def _ground(self, table: PartitionTable) -> Ground:
         async def create_topic(name: str) -> None:
@@ -194,6 +203,7 @@ class BrokerParts:
         self.upkeep.start()
         self.in_sync.start()
         self.moves.start()
+        self.cleaner.start()
         await self._server.listen(self._listeners)
 
     async def stop(self) -> None:
@@ -205,6 +215,7 @@ class BrokerParts:
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self._parts.channel.stop)
             parts.push_async_callback(self.upkeep.stop)
+            parts.push_async_callback(self.cleaner.stop)
             parts.push_async_callback(self.in_sync.stop)
             parts.push_async_callback(self.fetchers.stop)
             parts.push_async_callback(self.moves.stop)

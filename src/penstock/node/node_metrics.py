@@ -5,7 +5,7 @@ Times are in milliseconds and since the start of the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.driver import ControllerDriver
@@ -27,10 +27,12 @@ def describe_metrics(
     quorum: QuorumDriver,
     controller: ControllerDriver | None,
     offline_log_directories: int,
+    more: Iterable[Figure],
 ) -> DescribeMetricsResponse:
     """All figures of the node. Its cost is that of the topics and partitions, so ask every few seconds at most."""
     figures: list[Figure] = [(QUORUM, name, value) for name, value in quorum.metrics().items()]
     figures.append((LOGS, "OfflineLogDirectoryCount", offline_log_directories))
+    figures += more
     if controller is not None:
         figures += [*_queue(controller), *_cluster(image, is_active=controller.is_active)]
     return DescribeMetricsResponse(

@@ -12,7 +12,7 @@ Every node takes part: a controller as a voter or as one that may become it, a b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -29,7 +29,7 @@ from penstock.node.controlling.channel import ControllerChannel, Remote
 from penstock.node.controlling.controller_registration import ControllerRegistration
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.local import answered_here
-from penstock.node.node_metrics import describe_metrics
+from penstock.node.node_metrics import Figure, describe_metrics
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -75,6 +75,8 @@ class QuorumParts:
         self.log = MetadataLog(self.image, surroundings.now_ms, _snapshot_limits(config))
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
+        self.more_figures: list[Callable[[], Iterable[Figure]]] = []
+        """What the node's other parts say of themselves in numbers."""
         self._listeners = listeners
         self._advertised = advertised_endpoints(
             config.advertised_controller_listeners, [listener.endpoint for listener in listeners]
@@ -117,7 +119,8 @@ class QuorumParts:
     def metrics(self) -> DescribeMetricsResponse:
         """What the node says of itself in numbers."""
         offline = len(self.directories.roots.offline)
-        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller, offline)
+        more = [figure for figures in self.more_figures for figure in figures()]
+        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller, offline, more)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""

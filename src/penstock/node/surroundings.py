@@ -11,6 +11,7 @@ from random import Random, SystemRandom
 
 from penstock.log.disk import Disk
 from penstock.node.broker import wall_clock_ms
+from penstock.node.partitions.cleaning_runs import CleaningProcess, RoundRunner
 from penstock.node.serving.server import BoundListener
 from penstock.protocol.value import Value, fresh
 
@@ -22,6 +23,8 @@ class Surroundings(Value, kw_only=True):
     disk: Disk = fresh(Disk)
     now_ms: Callable[[], int] = wall_clock_ms
     bind: Callable[..., BoundListener] = BoundListener
+    run_rounds: Callable[[Disk], RoundRunner] = CleaningProcess
+    """What compacts: a process of its own."""
     max_open_segments: int | None = None
     """How many segment files may be open at a time; None for as many as the process may have."""
 

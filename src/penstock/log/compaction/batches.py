@@ -5,19 +5,23 @@
 | no record goes, and its tombstones have their horizon       | the same bytes                                   |
 | some records go                                             | the others, in the batch's own codec             |
 | it has tombstones and no horizon yet                        | the others, with the time when tombstones may go |
-| all go; an active producer's last batch, or the round's end | a header that counts no records                  |
+| all go; an active producer's last one, or the segment's     | a header that counts no records                  |
 | all go                                                      | nothing                                          |
 | a control batch                                             | the same bytes                                   |
 
 The first and the last offset of a batch stay, and with them its sequence numbers; so do leader epoch, producer and the
 times of records. The horizon stands in the place of the base timestamp, and the records' own times count from it
-(KIP-534). Transactions are not served yet: a log that has some is not compacted.
+(KIP-534).
+
+A segment's last batch stays so that the segment ends where the next one begins: after a crash nobody may know yet that
+the log is a compacted one, and a gap between segments is one where records are lost. Transactions are not served yet: a
+log that has some is not compacted.
 """
 
 from collections.abc import Mapping
 
 from penstock.log.compaction.keys import Kept, Keys
-from penstock.log.compaction.plain_keys import places
+from penstock.log.compaction.places import places
 from penstock.protocol.batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON,
@@ -42,8 +46,7 @@ class UncleanableError(DecodeError):
 
 
 class Terms(Value, kw_only=True):
-    """What holds in one round. Keys are known up to `latest_offset`; it reads batches that end at `end_offset` at the
-    latest.
+    """What holds for one new segment. Keys are known up to `latest_offset`; the next segment begins at `end_offset`.
 
     `last_offsets`: of producers that may go on, where their last batch ends.
     """

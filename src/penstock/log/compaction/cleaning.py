@@ -97,18 +97,21 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
     counts = _Counts()
     latest_offset = yield from _read_keys(work, keys, disk)
     end_offset = latest_offset + 1
-    terms = Terms(
-        now_ms=work.now_ms,
-        delete_retention_ms=work.delete_retention_ms,
-        latest_offset=latest_offset,
-        end_offset=work.end_offset,
-        last_offsets=work.last_offsets,
-        max_unpacked_bytes=work.max_unpacked_bytes,
-    )
     concerned = [segment for segment in work.segments if segment.base_offset < end_offset]
+    ends = [segment.base_offset for segment in work.segments[: len(concerned) + 1]] + [work.end_offset]
+    done = 0
     for group in groups(
         concerned, work.end_offset, segment_bytes=work.segment_bytes, index_bytes=work.segment_index_bytes
     ):
+        done += len(group)
+        terms = Terms(
+            now_ms=work.now_ms,
+            delete_retention_ms=work.delete_retention_ms,
+            latest_offset=latest_offset,
+            end_offset=ends[done],
+            last_offsets=work.last_offsets,
+            max_unpacked_bytes=work.max_unpacked_bytes,
+        )
         yield from _write_group(work, group, keys, terms, disk, counts)
     yield Summary(
         end_offset=end_offset,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 
-from penstock.metadata.configs.without_effect import COMPACT_NOTE, COMPACTED, why_no_effect
+from penstock.metadata.configs.without_effect import why_no_effect
 from penstock.protocol.value import Value
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
@@ -116,9 +116,7 @@ class ConfigDefinition(Value):
     def meaning(self) -> str:
         """Say what the key does, and where it does nothing, why."""
         reason = why_no_effect(self.name)
-        if reason is not None:
-            return f"{self.documentation} No effect: {reason}."
-        return f"{self.documentation} {COMPACT_NOTE}" if self.name in COMPACTED else self.documentation
+        return self.documentation if reason is None else f"{self.documentation} No effect: {reason}."
 
     @property
     def sensitive(self) -> bool:

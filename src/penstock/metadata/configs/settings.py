@@ -62,6 +62,13 @@ class BrokerSettings:
     unclean_leader_election_interval_ms: int
 
     # log
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_threads: int
     log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int

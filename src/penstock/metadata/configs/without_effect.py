@@ -84,13 +84,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "directories are not cordoned yet": ("cordoned.log.dirs",),
     "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),
     "an append extends the file of a segment": ("preallocate", "log.preallocate"),
-    "compaction is not there yet, so compacted topics keep everything": (
-        "log.cleaner.enable",
-        "log.cleaner.threads",
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.io.",
-    ),
     "tiered storage is not there yet": (
         "remote.",
         "local.retention.",
@@ -124,9 +117,6 @@ _MET_ANYWAY: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
 }
 """Values that say what is so without them."""
-COMPACTED: Final = ("cleanup.policy", "log.cleanup.policy")
-_COMPACT: Final = "compaction is not there yet, so the last record of a key is kept with all others"
-COMPACT_NOTE: Final = f"No effect of compact: {_COMPACT}."
 
 
 def why_no_effect(name: str) -> str | None:
@@ -140,8 +130,6 @@ def why_no_effect(name: str) -> str | None:
 
 def why_value_has_no_effect(name: str, value: str) -> str | None:
     """The reason for which a key changes nothing with this value; None for what is obeyed."""
-    if name in COMPACTED and "compact" in (item.strip() for item in value.split(",")):
-        return _COMPACT
     if _MET_ANYWAY.get(name) == value.strip():
         return None
     return why_no_effect(name)

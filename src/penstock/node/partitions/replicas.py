@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import DirectoryDescription, LogDirectories
+from penstock.log.directory import LogDirectories
+from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (

@@ -18,6 +18,7 @@ from penstock.testing.simulator.loop import EPOCH_MS, Clock, Process, VirtualLoo
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.observer import Observer
 from penstock.testing.simulator.plan import BROKER_PORT, NodePlan, Plan
+from penstock.testing.simulator.rounds import CleaningThreads
 from penstock.testing.simulator.trace import Trace
 
 DATA = "/data"
@@ -160,6 +161,7 @@ class Machine:
             disk=SimulatedDisk(self.disk, process),
             now_ms=self.now_ms,
             bind=self._network.bind,
+            run_rounds=CleaningThreads,
             max_open_segments=self._max_open_segments,
         )
         return await start_node(config, surroundings, on_parts=lambda parts: self.observer.begun(process, parts))

@@ -181,7 +181,9 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
         socket_bytes=random.choice((2_000, 65_536)),
         max_open_segments=random.choice((None, None, 1, 5)),
     )
-    return _draw_more(random, plan) if is_cluster or "," in settings["log.dirs"] else plan
+    if is_cluster or "," in settings["log.dirs"]:
+        plan = _draw_more(random, plan)
+    return plan.replace(settings=plan.settings | _draw_compaction(random)) if random.random() < 0.7 else plan
 
 
 def _draw_more(random: Random, plan: Plan) -> Plan:
@@ -194,6 +196,18 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
         settings=plan.settings | {"leader.imbalance.check.interval.seconds": str(random.choice((1, 5, 300)))},
         faults=plan.faults + tuple(fault for fault in LATER_FAULTS if random.random() < 0.2),
     )
+
+
+def _draw_compaction(random: Random) -> dict[str, str]:
+    """Compaction that often has something to do."""
+    return {
+        "log.cleaner.backoff.ms": str(random.choice((100, 1000))),
+        "log.cleaner.min.cleanable.ratio": str(random.choice((0.0, 0.1, 0.5))),
+        "log.cleaner.delete.retention.ms": str(random.choice((0, 1000, 86_400_000))),
+        "log.cleaner.min.compaction.lag.ms": str(random.choice((0, 0, 2000))),
+        "log.cleaner.dedupe.buffer.size": str(random.choice((10_000, 134_217_728))),
+        "log.cleaner.threads": str(random.choice((1, 2))),
+    }
 
 
 def _draw_logs(random: Random) -> dict[str, str]:

@@ -4,7 +4,8 @@
 | ------------------------------ | --------------------------------------------------------------------------------- |
 | an epoch of a partition        | has one leader                                                                    |
 | the high watermark of a leader | never goes back within its epoch, and lies within its log                         |
-| a batch below a high watermark | is the same in every replica that has a high watermark beyond it, and is whole    |
+| a batch below a high watermark | is the same in every replica that has a high watermark beyond it, and is whole;   |
+|                                | of a compacted partition its records are the same (`compacted_agreement`)         |
 | a leader                       | has all that was ever below a high watermark, but for what power cuts may take    |
 | a replica in sync              | has it as well, once it knows of the epoch in which it is                         |
 """
@@ -18,6 +19,7 @@ from uuid import UUID
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import check_crc, read_header
+from penstock.testing.simulator.compacted_agreement import CompactedHistory
 
 READ_BYTES = 1 << 20
 DAMAGED = -1
@@ -36,6 +38,7 @@ class _Committed:
     leaders: dict[int, str] = field(default_factory=dict)
     high_watermarks: dict[int, int] = field(default_factory=dict)
     """By leader epoch."""
+    compacted: CompactedHistory = field(default_factory=CompactedHistory)
 
 
 class ReplicaAgreement:
@@ -61,13 +64,18 @@ class ReplicaAgreement:
                 f"{name} is in sync in epoch {partition.leader_epoch} of {partition} and ends at "
                 f"{partition.log.log_end_offset}; {committed.high_watermark} was committed"
             )
-        if leads or not is_weak:
+        if partition.log.config.is_compacted:
+            if leads or not is_weak:
+                committed.compacted.compare(name, partition, leads=leads, violated=self._violated)
+        elif leads or not is_weak:
             self._compare(name, key, partition, committed, leads=leads)
 
     def forget_node(self, name: str) -> None:
         """Its process ended: what it has is looked at anew."""
         for place in [place for place in self._checked if place[0] == name]:
             del self._checked[place]
+        for committed in self._committed.values():
+            committed.compacted.looked.pop(name, None)
 
     def lost(self, key: Key, offset: int) -> None:
         """Power cuts may have taken all that lies at this offset and behind it."""
@@ -76,6 +84,7 @@ class ReplicaAgreement:
             return
         committed.high_watermark = min(committed.high_watermark, offset)
         committed.high_watermarks.clear()
+        committed.compacted.lost(offset)
         for base_offset in [base for base, batch in committed.batches.items() if batch[0] > offset]:
             del committed.batches[base_offset]
 

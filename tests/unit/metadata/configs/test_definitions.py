@@ -129,12 +129,6 @@ def test_topic_defaults_agree_with_those_of_the_broker() -> None:
             "user's, are not read yet",
         ),
         (
-            "log.cleanup.policy",
-            "delete,compact",
-            "log.cleanup.policy has no effect: compaction is not there yet, so the last record of a key is kept with "
-            "all others",
-        ),
-        (
             "num.io.threads",
             "9",
             "num.io.threads has no effect: one event loop does the work, so there are no threads to count",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os.path
 
-from penstock.log.directory import DirectoryDescription
+from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition

@@ -1,0 +1,21 @@
+"""How a node and the process in which it compacts talk: pickled values, each behind its length."""
+
+import pickle
+
+from penstock.log.compaction.cleaning import Round
+from penstock.protocol.value import Value
+
+LENGTH_BYTES = 4
+
+
+class Task(Value):
+    """A round, and how many bytes it may read and write in a second."""
+
+    work: Round
+    bytes_per_s: float
+
+
+def pack(value: object) -> bytes:
+    """A value as it travels."""
+    content = pickle.dumps(value)
+    return len(content).to_bytes(LENGTH_BYTES, "big") + content

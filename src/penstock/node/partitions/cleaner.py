@@ -1,0 +1,260 @@
+"""Compacts the logs of a node whose topics ask for it, the dirtiest first, `log.cleaner.threads` at a time.
+
+| what happens to a log meanwhile                | what becomes of the round                                       |
+| ---------------------------------------------- | --------------------------------------------------------------- |
+| it is appended to, read, made longer or sealed | nothing: a round has what was sealed and stable at its beginning|
+| its oldest segments are deleted                | what was made of them is dropped, the rest goes on              |
+| it is cut, moved, deleted, or its disk fails   | it is given up; what was swapped in before stays                |
+| it turns out to be damaged                     | it is given up, and the log is passed by until a restart        |
+| the process that compacts dies                 | it is given up; the log has its turn again                      |
+
+A log is flushed before its round: an older record must not go on the disk before the newer one is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+
+from penstock.log.compaction.cleaning import Cleaned, Round, Summary
+from penstock.log.compaction.planning import Cleanable
+from penstock.log.compaction.preparing import Buffers, look_at, prepare
+from penstock.log.directory import LogDirectories
+from penstock.log.names import CLEANED_SUFFIX
+from penstock.log.partition_log import PartitionLog
+from penstock.log.segment import Segment
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.partitions.cleaner_figures import CleanerFigures
+from penstock.node.partitions.cleaning_runs import RoundRunner, WorkerDiedError
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+LOOKED_AT_ONCE = 100
+"""Partitions that are looked at before requests are served again."""
+IDLE_ROUNDS = 4
+"""After so many looks without work the process that compacts is let go."""
+
+
+class _GivenUpError(Exception):
+    """The log is not what it was when the round began."""
+
+
+class Cleaner:
+    """See the module. `uncleanable`: logs that are passed by, and why."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        directories: LogDirectories,
+        table: PartitionTable,
+        now_ms: Callable[[], int],
+        make_runner: Callable[[], RoundRunner],
+    ) -> None:
+        self._config = config
+        self._directories = directories
+        self._table = table
+        self._now_ms = now_ms
+        self._make_runner = make_runner
+        self._busy: dict[PartitionLog, None] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._work: dict[asyncio.Future[None], None] = {}
+        self.uncleanable: dict[PartitionLog, str] = {}
+        self.figures = CleanerFigures(now_ms())
+
+    def start(self) -> None:
+        """Work in the background of the running event loop, unless `log.cleaner.enable` is false."""
+        if self._config.log_cleaner_enable:
+            self._tasks.append(asyncio.create_task(self._run(), name="compaction"))
+
+    async def stop(self) -> None:
+        """Give up what is under way; the caller closes the logs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._work:  # its threads go on; the files must not be closed under them
+            await asyncio.wait(list(self._work))
+
+    # what to do next
+
+    async def _run(self) -> None:
+        """Keep as many at work as there shall be."""
+        workers: list[asyncio.Task[None]] = []
+        try:
+            while True:
+                wanted = self._config.log_cleaner_threads
+                workers += [asyncio.create_task(self._clean_on()) for _ in range(len(workers), wanted)]
+                for worker in workers[wanted:]:
+                    worker.cancel()
+                del workers[wanted:]
+                await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _clean_on(self) -> None:
+        """One log after the other."""
+        runner = self._make_runner()
+        idle = 0
+        try:
+            while True:
+                if await self.clean_dirtiest(runner):
+                    idle = 0
+                    continue
+                idle += 1
+                if idle == IDLE_ROUNDS:
+                    await runner.rest()
+                await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
+        finally:
+            await runner.rest()
+
+    async def clean_dirtiest(self, runner: RoundRunner) -> bool:
+        """Compact the log that needs it most; whether there was one, and it is cleaner now."""
+        found = await self._dirtiest()
+        return found is not None and await self._clean(*found, runner)
+
+    async def _dirtiest(self) -> tuple[Partition, Cleanable] | None:
+        """The log that needs it most; None if there is none."""
+        now_ms, best, ratio = self._now_ms(), None, 0.0
+        self.figures.begin_look(now_ms)
+        for log in [log for log in self.uncleanable if log.is_deleted]:
+            del self.uncleanable[log]
+        for number, partition in enumerate(list(self._table)):
+            if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            found = self._look_at(partition, now_ms)
+            if found is None:
+                continue
+            ratio = max(ratio, found.ratio)
+            self.figures.delay_ms = max(self.figures.delay_ms, found.delay_ms)
+            if found.is_due(partition.log.config) and (best is None or found.ratio > best[1].ratio):
+                best = partition, found
+        self.figures.dirtiest_ratio = ratio
+        return best
+
+    def _look_at(self, partition: Partition, now_ms: int) -> Cleanable | None:
+        log = partition.log
+        if not self._may_clean(partition) or log.segments.active.base_offset <= log.cleaned_to:
+            return None
+        try:
+            return look_at(log, partition.last_stable_offset, now_ms)
+        except KafkaError as error:
+            logger.error("%s is not compacted: %s", partition, error.message)
+            return None
+
+    def _may_clean(self, partition: Partition) -> bool:
+        """A log that is not read in yet is left in peace; that happens at its first retention at the latest."""
+        log = partition.log
+        return (
+            log.config.is_compacted
+            and log.is_loaded
+            and log.health.failure is None
+            and log not in self._busy
+            and log not in self.uncleanable
+            and (partition.topic, partition.index) not in self._directories.futures
+        )
+
+    def rows(self) -> Iterator[tuple[str, str, float]]:
+        """(group, name, value) of each figure of compaction."""
+        sizes = [log.size_bytes for log in self.uncleanable if log.is_loaded]
+        return self.figures.rows(len(self.uncleanable), sum(sizes), self._now_ms())
+
+    def dirty_ratio(self, partition: Partition) -> float | None:
+        """The share of a log that waits for compaction; None where that is not known, or nobody wants it."""
+        log = partition.log
+        if not log.config.is_compacted or not log.is_loaded:
+            return None
+        return look_at(log, partition.last_stable_offset, self._now_ms()).ratio
+
+    # one round
+
+    async def _clean(self, partition: Partition, found: Cleanable, runner: RoundRunner) -> bool:
+        """Do a round; whether the log is cleaner now."""
+        log = partition.log
+        if not self._may_clean(partition):
+            return False
+        self._busy[log] = None
+        try:
+            await self._do_round(partition, found, runner)
+        except _GivenUpError:
+            logger.info("the compaction of %s is given up: the log has changed", partition)
+            return False
+        except WorkerDiedError as error:
+            self.figures.deaths += 1
+            logger.error("%s: %s", partition, error.message)
+            return False
+        except (KafkaError, DecodeError) as error:
+            if isinstance(error, KafkaError) and error.code is not ErrorCode.CORRUPT_MESSAGE:
+                logger.error("%s is not compacted: %s", partition, error.message)
+            elif not log.is_deleted:
+                self.uncleanable[log] = str(error)
+                logger.warning("%s cannot be compacted and is passed by from now on: %s", partition, error)
+            return False
+        finally:
+            del self._busy[log]
+        return True
+
+    async def _do_round(self, partition: Partition, found: Cleanable, runner: RoundRunner) -> None:
+        log, began_ms = partition.log, self._now_ms()
+        directory = log.directory
+        if log.recovery_point < found.first_uncleanable:
+            await self._in_thread(log.flush)
+        if not log.is_loaded or log.directory != directory:
+            raise _GivenUpError
+        work, segments = prepare(log, found, self._buffers(), began_ms)
+        bytes_per_s = self._config.log_cleaner_io_max_bytes_per_second / max(1, self._config.log_cleaner_threads)
+        try:
+            async with aclosing(runner.run(work, bytes_per_s)) as steps:  # type: ignore[type-var]  # it is a generator
+                async for step in steps:
+                    if isinstance(step, Cleaned):
+                        await self._swap_in(log, step, segments)
+                    elif isinstance(step, Summary):
+                        log.cleaned_to = min(step.end_offset, log.log_end_offset)
+                        self.figures.note_round(log, step, began_ms, self._now_ms())
+                        logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
+        except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk
+            raise _GivenUpError from None
+        except OSError as error:
+            raise log.health.report(error, f"compacting {log.directory}") from error
+        finally:
+            self._discard(log, work)
+
+    def _buffers(self) -> Buffers:
+        config, threads = self._config, max(1, self._config.log_cleaner_threads)
+        return Buffers(
+            dedupe_bytes=config.log_cleaner_dedupe_buffer_size // threads,
+            load_factor=config.log_cleaner_io_buffer_load_factor,
+            io_bytes=config.log_cleaner_io_buffer_size // threads // 2,
+        )
+
+    async def _swap_in(self, log: PartitionLog, step: Cleaned, segments: list[Segment]) -> None:
+        old = [segment for segment in segments if segment.base_offset in step.base_offsets]
+        if log.is_loaded and step.base_offsets[-1] < log.segments[0].base_offset:
+            return  # retention was faster
+        if not log.swap_in(old, self._now_ms()):
+            raise _GivenUpError
+        await self._in_thread(log.segments.sync_names)  # what follows may rely on it
+
+    def _discard(self, log: PartitionLog, work: Round) -> None:
+        """Remove what was written and not swapped in; the next start does it otherwise."""
+        if log.is_deleted or log.directory != work.directory or log.health.failure is not None:
+            return
+        try:
+            self._directories.discard(log, CLEANED_SUFFIX)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        self._work[future] = None
+        future.add_done_callback(lambda done: self._work.pop(done))
+        await asyncio.shield(future)
+
+
+def _told(step: Summary) -> str:
+    return f"{step.bytes_read} bytes are {step.bytes_written} now, {step.records_read} records {step.records_written}"

@@ -1,0 +1,85 @@
+"""What the replicas of a compacted partition must agree upon, whoever has compacted how far and crashed in between.
+
+| what                           | rule                                                                              |
+| ------------------------------ | --------------------------------------------------------------------------------- |
+| a record below a high watermark| is the one that was seen there before, wherever that was                          |
+| a reader from the beginning    | ends with the same last value of each key as all records ever seen give, once the |
+|                                | replica knows that they all are committed                                         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from penstock.log.partition_log import PartitionLog
+from penstock.node.partitions.partition import Partition
+from penstock.protocol.records import iterate_batches, iterate_records
+
+READ_BYTES = 1 << 20
+
+Pair = tuple[bytes | None, bytes | None]
+"""A record's key and value."""
+
+
+@dataclass(slots=True)
+class CompactedHistory:
+    """All records of one partition that were seen below a high watermark of its leaders."""
+
+    records: dict[int, Pair] = field(default_factory=dict)
+    end_offset: int = 0
+    """Up to where leaders were looked at."""
+    looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
+    """By node: the log, up to where it was compacted, and up to where it was looked at."""
+
+    def lost(self, offset: int) -> None:
+        """Power cuts may have taken all that lies at this offset and behind it."""
+        self.end_offset = min(self.end_offset, offset)
+        for gone in [known for known in self.records if known >= offset]:
+            del self.records[gone]
+
+    def compare(self, name: str, partition: Partition, *, leads: bool, violated: Callable[[str], None]) -> None:
+        """Look at what is new since the last look, and at all of a log that was compacted or read in since."""
+        log, high_watermark = partition.log, partition.high_watermark
+        known_log, cleaned_to, looked_to = self.looked.get(name, (None, 0, 0))
+        is_same = known_log is log and cleaned_to == log.cleaned_to
+        begin = looked_to if is_same else log.log_start_offset
+        end = high_watermark if leads else min(high_watermark, self.end_offset)
+        found = dict(_records(partition, begin, end))
+        for offset, pair in found.items():
+            known = self.records.setdefault(offset, pair) if leads else self.records.get(offset, pair)
+            if known != pair:
+                violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
+        if leads:
+            self.end_offset = max(self.end_offset, end)
+        if not is_same and end < self.end_offset:
+            return  # its high watermark is an old one: what was compacted away may have its newer value behind that
+        if not is_same and _table(found.items()) != self._table_below(end):
+            violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
+        self.looked[name] = log, log.cleaned_to, max(end, begin)
+
+    def _table_below(self, end: int) -> dict[bytes | None, bytes]:
+        return _table((offset, self.records[offset]) for offset in sorted(self.records) if offset < end)
+
+
+def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
+    table: dict[bytes | None, bytes] = {}
+    for _, (key, value) in records:
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+    return table
+
+
+def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int, Pair]]:
+    """The records of the batches from an offset on that end before another one."""
+    while offset < end:
+        data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
+        if not data:
+            return
+        for position, header in iterate_batches(data):
+            for record in iterate_records(data, position, header):
+                if record.offset >= offset:
+                    yield record.offset, (record.key, record.value)
+            offset = header.last_offset + 1

@@ -1,0 +1,248 @@
+"""The cleaner: the dirtiest log first, what happens to a log meanwhile, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import Node, node_on, topic_records
+
+from penstock.log.compaction.cleaning import Cleaned, Round, Step
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.node.partitions.cleaner import Cleaner
+from penstock.node.partitions.cleaning_runs import CleaningProcess, WorkerDiedError
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+from penstock.replication.committed import Committed
+from penstock.testing.simulator.rounds import CleaningThreads
+
+PAD = b"v" * 100
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with node_on(tmp_path, *topics("orders")) as node:
+        yield node
+
+
+def topics(*names: str) -> list[MetadataRecord]:
+    records: list[MetadataRecord] = []
+    for number, name in enumerate(names):
+        records += topic_records(
+            name, topic_id=UUID(int=900 + number), cleanup_policy="compact", internal_segment_bytes="1000"
+        )
+    return records
+
+
+def cleaner_of(node: Node, **settings: str) -> Cleaner:
+    config = BrokerConfig.embedded({key.replace("_", "."): value for key, value in settings.items()})
+    return Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: CleaningThreads(Disk()))
+
+
+def write(node: Node, topic: str = "orders", *, count: int = 40, keys: int = 3) -> PartitionLog:
+    partition = node.table.get(topic, 0)
+    assert partition is not None
+    for number in range(count):
+        data = encode_batch([Record(0, node.now_ms, b"k%d" % (number % keys), b"%d" % number + PAD)])
+        partition.append(memoryview(data), acks=1, now_ms=node.now_ms)
+    return partition.log
+
+
+def values(log: PartitionLog) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20).read()
+        for position, header in iterate_batches(data):
+            found |= {one.key or b"": (one.value or b"") for one in iterate_records(data, position, header)}
+            offset = header.last_offset + 1
+    return found
+
+
+def leftovers(log: PartitionLog) -> list[str]:
+    return [name for name in os.listdir(log.directory) if name.endswith((".cleaned", ".swap"))]
+
+
+async def test_a_dirty_log_is_compacted_once(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    before, size = values(log), log.size_bytes
+    assert await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert values(log) == before
+    assert log.size_bytes < size / 3
+    assert log.cleaned_to == log.segments.active.base_offset
+    assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert leftovers(log) == []
+
+
+async def test_in_a_process_of_its_own(node: Node) -> None:
+    log, cleaner, runner = write(node), cleaner_of(node), CleaningProcess(Disk())
+    before, size = values(log), log.size_bytes
+    try:
+        assert await cleaner.clean_dirtiest(runner)
+        assert (values(log), log.size_bytes < size / 3) == (before, True)
+        write(node)
+        write(node)
+        assert await cleaner.clean_dirtiest(runner)
+    finally:
+        await runner.rest()
+
+
+async def test_the_mark_outlives_a_restart(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topics("orders")) as node:
+        log = write(node)
+        await cleaner_of(node).clean_dirtiest(CleaningThreads(Disk()))
+        cleaned_to = log.cleaned_to
+        node.directories.write_checkpoints()
+    with node_on(tmp_path, *topics("orders")) as node:
+        again = node.table.get("orders", 0)
+        assert again is not None
+        assert again.log.cleaned_to == cleaned_to > 0
+    checkpoints = [path.read_text() for path in tmp_path.rglob("cleaner-offset-checkpoint")]
+    assert checkpoints == [f"0\n1\norders 0 {cleaned_to}\n"]
+
+
+async def test_the_dirtiest_goes_first(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topics("a", "b", "c")) as node:
+        cleaner, runner = cleaner_of(node), CleaningThreads(Disk())
+        logs = [write(node, topic, keys=40) for topic in "abc"]
+        for log in logs:
+            log.cleaned_to = log.segments[1].base_offset
+        logs[1].cleaned_to = 0
+        assert await cleaner.clean_dirtiest(runner)
+        assert [log.cleaned_to == log.segments.active.base_offset for log in logs] == [False, True, False]
+
+
+async def test_what_is_not_stable_stays(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topics("orders")) as node:
+        log = write(node)
+        partition = node.table.get("orders", 0)
+        assert partition is not None
+        partition.committed = Committed(log.segments[1].base_offset + 1)
+        assert await cleaner_of(node).clean_dirtiest(CleaningThreads(Disk()))
+        assert log.cleaned_to == log.segments[1].base_offset
+
+
+async def test_a_log_is_flushed_before_its_older_records_go(node: Node) -> None:
+    log = write(node)
+    assert log.recovery_point == 0
+    await cleaner_of(node).clean_dirtiest(CleaningThreads(Disk()))
+    assert log.recovery_point == 40
+
+
+class Meanwhile:
+    """Runs a round, and has something happen in the middle of it."""
+
+    def __init__(self, happen: object) -> None:
+        self._happen = happen
+        self._runner = CleaningThreads(Disk())
+
+    async def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
+        async for step in self._runner.run(work, bytes_per_s):
+            happen, self._happen = self._happen, None
+            if callable(happen) and isinstance(step, Cleaned):
+                happen()
+            yield step
+
+    async def rest(self) -> None:
+        """Nothing to let go of."""
+
+
+async def test_a_log_that_is_cut_meanwhile_is_given_up(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    assert not await cleaner.clean_dirtiest(Meanwhile(lambda: log.truncate_to(3)))
+    assert (log.log_end_offset, log.cleaned_to, leftovers(log)) == (3, 0, [])
+
+
+async def test_a_log_that_is_deleted_meanwhile_is_given_up(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    happen = Meanwhile(lambda: node.commit(RemoveTopicRecord(topic_id=UUID(int=900))))
+    assert not await cleaner.clean_dirtiest(happen)
+    assert log.is_deleted
+    assert cleaner.uncleanable == {}
+
+
+async def test_what_is_made_of_segments_that_retention_took_is_dropped(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    second = log.segments[1].base_offset
+
+    def begin_later() -> None:
+        log.advance_log_start(second)
+        log.retire_below_start(node.now_ms)
+
+    assert await cleaner.clean_dirtiest(Meanwhile(begin_later))
+    assert log.segments[0].base_offset == second
+    assert set(values(log)) == {b"k0", b"k1", b"k2"}
+    assert leftovers(log) == []
+
+
+async def test_a_log_that_moves_is_left_alone(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    node.directories.futures["orders", 0] = log
+    assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    node.directories.futures.clear()
+
+
+async def test_a_damaged_log_is_named_and_passed_by(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    path = Path(log.segments[0].path)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert "Partition(orders-0) cannot be compacted and is passed by from now on: the CRC of the batch" in caplog.text
+    assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    figures = {name: value for _, name, value in cleaner.rows()}
+    assert (figures["uncleanable-partitions-count"], figures["uncleanable-bytes"]) == (1, log.size_bytes)
+    node.commit(RemoveTopicRecord(topic_id=UUID(int=900)))
+    await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert cleaner.uncleanable == {}
+
+
+class Dying:
+    """A process that ends in the middle of each round."""
+
+    async def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
+        if work.segments:
+            raise WorkerDiedError(ErrorCode.UNKNOWN_SERVER_ERROR, "it was killed")
+        yield Cleaned((), 0)
+
+    async def rest(self) -> None:
+        """Nothing to let go of."""
+
+
+async def test_a_process_that_dies_is_counted_and_the_log_has_its_turn_again(node: Node) -> None:
+    log, cleaner = write(node), cleaner_of(node)
+    assert not await cleaner.clean_dirtiest(Dying())
+    assert {name: value for _, name, value in cleaner.rows()}["DeadThreadCount"] == 1
+    assert await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert log.cleaned_to > 0
+
+
+async def test_figures_have_kafkas_names(node: Node) -> None:
+    write(node)
+    cleaner = cleaner_of(node)
+    await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    node.now_ms += 5
+    figures = {f"{group}.{name}": value for group, name, value in cleaner.rows()}
+    assert figures["LogCleanerManager.max-dirty-percent"] == 100
+    assert figures["LogCleanerManager.time-since-last-run-ms"] == 5
+    assert 0 < figures["LogCleaner.cleaner-recopy-percent"] < 30
+    assert {"LogCleaner.max-clean-time-secs", "LogCleaner.max-buffer-utilization-percent"} <= set(figures)
+
+
+async def test_as_many_at_work_as_threads_and_none_if_it_is_disabled(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topics("a", "b")) as node:
+        logs = [write(node, topic) for topic in "ab"]
+        off = cleaner_of(node, log_cleaner_enable="false")
+        off.start()
+        await off.stop()
+        cleaner = cleaner_of(node, log_cleaner_threads="2", log_cleaner_backoff_ms="1")
+        cleaner.start()
+        while not all(log.cleaned_to for log in logs):
+            await asyncio.sleep(0)
+        await cleaner.stop()
