@@ -11,6 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands
+from bench.hand_in_hand.compaction import compare_compaction
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
 from bench.hand_in_hand.mixed_quorum import mix
 from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError
@@ -27,6 +28,7 @@ def scenarios() -> dict[str, Scenario]:
     for release in (RELEASES[0], RELEASES[-1]):
         for founder in (KAFKA, PENSTOCK):
             found[f"quorum-{founder}-{release}"] = partial(mix, founder=founder, release=release)
+    found["compaction"] = compare_compaction
     found["tools"] = try_kafkas_tools
     return found
 

@@ -4,7 +4,7 @@ Each stint checks all that was acknowledged in the stints before, and adds to it
 every codec, offsets of groups, a topic of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +45,7 @@ def change_hands(folder: Path, founder: str, release: str, say: Callable[[str], 
         node.stop() if end == "clean" else node.kill()
 
 
-def single_node(folder: Path) -> tuple[Node, str]:
+def single_node(folder: Path, more: Mapping[str, str] | None = None) -> tuple[Node, str]:
     """A broker that is its own quorum, and its address."""
     port, controller_port = free_port(), free_port()
     settings = {
@@ -62,5 +62,6 @@ def single_node(folder: Path) -> tuple[Node, str]:
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        **(more or {}),
     }
     return Node(folder, settings), f"127.0.0.1:{port}"
