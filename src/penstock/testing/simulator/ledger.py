@@ -35,7 +35,16 @@ from penstock.testing.simulator.views import image_of, partitions_of
 class Ledger:
     """Keeps the promises of one simulation; `violations` has what was broken."""
 
-    def __init__(self, trace: Trace, *, flushes_each: bool, replicas: int = 1, retention_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        flushes_each: bool,
+        replicas: int = 1,
+        retention_ms: int | None = None,
+        is_careless: bool = False,
+    ) -> None:
+        """`is_careless`: outdated replicas may lead, so that no record is promised to anybody."""
         self.violations: list[str] = []
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
@@ -44,7 +53,8 @@ class Ledger:
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.acks = 0
-        self.lossy_crashes = 0
+        self.lossy_crashes = int(is_careless)
+        self._is_careless = is_careless
         self._owners: dict[tuple[int, str, int, TopicPartition], str] = {}
         self._nodes: dict[str, RunningNode] = {}
         self._homes: dict[TopicPartition, str] = {}
@@ -82,7 +92,7 @@ class Ledger:
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
-        if self._replicas > 1 and not by_all:
+        if self._is_careless or (self._replicas > 1 and not by_all):
             return  # the next leader may not have it
         self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
@@ -195,6 +205,8 @@ class Ledger:
 
     def look_at_replica(self, name: str, partition: Partition) -> None:
         """Compare a replica that a node holds with the others."""
+        if self._is_careless:
+            return
         known = self._known(partition)
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
@@ -205,6 +217,12 @@ class Ledger:
             is_weak=is_weak,
             is_current=known is not None and known.leader_epoch == partition.leader_epoch,
         )
+
+    def all_is_well(self) -> None:
+        """From now on replicas must agree, also where an outdated one has led."""
+        if self._is_careless:
+            self._is_careless = False
+            self.replica_agreement = ReplicaAgreement(self.violated)
 
     def _known(self, partition: Partition) -> PartitionImage | None:
         """What the newest metadata say of a partition."""

@@ -96,6 +96,11 @@ class Plan(Value, kw_only=True):
         return int(self.settings.get("broker.session.timeout.ms", "9000")) / 1000
 
     @property
+    def is_careless(self) -> bool:
+        """Whether an outdated replica may lead where no other one can."""
+        return self.settings.get("unclean.leader.election.enable") == "true"
+
+    @property
     def retention_ms(self) -> int | None:
         """After so long records may be deleted; None for never."""
         retention_ms = int(self.settings.get("log.retention.ms", "-1"))
@@ -189,11 +194,14 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
 def _draw_more(random: Random, plan: Plan) -> Plan:
     """What plans of one node with one disk do not have: seeds that found something there find it again."""
     has_odd_clocks = random.random() < 0.3
+    settings = plan.settings | {"leader.imbalance.check.interval.seconds": str(random.choice((1, 5, 300)))}
+    if plan.replicas > 1 and random.random() < 0.1:
+        settings |= {"unclean.leader.election.enable": "true", "unclean.leader.election.interval.ms": "1000"}
     return plan.replace(
         moves=random.random() < 0.5,
         clocks=tuple(round(random.uniform(0.97, 1.03), 3) for _ in plan.nodes) if has_odd_clocks else (),
         may_not_wait=plan.is_cluster and random.random() < 0.3,
-        settings=plan.settings | {"leader.imbalance.check.interval.seconds": str(random.choice((1, 5, 300)))},
+        settings=settings,
         faults=plan.faults + tuple(fault for fault in LATER_FAULTS if random.random() < 0.2),
     )
 

@@ -30,7 +30,7 @@ from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
 from penstock.testing.simulator.trace import Trace
-from penstock.testing.simulator.watchman import watch
+from penstock.testing.simulator.watchman import check_replicas, watch
 
 END_LIMIT_S = 90.0
 READ_LIMIT_S = 60.0
@@ -63,7 +63,13 @@ def simulate(seed: int, nodes: int | None = None, plan: Plan | None = None) -> O
 def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outcome:
     loop = VirtualLoop(Random(random.getrandbits(64)))
     trace = Trace(lambda: loop.moment)
-    ledger = Ledger(trace, flushes_each=plan.flushes_each, replicas=plan.replicas, retention_ms=plan.retention_ms)
+    ledger = Ledger(
+        trace,
+        flushes_each=plan.flushes_each,
+        replicas=plan.replicas,
+        retention_ms=plan.retention_ms,
+        is_careless=plan.is_careless,
+    )
     simulation = _Simulation(plan, loop, random, ledger, trace)
     with _faults_in_logs(ledger):
         try:
@@ -235,6 +241,9 @@ class _Simulation:
         await self._start_all()
         if not self._ledger.violations:
             await until_committed(self._machines, self._ledger)
+            self._ledger.all_is_well()
+            for _ in range(2):  # what the leaders have is known then
+                check_replicas(self._machines, self._ledger)
             reader = self._processes["reader"] = Process("reader")
             await reader.spawn(self._loop, self._read_everything())
             self._ledger.look_at_history()
