@@ -71,7 +71,7 @@ def heartbeat(runs: int) -> list[Measure]:
             heartbeats(connection, member, count)
             used.append(node.cpu_since(before))
     return [
-        measure("user CPU per heartbeat, 50 at once", "µs", [cpu.user / count * 1e6 for cpu in used[1:]], Budget(12)),
+        measure("user CPU per heartbeat, 50 at once", "µs", [cpu.user / count * 1e6 for cpu in used[1:]], Budget(9)),
         measure("system CPU per heartbeat", "µs", [cpu.system / count * 1e6 for cpu in used[1:]]),
     ]
 
@@ -91,7 +91,7 @@ def small_fetches(runs: int) -> list[Measure]:
                 fetch(connection, topic_id, count)
                 used.append(node.cpu_since(before))
             costs = [cpu.user / count * 1e6 for cpu in used[1:]]
-            found.append(measure(f"user CPU per small fetch {name}, 50 at once", "µs", costs, Budget(20)))
+            found.append(measure(f"user CPU per small fetch {name}, 50 at once", "µs", costs, Budget(18)))
     return found
 
 

@@ -24,7 +24,7 @@ from penstock.protocol.source import (
 from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer, decode_long_uvarint, decode_uvarint
 
-_MAKE = {"string": 'str(buf[pos:stop], "utf-8")', "slice": "buf[pos:stop]"}
+_MAKE = {"string": 'str(buf[pos:stop], "utf-8") if stop > pos else ""', "slice": "buf[pos:stop]"}
 
 Reader = Callable[[Buffer, int, int], tuple[Any, int]]
 

@@ -14,7 +14,7 @@ from penstock.protocol.codec import decode
 from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
-from penstock.protocol.varint import encode_uvarint
+from penstock.protocol.varint import encode_compact
 
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
@@ -201,7 +201,8 @@ def encode_fetch_response(
                     placed += records.length
                     parts += (b"".join(run), records)
                     run = []
-            run.append(_tags(result) if flexible else end)
+            is_plain = result.diverging_epoch is None and result.current_leader is None
+            run.append(end if is_plain or not flexible else _tags(result))
         run.append(end)
     run.append(encode_endpoints_tag(endpoints) if endpoints and version >= ENDPOINTS_FROM else end)
     if not parts:
@@ -227,14 +228,14 @@ def _start(
 
 
 def _count(count: int, flexible: bool) -> bytes:
-    return encode_uvarint(count + 1) if flexible else _INT32.pack(count)
+    return encode_compact(count) if flexible else _INT32.pack(count)
 
 
 def _topic(topic: str | UUID, flexible: bool) -> bytes:
     if isinstance(topic, UUID):
         return topic.bytes
     name = topic.encode()
-    return (encode_uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
+    return (encode_compact(len(name)) if flexible else _INT16.pack(len(name))) + name
 
 
 def _numbers(p: FetchPartitionResult, version: int) -> bytes:
@@ -258,8 +259,6 @@ def _numbers(p: FetchPartitionResult, version: int) -> bytes:
 def _tags(result: FetchPartitionResult) -> bytes:
     """What stands behind the records: the fields that most results do not have."""
     diverging, leader = result.diverging_epoch, result.current_leader
-    if diverging is None and leader is None:
-        return b"\x00"
     fields = b""
     if diverging is not None:
         fields += _DIVERGING.pack(_DIVERGING_TAG, _DIVERGING_BYTES, *diverging)

@@ -14,7 +14,7 @@ from penstock.protocol.codec import decode
 from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID, uuid_of
-from penstock.protocol.varint import decode_long_uvarint, encode_uvarint
+from penstock.protocol.varint import decode_long_uvarint, encode_compact
 
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
@@ -213,19 +213,14 @@ def encode_produce_response(
 
 
 def _count(count: int, flexible: bool) -> bytes:
-    if not flexible:
-        return _INT32.pack(count)
-    return _SHORT_COUNTS[count] if count < len(_SHORT_COUNTS) else encode_uvarint(count + 1)
-
-
-_SHORT_COUNTS: Final = [bytes([count + 1]) for count in range(100)]
+    return encode_compact(count) if flexible else _INT32.pack(count)
 
 
 def _string(text: str | None, flexible: bool) -> bytes:
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
     data = text.encode()
-    return (encode_uvarint(len(data) + 1) if flexible else _INT16.pack(len(data))) + data
+    return (encode_compact(len(data)) if flexible else _INT16.pack(len(data))) + data
 
 
 def _topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:

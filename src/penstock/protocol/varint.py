@@ -24,6 +24,15 @@ def encode_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+def encode_compact(length: int) -> bytes:
+    """Return the length of a string or an array as flexible versions write it: one more than it is."""
+    return _SHORT_LENGTHS[length] if length < _SHORT else encode_uvarint(length + 1)
+
+
+_SHORT: Final = 127
+_SHORT_LENGTHS: Final = [bytes((length + 1,)) for length in range(_SHORT)]
+
+
 def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return the number at a position and the position behind it; DecodeError if it has more than five bytes.
 

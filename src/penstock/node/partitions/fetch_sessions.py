@@ -48,14 +48,10 @@ class Wanted:
         "role",
         "told_high_watermark",
         "told_log_start_offset",
-        "topic",
-        "topic_id",
     )
 
-    def __init__(self, key: Key, topic: str, topic_id: UUID, request: FetchPartition) -> None:
+    def __init__(self, key: Key, request: FetchPartition) -> None:
         self.key = key
-        self.topic = topic
-        self.topic_id = topic_id
         self.request = request
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
@@ -110,6 +106,8 @@ class Session:
 
         One that left the session while a request waited is passed over.
         """
+        if len(self.wanted) == 1:
+            return
         for key in keys:
             wanted = self.wanted.pop(key, None)
             if wanted is not None:
@@ -147,6 +145,8 @@ class FetchSessions:
         self._max_sessions = max_sessions
         self._random = random
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._remembered = 0
+        """Partitions of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -157,7 +157,7 @@ class FetchSessions:
         KafkaError when it names a session or an epoch that is not there.
         """
         if frame.session_epoch <= 0:
-            self._sessions.pop(frame.session_id, None)
+            self._close(frame.session_id)
             if frame.session_epoch < 0 or not wanted:
                 return FetchPlan(wanted)
             privileged = frame.replica_id >= 0
@@ -170,11 +170,11 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._update(session, frame, wanted)
-        if wanted and self._remembered() > MAX_PARTITIONS:
-            del self._sessions[session.session_id]
+        if wanted and self._remembered > MAX_PARTITIONS:
+            self._close(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
         if not session.wanted:
-            del self._sessions[session.session_id]
+            self._close(session.session_id)
             return FetchPlan({})
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
@@ -185,16 +185,17 @@ class FetchSessions:
         self, wanted: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int, *, privileged: bool
     ) -> Session | None:
         """A new session, or None when there is no room for it: the client then fetches without one."""
-        while len(self._sessions) >= self._max_sessions or self._remembered() + len(wanted) > MAX_PARTITIONS:
+        while len(self._sessions) >= self._max_sessions or self._remembered + len(wanted) > MAX_PARTITIONS:
             evicted = self._to_evict((privileged, len(wanted)), now_ms)
             if evicted is None:
                 return None
-            del self._sessions[evicted.session_id]
+            self._close(evicted.session_id)
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
         session = Session(session_id, uses_topic_ids, wanted, privileged, now_ms, now_ms)
         self._sessions[session_id] = session
+        self._remembered += len(wanted)
         return session
 
     def _to_evict(self, newcomer: tuple[bool, int], now_ms: int) -> Session | None:
@@ -210,11 +211,13 @@ class FetchSessions:
         least = min(may_go, key=lambda session: session.rank, default=None)
         return least if least is not None and least.rank < newcomer else None
 
-    def _remembered(self) -> int:
-        return sum(len(session.wanted) for session in self._sessions.values())
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._remembered -= len(session.wanted)
 
-    @staticmethod
-    def _update(session: Session, frame: FetchFrame, asked: dict[Key, Wanted]) -> None:
+    def _update(self, session: Session, frame: FetchFrame, asked: dict[Key, Wanted]) -> None:
+        before = len(session.wanted)
         for topic in frame.forgotten_topics:
             name: str | UUID = topic.topic_id if session.uses_topic_ids else topic.name
             for index in topic.partitions:
@@ -225,15 +228,15 @@ class FetchSessions:
                 session.wanted[key] = wanted
             else:
                 known.ask(wanted.request)
+        self._remembered += len(session.wanted) - before
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:
     """What a request names; nothing that the node holds is touched, so a thread may do it."""
     wanted: dict[Key, Wanted] = {}
     for topic in frame.topics:
-        name, topic_id = topic.name, topic.topic_id
-        name_or_id = topic_id if uses_topic_ids else name
+        name_or_id = topic.topic_id if uses_topic_ids else topic.name
         for partition in topic.partitions:
             key = name_or_id, partition.index
-            wanted[key] = Wanted(key, name, topic_id, partition)
+            wanted[key] = Wanted(key, partition)
     return wanted

@@ -19,7 +19,6 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import (
     ENDPOINTS_FROM,
     RACKS_FROM,
-    TOPIC_IDS_FROM,
     FetchFrame,
     FetchPartition,
     FetchPartitionResult,
@@ -116,7 +115,7 @@ def read_small(topics: TopicResults) -> None:
     for _, results in topics:
         for result in results:
             part = result.records
-            if isinstance(part, FilePart) and part.length <= SMALL_BYTES and part.length <= room:
+            if type(part) is FilePart and part.length <= SMALL_BYTES and part.length <= room:
                 try:
                     records = part.file.read_at(part.length, part.position)
                 except OSError:
@@ -146,36 +145,30 @@ class FetchReader:
 
     __slots__ = (
         "_broker",
-        "_isolation_level",
-        "_listener",
+        "_context",
         "_max_bytes",
-        "_may_read_followers",
         "_plan",
         "_rack",
-        "_replica_epoch",
+        "_reads_committed",
         "_replica_id",
-        "_tells_leaders",
+        "_request",
         "_tells_starts",
         "_tells_watermarks",
-        "_uses_topic_ids",
     )
 
     def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, context: RequestContext) -> None:
-        version, is_consumer = context.api_version, request.replica_id < 0
-        selects = broker.config.replica_selector_class == RACK_AWARE
+        config = broker.config
+        selects, is_consumer = config.replica_selector_class == RACK_AWARE, request.replica_id < 0
         self._broker = broker
+        self._context = context
         self._plan = plan
-        self._listener = context.peer.listener
-        self._uses_topic_ids = version >= TOPIC_IDS_FROM
-        self._tells_leaders = version >= ENDPOINTS_FROM
-        self._may_read_followers = is_consumer and version >= RACKS_FROM
+        self._request = request
         self._rack = request.rack_id if selects and is_consumer else ""
         self._tells_starts = not is_consumer and plan.is_incremental
         self._tells_watermarks = selects and self._tells_starts
         self._replica_id = request.replica_id
-        self._replica_epoch = request.replica_epoch
-        self._isolation_level = request.isolation_level
-        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._reads_committed = request.isolation_level == READ_COMMITTED
+        self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
 
     def wait(self, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
         """Let `woken` be called when one of the partitions has more than there is now, or another leader.
@@ -221,21 +214,27 @@ class FetchReader:
             except KafkaError as error:
                 wanted.partition = wanted.role = None
                 result.error_code = error.code
-                if self._tells_leaders and error.code in LEADER_MOVED:
+                if self._context.api_version >= ENDPOINTS_FROM and error.code in LEADER_MOVED:
                     result.current_leader = current_leader(self._broker.image, *wanted.key)
                 reading.is_urgent = True
             reading.results.append((wanted, result))
 
     def _find(self, wanted: Wanted) -> Partition | None:
-        if self._uses_topic_ids:
-            return self._broker.partitions.get_by_id(wanted.topic_id, wanted.request.index)
-        return self._broker.partitions.get(wanted.topic, wanted.request.index)
+        topic, index = wanted.key
+        if isinstance(topic, str):
+            return self._broker.partitions.get(topic, index)
+        return self._broker.partitions.get_by_id(topic, index)
+
+    def _missing(self, wanted: Wanted) -> Partition:
+        """One that is not in the table; KafkaError if it is not there at all."""
+        topic, index = wanted.key
+        if isinstance(topic, str):
+            return self._broker.partition(topic, index)
+        return self._broker.partition("", index, topic)
 
     def _read(self, wanted: Wanted, result: FetchPartitionResult, reading: Reading) -> None:
         request = wanted.request
-        partition = self._find(wanted)
-        if partition is None:
-            partition = self._broker.partition(wanted.topic, request.index, wanted.topic_id)
+        partition = self._find(wanted) or self._missing(wanted)
         wanted.role = self._check(partition, request.current_leader_epoch)
         wanted.partition = partition
         if self._rack:
@@ -244,10 +243,10 @@ class FetchReader:
             reading.is_urgent = True
         else:
             self._read_log(partition, request, result, reading)
-        result.high_watermark = partition.high_watermark
-        result.last_stable_offset = partition.last_stable_offset
+        result.high_watermark = partition.committed.high_watermark
+        result.last_stable_offset = partition.committed.last_stable_offset
         result.log_start_offset = partition.log.log_start_offset
-        result.lists_aborted = self._isolation_level == READ_COMMITTED
+        result.lists_aborted = self._reads_committed
         if self._tells_watermarks and result.high_watermark > wanted.told_high_watermark:
             reading.is_urgent = True
         if self._tells_starts and result.log_start_offset > wanted.told_log_start_offset:
@@ -256,7 +255,7 @@ class FetchReader:
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
         if self._replica_id >= 0:
             return partition.check_follower(self._replica_id, current_leader_epoch)
-        if self._may_read_followers:
+        if self._context.api_version >= RACKS_FROM:
             return partition.check_replica(current_leader_epoch)
         return partition.check_leader(current_leader_epoch)
 
@@ -269,7 +268,7 @@ class FetchReader:
                 broker is not None
                 and broker.rack == self._rack
                 and not broker.fenced
-                and broker.endpoint(self._listener) is not None
+                and broker.endpoint(self._context.peer.listener) is not None
             )
 
         return NO_REPLICA if partition.leader is None else nearest_replica(partition.leader, offset, is_near)
@@ -287,7 +286,7 @@ class FetchReader:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._replica_id >= 0:
             now_ms, start_offset = self._broker.now_ms(), request.log_start_offset
-            partition.on_fetched(self._replica_id, offset, self._replica_epoch, now_ms, start_offset)
+            partition.on_fetched(self._replica_id, offset, self._request.replica_epoch, now_ms, start_offset)
         max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition)
         is_first = reading.total_bytes == 0
         if offset < upper_offset and (max_bytes > 0 or is_first):
@@ -307,7 +306,8 @@ class FetchReader:
             if quota is None or self._replica_id in isr or not quota.is_exceeded(self._broker.now_ms()):
                 return partition.log.log_end_offset
             return partition.log.log_start_offset
-        return partition.last_stable_offset if self._isolation_level == READ_COMMITTED else partition.high_watermark
+        committed = partition.committed
+        return committed.last_stable_offset if self._reads_committed else committed.high_watermark
 
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:

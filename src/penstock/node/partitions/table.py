@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from penstock.node.partitions.partition import Partition
+from penstock.protocol.uuids import uuid_of
 
 
 class PartitionTable:
@@ -41,7 +42,7 @@ class PartitionTable:
         """Hold a partition from now on."""
         partitions = self._by_name.setdefault(partition.topic, {})
         partitions[partition.index] = partition
-        self._by_id[partition.topic_id] = partitions
+        self._by_id[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
 
     def remove(self, partition: Partition) -> None:
         partitions = self._by_name[partition.topic]

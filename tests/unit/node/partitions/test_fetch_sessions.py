@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from uuid import UUID
 
@@ -203,3 +204,28 @@ def test_consumers_make_room_for_the_partitions_of_a_follower(monkeypatch: pytes
     assert opened(sessions, 6, replica=FOLLOWER) > 0
     assert len(sessions) == 2
     assert is_open(sessions, kept, 1)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(lambda session: request(session, -1), id="closed"),
+        pytest.param(lambda session: request(session, 1, forget=[0, 1, 2]), id="forgotten"),
+    ],
+)
+def test_partitions_that_are_gone_make_room(gone: Callable[[int], FetchFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 5)
+    sessions = FetchSessions(10, Random(1))
+    first, _ = offsets(sessions, request(0, 0, (0, 0), (1, 0), (2, 0)))
+    planned(sessions, gone(first))
+    assert len(sessions) == 0
+    assert offsets(sessions, request(0, 0, (0, 0), (1, 0), (2, 0), (3, 0), (4, 0)))[0] > 0
+
+
+def test_partitions_that_are_added_take_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 5)
+    sessions = FetchSessions(10, Random(1))
+    first, _ = offsets(sessions, request(0, 0, (0, 0)))
+    offsets(sessions, request(first, 1, (0, 7), (1, 0), (2, 0), (3, 0)))
+    assert offsets(sessions, request(0, 0, (0, 0), (1, 0)))[0] == 0
+    assert offsets(sessions, request(0, 0, (0, 0)))[0] > 0
