@@ -42,3 +42,11 @@ def test_a_damaged_record_is_an_error() -> None:
     shard = GroupShard(GroupSettings(), random.Random(1))
     with pytest.raises(DecodeError):
         shard.read(b"\x00\x02\x00\x06orders", b"\x00\x03\x7f")
+
+
+def test_an_empty_group_keeps_its_type() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1))
+    shard.read(*encode_group_record(GroupRecord("orders", GroupMetadataValue(protocol_type="consumer"))))
+    shard.loaded(0)
+    (group,) = shard.classic_groups()
+    assert (group.protocol_type, group.state) == ("consumer", GroupState.EMPTY)
