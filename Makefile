@@ -47,14 +47,14 @@ soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
 	$(BIN)/python -m bench
 
-versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; 25 minutes): docs/performance.md
+versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; an hour): docs/performance.md
 	$(BIN)/python -m bench.versus
 
 kafka: $(STAMP) ## hand in hand with Apache Kafka: one directory, one quorum (Maven, Java 17; NAMES=… picks scenarios)
 	nice -n 10 $(BIN)/python -m bench.hand_in_hand $(NAMES)
 
-drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (15 minutes): bench/results/drills.json
-	$(BIN)/python -m bench.drills
+drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (70 minutes; DRILLS=… picks some): bench/results/drills.json
+	$(BIN)/python -m bench.drills $(DRILLS)
 
 mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices
 	$(BIN)/python -m tools.mutants --minutes $(MINUTES) --seed $(SEED)

@@ -13,7 +13,7 @@ import kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from kafka.errors import KafkaError as PythonError
 
-from penstock.testing.history import History, Outcome
+from penstock.testing.history import Anomaly, History, Outcome
 
 GROUP: Final = "drill"
 PATIENCE_S: Final = 180.0
@@ -76,6 +76,11 @@ class Seen:
     def committed(self, partition: int) -> int:
         with self._lock:
             return self._committed.get(partition, 0)
+
+    def anomalies(self) -> list[Anomaly]:
+        """What the checker finds in what all of them were told until now."""
+        with self._lock:
+            return self.history.anomalies()
 
     @property
     def read(self) -> int:

@@ -41,8 +41,8 @@ class Line:
         """Of each pair, how many times as good Penstock is: above 1 it is ahead, whichever way is better."""
         pairs = zip(self.penstock, self.kafka, strict=True)
         if self.figure.better == "higher":
-            return tuple(ours / max(theirs, 1e-9) for ours, theirs in pairs)
-        return tuple(theirs / max(ours, 1e-9) for ours, theirs in pairs)
+            return tuple(_times(ours, theirs) for ours, theirs in pairs)
+        return tuple(_times(theirs, ours) for ours, theirs in pairs)
 
     @property
     def ratio(self) -> float:
@@ -73,6 +73,10 @@ class Line:
             is_met = ours >= self.figure.own if is_rate else ours <= self.figure.own
             words.append(f"{'met' if is_met else 'missed'}: {'≥' if is_rate else '≤'} {self.figure.own:g}")
         return ", ".join(words)
+
+
+def _times(one: float, other: float) -> float:
+    return 1.0 if one == other else one / max(other, 1e-9)
 
 
 def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Line]:

@@ -17,6 +17,7 @@ COST = Figure("CPU ms/MB", "ms", "lower", bar=1.0, limit=1.5)
 def test_a_ratio_above_one_means_that_penstock_is_ahead_whichever_way_is_better() -> None:
     assert Line("", RATE, kafka=(100.0, 200.0), penstock=(150.0, 300.0)).ratios == (1.5, 1.5)
     assert Line("", COST, kafka=(3.0, 3.0), penstock=(2.0, 1.0)).ratios == (1.5, 3.0)
+    assert Line("", COST, kafka=(0.0,), penstock=(0.0,)).ratios == (1.0,), "neither lost anything"
 
 
 @pytest.mark.parametrize(
