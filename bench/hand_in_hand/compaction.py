@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.hand_in_hand import clients
 from bench.hand_in_hand.changing_hands import CLUSTER_ID, single_node
 from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, kafka_class, wait_until
-from penstock.log.checkpoint import read_offsets
+from penstock.log.checkpoint import CorruptCheckpointError, read_offsets
 from penstock.log.disk import Disk
 from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
 from penstock.protocol.records import iterate_batches, iterate_records
@@ -139,7 +139,10 @@ def _let_clean(address: str, ratio: str) -> None:
 
 
 def _is_clean(data: Path, wanted: dict[tuple[str, int], int]) -> bool:
-    found = read_offsets(Disk(), f"{data}/{CLEANED_OFFSETS}")
+    try:
+        found = read_offsets(Disk(), f"{data}/{CLEANED_OFFSETS}")
+    except CorruptCheckpointError:  # Kafka begins with a file that is empty
+        return False
     return all(found.get(key, 0) >= offset for key, offset in wanted.items())
 
 
@@ -148,7 +151,8 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _active(directory: Path) -> int:
-    return int(_segments(directory)[-1].name.removesuffix(LOG_SUFFIX))
+    names = [path.name for path in _segments(directory)]
+    return int(names[-1].removesuffix(LOG_SUFFIX)) if names else 0
 
 
 def _batches(directory: Path, end: int | None = None) -> Iterator[tuple[tuple[object, ...], list[object]]]:

@@ -197,6 +197,7 @@ def test_the_cluster_and_its_directories(bootstrap: str, topic: str) -> None:
     assert cluster_id == described["cluster_id"]
     (directory,) = ask(bootstrap, "log-dirs", "--topic-list", topic, "--broker-list", str(broker["node_id"]))
     assert [(row["topic"], row["partition"]) for row in directory["partitions"]] == [(topic, 0), (topic, 1)]
+    assert [(row["dirty_percent"], row["cleaned_ms"]) for row in directory["partitions"]] == [(None, None)] * 2
     missing = penstock("log-dirs", "--broker-list", "77", "--bootstrap-server", bootstrap, exit_code=1)
     assert "there is no node 77 in this cluster" in missing.stderr
 

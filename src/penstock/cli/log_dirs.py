@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.names import parse_numbers
-from penstock.cli.output import print_json, print_table, show_bytes
+from penstock.cli.output import print_json, print_table, show_bytes, show_time
 from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
 from penstock.client.admin import Admin, LogDirDescription
 
@@ -59,7 +59,7 @@ def command(
         ],
     )
     print_table(
-        ["NODE", "TOPIC", "PARTITION", "SIZE", "OFFSET-LAG", "FUTURE"],
+        ["NODE", "TOPIC", "PARTITION", "SIZE", "OFFSET-LAG", "FUTURE", "DIRTY", "COMPACTED"],
         [
             (
                 directory.node_id,
@@ -68,6 +68,8 @@ def command(
                 show_bytes(replica.size_bytes),
                 replica.offset_lag,
                 replica.is_future,
+                "" if replica.dirty_percent is None else f"{replica.dirty_percent} %",
+                replica.problem or ("" if replica.cleaned_ms is None else show_time(replica.cleaned_ms)),
             )
             for directory in directories
             for partition, replica in directory.partitions.items()
@@ -90,6 +92,9 @@ def _as_json(directory: LogDirDescription) -> dict[str, object]:
                 "size_bytes": replica.size_bytes,
                 "offset_lag": replica.offset_lag,
                 "is_future": replica.is_future,
+                "dirty_percent": replica.dirty_percent,
+                "cleaned_ms": replica.cleaned_ms,
+                "not_compacted_for": replica.problem,
             }
             for partition, replica in directory.partitions.items()
         ],

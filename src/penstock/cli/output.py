@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -57,6 +58,11 @@ def show(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
+
+
+def show_time(time_ms: int) -> str:
+    """A moment, to the second."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def show_bytes(size: int | None) -> str:

@@ -41,10 +41,12 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
+    DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from penstock.protocol.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 from penstock.protocol.value import Value
 
 BROKERS_ENDPOINT = 1
@@ -75,6 +77,12 @@ class ReplicaSize(Value):
     size_bytes: int
     offset_lag: int
     is_future: bool
+    dirty_percent: int | None = None
+    """What of a compacted log waits for compaction; None where that is not known."""
+    cleaned_ms: int | None = None
+    """When it was compacted last since its node has started."""
+    problem: str | None = None
+    """Why it is not compacted."""
 
 
 class LogDirDescription(Value):
@@ -166,13 +174,24 @@ class Admin:
             answers = await asyncio.gather(
                 *(self.cluster.to_node(node_id, request, DescribeLogDirsResponse) for node_id in asked)
             )
+            compacted = [await self._compacted_logs(node_id) for node_id in asked]
             return [
                 description
-                for node_id, answer in zip(asked, answers, strict=True)
-                for description in _log_dirs(node_id, answer)
+                for node_id, answer, logs in zip(asked, answers, compacted, strict=True)
+                for description in _log_dirs(node_id, answer, logs)
             ]
 
         return await self.cluster.retrying(attempt)
+
+    async def _compacted_logs(self, node_id: int) -> Mapping[TopicPartition, CompactedLog]:
+        """What a node says of its compacted logs; nothing if it does not know the question, as Kafka's brokers."""
+        try:
+            answer = await self.cluster.to_node(node_id, DescribeCompactionRequest(), DescribeCompactionResponse)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            return {}
+        return {TopicPartition(log.topic, log.partition): log for log in answer.logs}
 
     async def move_replicas(self, targets: Mapping[Replica, str]) -> dict[Replica, ErrorCode]:
         """Let replicas, each a partition and its node, move to the log directories with these paths (KIP-113).
@@ -202,7 +221,9 @@ class Admin:
         return found
 
 
-def _log_dirs(node_id: int, response: DescribeLogDirsResponse) -> list[LogDirDescription]:
+def _log_dirs(
+    node_id: int, response: DescribeLogDirsResponse, compacted: Mapping[TopicPartition, CompactedLog]
+) -> list[LogDirDescription]:
     if response.error_code:
         raise KafkaError(error_code(response.error_code), f"log directories of node {node_id}")
     return [
@@ -213,8 +234,8 @@ def _log_dirs(node_id: int, response: DescribeLogDirsResponse) -> list[LogDirDes
             total_bytes=row.total_bytes,
             usable_bytes=row.usable_bytes,
             partitions={
-                TopicPartition(topic.name, partition.partition_index): ReplicaSize(
-                    partition.partition_size, partition.offset_lag, partition.is_future_key
+                (key := TopicPartition(topic.name, partition.partition_index)): _replica_size(
+                    partition, compacted.get(key)
                 )
                 for topic in sorted(row.topics, key=lambda topic: topic.name)
                 for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
@@ -222,3 +243,16 @@ def _log_dirs(node_id: int, response: DescribeLogDirsResponse) -> list[LogDirDes
         )
         for row in sorted(response.results, key=lambda row: row.log_dir)
     ]
+
+
+def _replica_size(partition: DescribeLogDirsPartition, log: CompactedLog | None) -> ReplicaSize:
+    if log is None or partition.is_future_key:
+        return ReplicaSize(partition.partition_size, partition.offset_lag, partition.is_future_key)
+    return ReplicaSize(
+        partition.partition_size,
+        partition.offset_lag,
+        partition.is_future_key,
+        log.dirty_percent if log.dirty_percent >= 0 else None,
+        log.cleaned_ms if log.cleaned_ms >= 0 else None,
+        log.problem,
+    )

@@ -15,6 +15,7 @@ from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.controlling.session import BrokerSession
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
+from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
 from penstock.node.partitions.partition import Partition
@@ -57,6 +58,8 @@ class Broker:
     """Keeps `partitions` in step with `image`."""
     moves: DirectoryMoves
     """Moves replicas between log directories."""
+    cleaner: Cleaner | None = None
+    """Compacts logs."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
     session: BrokerSession = field(default_factory=lambda: BrokerSession(9_000, time.monotonic))

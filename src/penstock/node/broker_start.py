@@ -56,8 +56,7 @@ class BrokerParts:
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
         config, surroundings, directories = parts.config, parts.surroundings, parts.directories
-        self._parts = parts
-        self._listeners = listeners
+        self._parts, self._listeners = parts, listeners
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
@@ -86,6 +85,7 @@ class BrokerParts:
             partitions=table,
             replicas=self.replicas,
             moves=self.moves,
+            cleaner=self.cleaner,
             controller=parts.channel,
             session=BrokerSession(config.broker_session_timeout_ms, loop.time),
             groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),

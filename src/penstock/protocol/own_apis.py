@@ -23,12 +23,14 @@ class OwnApiKey(IntEnum):
     RESIGN_CONTROLLER = 15_000
     DESCRIBE_METADATA = 15_001
     DESCRIBE_METRICS = 15_002
+    DESCRIBE_COMPACTION = 15_003
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_000: ("own_apis", "ResignController", 0, 0, 0),
     15_001: ("own_apis", "DescribeMetadata", 0, 0, 0),
     15_002: ("own_apis", "DescribeMetrics", 0, 0, 0),
+    15_003: ("own_apis", "DescribeCompaction", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -89,3 +91,27 @@ class DescribeMetricsResponse(Message, versions="0-0", flexible="0+"):
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     node_id: int = field("int32", "0+", default=-1)
     metrics: list[Metric] = array(Metric, "0+", default_factory=list)
+
+
+class DescribeCompactionRequest(Message, versions="0-0", flexible="0+"):
+    """How far are the compacted logs of this very node? It is answered by each broker for itself."""
+
+
+class CompactedLog(Message, versions="0-0", flexible="0+"):
+    """One log whose topic is compacted. `dirty_percent` of it is yet to be compacted, -1 where that is not known;
+    `cleaned_ms` is when it was compacted last, -1 if that was not since the node started; `problem` says why it is not.
+    """
+
+    topic: str = field("string", "0+", default="")
+    partition: int = field("int32", "0+", default=-1)
+    dirty_percent: int = field("int32", "0+", default=-1)
+    cleaned_ms: int = field("int64", "0+", default=-1)
+    problem: str | None = field("string", "0+", nullable="0+", default=None)
+
+
+class DescribeCompactionResponse(Message, versions="0-0", flexible="0+"):
+    """All of them, in no order."""
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    logs: list[CompactedLog] = array(CompactedLog, "0+", default_factory=list)

@@ -235,6 +235,15 @@ async def test_figures_have_kafkas_names(node: Node) -> None:
     assert {"LogCleaner.max-clean-time-secs", "LogCleaner.max-buffer-utilization-percent"} <= set(figures)
 
 
+async def test_a_log_tells_how_dirty_it_is_and_when_it_was_its_turn(node: Node) -> None:
+    log, cleaner, partition = write(node), cleaner_of(node), node.partition()
+    assert cleaner.state(partition) == (100, -1, None)
+    await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+    assert cleaner.state(partition) == (0, node.now_ms, None)
+    log.abandon()
+    assert cleaner.state(partition) == (-1, node.now_ms, None)
+
+
 async def test_as_many_at_work_as_threads_and_none_if_it_is_disabled(tmp_path: Path) -> None:
     with node_on(tmp_path, *topics("a", "b")) as node:
         logs = [write(node, topic) for topic in "ab"]

@@ -11,6 +11,7 @@ MODULES: tuple[str, ...] = (
     "delete_groups",
     "delete_records",
     "describe_cluster",
+    "describe_compaction",
     "describe_configs",
     "describe_groups",
     "describe_log_dirs",

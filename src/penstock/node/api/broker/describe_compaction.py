@@ -1,0 +1,37 @@
+"""DescribeCompaction 0, an API of our own: how dirty compacted logs of this node are, and when it was their turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import OwnApiKey
+from penstock.protocol.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
+
+LOGS_AT_ONCE = 100
+"""Logs that are looked at before other requests are served."""
+
+
+@handles(OwnApiKey.DESCRIBE_COMPACTION, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))
+async def describe_compaction(
+    broker: Broker, context: RequestContext, request: DescribeCompactionRequest
+) -> DescribeCompactionResponse:
+    """All logs whose topics are compacted."""
+    logs: list[CompactedLog] = []
+    for number, partition in enumerate(list(broker.partitions)):
+        if number % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        if broker.cleaner is not None and partition.log.config.is_compacted:
+            percent, cleaned_ms, problem = broker.cleaner.state(partition)
+            logs.append(
+                CompactedLog(
+                    topic=partition.topic,
+                    partition=partition.index,
+                    dirty_percent=percent,
+                    cleaned_ms=cleaned_ms,
+                    problem=problem,
+                )
+            )
+    return DescribeCompactionResponse(logs=logs)
