@@ -381,10 +381,18 @@ class LogDirectories:
     def _write_checkpoints(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
         starts = {(log.topic, log.partition): start for log in logs if (start := log.start_to_checkpoint) is not None}
-        cleaned = {(log.topic, log.partition): log.cleaned_to for log in logs if log.cleaned_to}
         self._write(directory, directory.write_recovery_points, points)
-        self._write(directory, directory.write_cleaned_offsets, cleaned)
+        self._write_cleaned_offsets(directory, logs)
         self._write(directory, directory.write_log_start_offsets, starts)
+
+    def write_cleaned_offsets(self) -> None:
+        """Write up to where logs were compacted, where that has changed. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        for directory, logs in self._logs_by_directory():
+            self._write_cleaned_offsets(directory, logs)
+
+    def _write_cleaned_offsets(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
+        cleaned = {(log.topic, log.partition): log.cleaned_to for log in logs if log.cleaned_to}
+        self._write(directory, directory.write_cleaned_offsets, cleaned)
 
     def _write(
         self,

@@ -19,7 +19,7 @@ from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.compaction.wire import LENGTH_BYTES, pack
 from penstock.log.disk import Disk
 
-NICENESS = 10
+NICENESS = 5
 
 
 def read(stream: BinaryIO) -> Any:

@@ -99,7 +99,6 @@ async def test_the_mark_outlives_a_restart(tmp_path: Path) -> None:
         log = write(node)
         await cleaner_of(node).clean_dirtiest(CleaningThreads(Disk()))
         cleaned_to = log.cleaned_to
-        node.directories.write_checkpoints()
     with node_on(tmp_path, *topics("orders")) as node:
         again = node.table.get("orders", 0)
         assert again is not None
