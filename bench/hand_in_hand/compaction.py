@@ -5,6 +5,7 @@ partition without records. A first round keeps tombstones and gives them their h
 end Kafka's dump reads what Penstock has compacted.
 """
 
+import os
 import random
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.hand_in_hand import clients
 from bench.hand_in_hand.changing_hands import CLUSTER_ID, single_node
-from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, kafka_class, wait_until
+from bench.hand_in_hand.node import HEAP, KAFKA, PENSTOCK, HandError, Node, wait_until
+from bench.versus.maven import Artifact, fetch, java
 from penstock.log.checkpoint import CorruptCheckpointError, read_offsets
 from penstock.log.disk import Disk
 from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
@@ -41,6 +43,11 @@ SETTINGS: Final = {
     "delete.retention.ms": str(TOMBSTONES_MS),
     "min.cleanable.dirty.ratio": NEVER,
 }
+DUMP: Final = (
+    # The newest release that brings it.
+    Artifact("org.apache.kafka", "kafka_2.13", "4.1.1"),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
+)
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -100,7 +107,7 @@ def _compact(folder: Path, writer: Node, system: str, say: Callable[[str], None]
     node, address = single_node(folder / system, {"log.cleaner.backoff.ms": "200"})
     node.data.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(writer.data, node.data)
-    ends = {index: _active(node.data / f"{TOPIC}-{index}") for index in range(3)}
+    ends = {index: _end(writer.data / f"{TOPIC}-{index}") for index in range(3)}
     rounds = []
     for number in range(2):
         node.start(system)
@@ -155,12 +162,16 @@ def _active(directory: Path) -> int:
     return int(names[-1].removesuffix(LOG_SUFFIX)) if names else 0
 
 
-def _batches(directory: Path, end: int | None = None) -> Iterator[tuple[tuple[object, ...], list[object]]]:
+def _end(directory: Path) -> int:
+    return max((int(said[1]) + 1 for said, _ in _batches(directory)), default=0)
+
+
+def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, ...], list[object]]]:
     """What the batches below an offset say, and their records; not where they lie and what their horizon is."""
     for segment in _segments(directory):
         content = segment.read_bytes()
         for position, header in iterate_batches(content):
-            if (end is not None and header.last_offset >= end) or not header.record_count:
+            if header.base_offset >= end or not header.record_count:
                 continue
             said = (
                 header.base_offset,
@@ -184,7 +195,9 @@ def _batches(directory: Path, end: int | None = None) -> Iterator[tuple[tuple[ob
 
 def _let_kafka_dump(directory: Path) -> None:
     files = ",".join(str(path) for path in _segments(directory))
-    words = [*kafka_class("kafka.tools.DumpLogSegments"), "--deep-iteration", "--print-data-log", "--files", files]
-    done = subprocess.run(words, capture_output=True, text=True)
+    jars = os.pathsep.join(str(jar) for jar in fetch("kafka-dump", DUMP))
+    program = [java(), *HEAP, "-cp", jars, "kafka.tools.DumpLogSegments"]
+    words = ["--deep-iteration", "--print-data-log", "--files", files]
+    done = subprocess.run([*program, *words], capture_output=True, text=True)
     if done.returncode or "isvalid: false" in done.stdout or "offset: " not in done.stdout:
         raise HandError(f"Kafka's dump does not read {files}: {done.stdout[-500:]}{done.stderr[-500:]}")
