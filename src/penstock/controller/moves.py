@@ -38,7 +38,7 @@ from penstock.controller.partition_change import (
 from penstock.metadata.image import NOBODY, TopicImage
 from penstock.metadata.partition_index import each, taken_from
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import PartitionImage
+from penstock.metadata.topics import NO_LEADER, PartitionImage
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
@@ -78,7 +78,7 @@ def taken_by(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """What a broker that comes leads of all that nobody leads, and a note if that is not all yet.
 
     And it does not lead, and is not in sync, where the directory of its replica is not there any more; what it led all
-    the time it leads without those that are still away.
+    the time it leads without those that are still away. Whoever kept the leadership and is not there yet, loses it.
     """
     electorate = Electorate(state, coming=broker_id)
     records = list(islice(_kept(state, electorate), state.settings.max_moves_per_decision))
@@ -226,6 +226,8 @@ def _kept(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRe
             record = _left(state, going, topic, index, Going.WITHOUT_DATA)
         elif partition.leader == electorate.coming and len(partition.isr) > 1:
             record = changed(electorate, topic, index, Wanted())
+        elif partition.leader != NO_LEADER and not electorate.is_active(partition.leader):
+            record = changed(electorate, topic, index, Wanted())  # who kept the leadership is not there yet
         if record is not None:
             yield record
     coming = electorate.coming
