@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from penstock.controller import alter_partition, moves, registrations
 from penstock.controller.controller import Controller
+from penstock.controller.decision import ControllerState, Decision
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, ProducerIdsRecord
 from penstock.node.controlling.broker_lifecycle import BrokerLifecycle
 from penstock.node.quorum.applier import Applier
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.state_file import StateFile
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.raft.effects import Commit
 from penstock.testing.simulator import simulate
-from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings
+from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
 
 SEEDS = range(120)
 THREE = (NodePlan(1), NodePlan(2), NodePlan(3))
@@ -101,6 +104,48 @@ def test_a_broker_that_does_not_mind_being_fenced(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(BrokerLifecycle, "_beat", no_beat)
     assert "fenced" in found_with(plan_of("pause"))
+
+
+def replicated_plan(*faults: str, replicas: int, min_in_sync: int) -> Plan:
+    """Nobody flushes; a record that is acknowledged lies in that many page caches."""
+    plan = plan_of(*faults, replicas=replicas, flushes_each=False, producers=2, topics=6)
+    settings = {key: value for key, value in plan.settings.items() if key != "log.flush.interval.messages"}
+    settings |= {"replica.lag.time.max.ms": "1500", "replica.fetch.wait.max.ms": "100"}
+    return plan.replace(settings=settings | replica_settings(replicas, min_in_sync))
+
+
+POWER_AND_STOP = replicated_plan("power and a stop", replicas=2, min_in_sync=2)
+
+
+def test_a_controller_that_takes_every_stop_for_a_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = registrations.decide_broker_registration
+
+    def decide_trustfully(state: ControllerState, request: BrokerRegistrationRequest, now_ms: int) -> Decision[Any]:
+        before = state.image.brokers.get(request.broker_id)
+        request.previous_broker_epoch = -1 if before is None else before.epoch
+        return decide(state, request, now_ms)
+
+    monkeypatch.setattr(registrations, "decide_broker_registration", decide_trustfully)
+    assert found_with(POWER_AND_STOP)
+
+
+def test_a_power_cut_and_a_clean_stop_lose_nothing_that_two_replicas_have() -> None:
+    assert [simulate(seed, plan=POWER_AND_STOP).violations for seed in range(3)] == [[]] * 3
+
+
+TROUBLES = replicated_plan("isolate", "isolate the leader", "kill the leader", replicas=2, min_in_sync=1).replace(
+    troubles=3, seconds=20
+)
+
+
+def test_an_unclean_election_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (moves, alter_partition):
+        monkeypatch.setattr(module, "allows_unclean", lambda state, topic: True)
+    assert "was committed" in found_with(TROUBLES)
+
+
+def test_without_it_the_same_troubles_lose_nothing() -> None:
+    assert simulate(0, plan=TROUBLES).violations == []
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:

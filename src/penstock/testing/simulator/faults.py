@@ -46,6 +46,7 @@ class Faults:
             "kill all": self._kill_all,
             "power all": self._power_all,
             "stop": lambda machine: machine.stop(),
+            "power and a stop": self._power_and_a_stop,
             "break": self._break,
             "clock": self._set_clock,
             "pause": self._pause,
@@ -124,6 +125,19 @@ class Faults:
             await asyncio.sleep(self._random.choice((0, self._random.expovariate(1 / MEAN_DOWN_S))))
             if not machine.is_up:
                 machine.launch()
+
+    async def _power_and_a_stop(self, machine: Machine) -> None:
+        """One loses its power, another one stops cleanly before anybody has missed the first, which is back first."""
+        up = [other for other in self._machines if other is not machine and other.is_up and not other.is_paused]
+        machine.crash(power_lost=True)
+        if not up:
+            return
+        other = self._random.choice(up)
+        await other.stop()
+        for each in (machine, other):
+            if not each.is_up:
+                each.launch()
+            await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
 
     async def _kill_in_a_call(self, machine: Machine) -> None:
         machine.power_fails_with_it = False
