@@ -20,6 +20,7 @@ from tests.unit.controller.cluster import (
 
 from penstock.controller import moves
 from penstock.controller.controller import Controller
+from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -310,3 +311,27 @@ def test_a_broker_that_does_not_know_the_feature_is_not_let_in() -> None:
     command = registration(2, 99)
     command.features = [item for item in command.features if item.name == "metadata.version"]
     assert carry_out(controller, command).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_who_was_the_last_in_sync_before_the_feature_began_is_eligible_and_the_last_known() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("flights", [1, 2]))
+    fence(controller, 2, 1)
+    assert state(controller) == (-1, (1,), (), ())
+    track(controller)
+    carry_out(controller, heartbeat(controller, 2))
+    assert state(controller) == (-1, (), (1,), (1,))
+    controller = come_back(controller, 1, clean=False)
+    assert (state(controller), flights(controller).leader_recovery_state) == ((1, (1,), (), ()), RECOVERING)
+
+
+def test_the_last_eligible_leader_is_the_last_known_one_if_nobody_else_is_known() -> None:
+    controller = three()
+    fence(controller, 3, 1, 2)
+    topic_id = controller.image.topics["flights"].topic_id
+    forgotten = PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, eligible_leader_replicas=[1], last_known_elr=[]
+    )
+    controller.apply([forgotten])
+    controller = come_back(controller, 1, clean=False)
+    assert (state(controller), flights(controller).leader_recovery_state) == ((1, (1,), (), ()), RECOVERING)
