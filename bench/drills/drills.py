@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.drills.creations import Creations, delete, flaws, topics_of
 from bench.drills.curves import curves
 from bench.drills.full_node import measured as full_node_measured
+from bench.drills.moves import lost_data, moved_partitions
 from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
 from bench.drills.stale_write import REFUSALS, StaleWrite
 from bench.measure import Budget, Measure, measure
@@ -157,6 +158,8 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "killed-nodes": (killed_nodes, 100),
     "rolling-restart": (rolling_restart, 10),
     "paused-leader": (paused_leader, 3),
+    "lost-data": (lost_data, 1),
+    "moved-partitions": (moved_partitions, 3),
 }
 """Each with its rounds, unless the command line says otherwise."""
 

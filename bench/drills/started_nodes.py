@@ -42,6 +42,10 @@ class StartedNodes:
         """Where clients find this node."""
         return self._addresses[node]
 
+    def data_of(self, node: int) -> Path:
+        """Where this node's logs lie."""
+        return self._data / f"node-{node}"
+
     def controller(self) -> int:
         """The active controller, as soon as there is one."""
         return wait_until(lambda: active_controller(self._controllers.values()), SECONDS, "an active controller")

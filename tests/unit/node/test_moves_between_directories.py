@@ -12,7 +12,7 @@ from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import all_batches, append, batch
 from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
-from penstock.cli.directory_moves import begin_moves, show_moves
+from penstock.cli.directory_moves import begin_moves, cancel_moves, show_moves
 from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
@@ -131,6 +131,28 @@ async def test_the_command_begins_moves_and_shows_how_far_they_are(
         f"Successfully started log directory move for: {partition}-1",
         f"Reassignment of replica {partition}-1 completed successfully.",
     ]
+
+
+async def test_the_command_calls_moves_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "THROTTLE_S", 0.01)
+    async with running(tmp_path, None, **{"replica.alter.log.dirs.io.max.bytes.per.second": "0"}) as world:
+        await world.create()
+        partition = TopicPartition(TOPIC, world.in_directory("p1")[0])
+        wanted = {(partition, 1): str(tmp_path / "p2")}
+        assert await world.produce(partition.partition) == ErrorCode.NONE
+        async with Admin(world.bootstrap) as admin:
+            await cancel_moves(admin, wanted, 1_000)
+            assert capsys.readouterr().out == "None of the specified partition moves are active.\n"
+            await begin_moves(admin, wanted)
+            futures = world.node.parts.directories.futures
+            await world.until(lambda: (TOPIC, partition.partition) in futures)
+            assert await show_moves(admin, wanted)
+            await cancel_moves(admin, wanted, 1_000)
+            await world.until(lambda: not futures)
+            assert not await show_moves(admin, wanted)
+        assert partition.partition in world.in_directory("p1")
 
 
 # the swap, and a crash in it
