@@ -83,9 +83,7 @@ class PartitionLog:
         is_empty: bool = False,
         health: Health | None = None,
     ) -> None:
-        """`recovery_point` is the log end offset (or -1, unknown) of a directory that `is_clean`, closed cleanly, and
-        the only offset of one that `is_empty`, after a crash or not.
-        """
+        """`recovery_point` (or -1) is the end of a log that `is_clean`, the only offset of one that `is_empty`."""
         self._open_files = open_files
         self._removals = removals
         self.directory = directory
@@ -110,6 +108,11 @@ class PartitionLog:
         return self._content is not None
 
     @property
+    def has_known_ends(self) -> bool:
+        """Whether it is known without reading the directory where the log begins and ends."""
+        return self._content is not None or self._unread.start_offset == self._unread.end_offset >= 0
+
+    @property
     def is_trusted(self) -> bool:
         """Whether its files are as a clean close left them, or were read and changed only as a whole since."""
         return self._unread.is_clean
@@ -117,10 +120,9 @@ class PartitionLog:
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
-        content = self._content
-        if content is None and self._unread.start_offset == self._unread.end_offset:
+        if self._content is None and self.has_known_ends:
             return self._unread.end_offset  # there is no record, and the first segment begins here
-        return (content or self.load()).start_offset
+        return (self._content or self.load()).start_offset
 
     @property
     def log_end_offset(self) -> int:

@@ -12,7 +12,7 @@ of these replicas. It never goes back while this replica leads, and stands still
 | `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | nobody             |
 | `on_refused`    | the controller refused that                       | yes                       | readers            |
 | `on_joining`    | other followers keep up, or do no longer          | yes: fewer may count      | readers            |
-| `on_metadata`   | a change of the partition was committed           | yes                       | readers            |
+| `on_metadata`   | a change of the partition was committed           | yes                       | followers, readers |
 | `on_configured` | `min.insync.replicas` changed                     | yes                       | readers            |
 | `on_epoch_over` | another replica leads, or this one in a new epoch | no                        | everybody          |
 
@@ -206,7 +206,7 @@ class PartitionLeader:
             if replica != self.node_id
         }
         self._count()
-        return [*self.deletions.take_all(), *self._advance()]
+        return [*self.appended.take_all(), *self.deletions.take_all(), *self._advance()]
 
     def on_log_start_moved(self) -> Sequence[Waiter]:
         """The log begins later: followers are to hear of that."""

@@ -37,6 +37,7 @@ class Twin:
         self.needed = 1
         self.high_watermark = min(end, high_watermark)
         self.waits: dict[int, tuple[bool, int]] = {}
+        self.is_news_for_followers = False
         self.called: list[int] = []
         self.epoch = 0
         self.handles: dict[int, tuple[bool, tuple[int, int, Callable[[], None]]]] = {}
@@ -71,6 +72,7 @@ class Twin:
         for gone in set(OTHERS) - set(self.replicas):
             self.ends[gone] = -1
         self.epoch += 1
+        self.is_news_for_followers = True
         return self.leader.on_metadata(self.epoch, self.replicas, isr)
 
     def configure(self, needed: int) -> Sequence[Callable[[], None]]:
@@ -102,7 +104,9 @@ class Twin:
             number
             for number, (for_commit, offset) in self.waits.items()
             if offset <= (self.high_watermark if for_commit else self.end)
+            or (self.is_news_for_followers and not for_commit)
         }
+        self.is_news_for_followers = False
         assert sorted(self.called) == sorted(expected)
         for number in expected:
             del self.waits[number]

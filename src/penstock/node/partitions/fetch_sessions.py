@@ -12,8 +12,8 @@ A response within a session names only the partitions that have something new to
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from penstock.protocol.fetch import FetchFrame, FetchPartition
 from penstock.protocol.value import Value
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.waits import Waits
 
 EVICTION_MS = 120_000
 """A session that was not used for so long goes for any new one; one that is older may go for a larger one."""
@@ -46,6 +47,7 @@ class Wanted:
         "partition",
         "request",
         "role",
+        "standing",
         "told_high_watermark",
         "told_log_start_offset",
     )
@@ -57,6 +59,8 @@ class Wanted:
         self.told_log_start_offset = -1
         self.partition: Partition | None = None
         self.role: PartitionLeader | PartitionFollower | None = None
+        self.standing: StandingWait | None = None
+        """What marks it in its session when it has more, if that reads very many partitions."""
 
     def is_quiet(self, replica_id: int) -> bool:
         """Whether the client has read everything and was told everything, so that it need not be looked at further.
@@ -69,7 +73,7 @@ class Wanted:
             and role is not None
             and partition.role is role
             and role.committed.high_watermark == self.told_high_watermark == self.request.fetch_offset
-            and partition.log.is_loaded  # one that failed has to be looked at: reading it again may fail, too
+            and partition.log.has_known_ends  # one that failed has to be looked at: reading it again may fail, too
             and partition.log.log_start_offset == self.told_log_start_offset
             and (replica_id < 0 or _has_everything(partition.leader, replica_id, self.request.fetch_offset))
         )
@@ -84,9 +88,41 @@ def _has_everything(leader: PartitionLeader | None, replica_id: int, offset: int
     return leader is not None and leader.log_end_offset == offset and replica_id in leader.isr
 
 
+class StandingWait:
+    """Marks a partition in its session when it has more, between two polls as well: none is put there at each poll."""
+
+    __slots__ = ("_session", "_wait", "_waits", "_wanted")
+
+    def __init__(self, session: Session, wanted: Wanted, waits: Waits, offset: int) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._waits = waits
+        self._wait = waits.add(offset, self)
+
+    def __call__(self) -> None:
+        """The wait is over."""
+        self._wanted.standing = None
+        self._session.mark(self._wanted)
+        self._session.woken()
+
+    def cancel(self) -> None:
+        """Wait no longer."""
+        self._wanted.standing = None
+        self._waits.cancel(self._wait)
+
+
+def nobody_waits() -> None:
+    """What `Session.woken` is while no poll waits."""
+
+
 @dataclass(slots=True)
 class Session:
-    """What one client fetches. `epoch` is the one that its next request must bear; followers are `privileged`."""
+    """What one client fetches. `epoch` is the one that its next request must bear; followers are `privileged`.
+
+    A poll of very many partitions looks at `marked` ones only. Every other one was quiet when it was last looked at,
+    and has a standing wait, which marks it and calls `woken`. What no wait tells of, as a beginning that retention
+    moved, a look at all of them finds now and then (`looked_at_all_s`).
+    """
 
     session_id: int
     uses_topic_ids: bool
@@ -95,6 +131,22 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = 1
+    marked: dict[Key, Wanted] = field(default_factory=dict)
+    woken: Callable[[], None] = nobody_waits
+    is_open: bool = True
+    looked_at_all_s: float = float("-inf")
+
+    def mark(self, wanted: Wanted) -> None:
+        """Look at this partition in the next poll, if it is still asked for."""
+        if self.wanted.get(wanted.key) is wanted:
+            self.marked[wanted.key] = wanted
+
+    def forget(self, key: Key) -> None:
+        """This partition is asked for no longer."""
+        self.marked.pop(key, None)
+        wanted = self.wanted.pop(key, None)
+        if wanted is not None and wanted.standing is not None:
+            wanted.standing.cancel()
 
     @property
     def rank(self) -> tuple[bool, int]:
@@ -112,6 +164,8 @@ class Session:
             wanted = self.wanted.pop(key, None)
             if wanted is not None:
                 self.wanted[key] = wanted
+                if self.marked.pop(key, None) is not None:
+                    self.marked[key] = wanted
 
 
 class FetchPlan(Value):
@@ -147,6 +201,7 @@ class FetchSessions:
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._remembered = 0
         """Partitions of all sessions together."""
+        self._ended: list[Session] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -194,9 +249,17 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
         session = Session(session_id, uses_topic_ids, wanted, privileged, now_ms, now_ms)
+        session.marked = dict(wanted)
         self._sessions[session_id] = session
         self._remembered += len(wanted)
         return session
+
+    def take_ended(self) -> list[Session]:
+        """Sessions that have ended and whose standing waits are to be taken away."""
+        if not self._ended:
+            return []
+        ended, self._ended = self._ended, []
+        return ended
 
     def _to_evict(self, newcomer: tuple[bool, int], now_ms: int) -> Session | None:
         """The session that goes for a new one of that rank, if any does."""
@@ -215,19 +278,23 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._remembered -= len(session.wanted)
+            session.is_open = False
+            if session.looked_at_all_s >= 0:
+                self._ended.append(session)
 
     def _update(self, session: Session, frame: FetchFrame, asked: dict[Key, Wanted]) -> None:
         before = len(session.wanted)
         for topic in frame.forgotten_topics:
             name: str | UUID = topic.topic_id if session.uses_topic_ids else topic.name
             for index in topic.partitions:
-                session.wanted.pop((name, index), None)
+                session.forget((name, index))
         for key, wanted in asked.items():
             known = session.wanted.get(key)
             if known is None:
-                session.wanted[key] = wanted
+                known = session.wanted[key] = wanted
             else:
                 known.ask(wanted.request)
+            session.mark(known)
         self._remembered += len(session.wanted) - before
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock.node.broker import Broker
 from penstock.node.partitions.current_leaders import current_leader
-from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted
+from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.outgoing import FilePart
@@ -181,10 +181,36 @@ class FetchReader:
             if partition is not None:
                 waits, reached = self._end_of(partition)
                 found.append((waits, waits.add(reached + 1, woken)))
-                if self._tells_watermarks:
-                    waits = partition.committed.waits
-                    found.append((waits, waits.add(partition.high_watermark + 1, woken)))
+                self._wait_for_watermark(partition, found, woken)
         return found
+
+    def stand(self, session: Session, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
+        """Note which partitions are quiet, and let all have a standing wait; the waits are the caller's to cancel."""
+        found: list[tuple[Waits, Wait]] = []
+        for wanted in asked:
+            partition = wanted.partition or self._find(wanted)
+            if partition is None:
+                continue
+            if wanted.standing is None and session.is_open and session.wanted.get(wanted.key) is wanted:
+                waits, reached = self._end_of(partition)
+                wanted.standing = StandingWait(session, wanted, waits, reached + 1)
+            if self._is_quiet(wanted):
+                session.marked.pop(wanted.key, None)
+            else:
+                session.mark(wanted)
+                self._wait_for_watermark(partition, found, woken)
+        return found
+
+    def _wait_for_watermark(
+        self, partition: Partition, found: list[tuple[Waits, Wait]], woken: Callable[[], None]
+    ) -> None:
+        if self._tells_watermarks:
+            waits = partition.committed.waits
+            found.append((waits, waits.add(partition.high_watermark + 1, woken)))
+
+    def _is_quiet(self, wanted: Wanted) -> bool:
+        """Whether there is nothing to tell of it; a replica nearer to a consumer may come in sync at any time."""
+        return self._plan.is_incremental and not self._rack and wanted.is_quiet(self._replica_id)
 
     def _end_of(self, partition: Partition) -> tuple[Waits, int]:
         """Where who asks has to stop in a partition, and the waits for that to move."""
@@ -204,9 +230,8 @@ class FetchReader:
 
     def go_on(self, reading: Reading, asked: Iterable[Wanted]) -> None:
         """Look at some more partitions."""
-        may_be_quiet = self._plan.is_incremental and not self._rack  # a nearer replica may come in sync at any time
         for wanted in asked:
-            if may_be_quiet and wanted.is_quiet(self._replica_id):
+            if self._is_quiet(wanted):
                 continue
             result = FetchPartitionResult(wanted.request.index)
             try:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
 from penstock.node.partitions.current_leaders import endpoints_of
-from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Wanted, wanted_in
+from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
 from penstock.node.partitions.fetching import FetchReader, Reading, read_small
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -33,6 +33,8 @@ from penstock.replication.waits import Wait, Waits
 
 WIDE_BYTES = 16 * 1024
 """A larger request is taken apart in a thread: it names some hundred partitions or more."""
+LOOK_AT_ALL_S = 5.0
+"""How often a session of very many partitions is looked at as a whole."""
 WIDE = 200
 """More partitions than these are read in slices."""
 AT_ONCE = 50
@@ -73,6 +75,9 @@ def _fetch(
         plan = broker.fetch_sessions.plan(request, asked, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
+    finally:
+        for session in broker.fetch_sessions.take_ended():
+            asyncio.get_running_loop().create_task(_end(broker, session), name="end of a fetch session")
     reader = FetchReader(broker, request, plan, context)
     if len(plan.wanted) > WIDE:
         return _WideFetch(broker, context, request, plan, reader).answer(broker.slices)
@@ -103,6 +108,17 @@ def _response(
     )
 
 
+async def _end(broker: Broker, session: Session) -> None:
+    """Take the waits of a session away that has ended."""
+
+    def cancel(some: list[Wanted]) -> None:
+        for wanted in some:
+            if wanted.standing is not None:
+                wanted.standing.cancel()
+
+    await _in_turns(broker.slices, list(session.wanted.values()), NOTED_AT_ONCE, cancel)
+
+
 def _cancel(waits: list[tuple[Waits, Wait]]) -> None:
     for queue, wait in waits:
         queue.cancel(wait)
@@ -117,7 +133,10 @@ async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Call
 
 
 class _WideFetch:
-    """A request about very many partitions: looks at them in slices, waits, and does so again until there is enough."""
+    """A request about very many partitions: looks at them in slices, waits, and does so again until there is enough.
+
+    In a session it looks only at those that are marked, and at all of them every `LOOK_AT_ALL_S`.
+    """
 
     def __init__(
         self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader
@@ -127,6 +146,7 @@ class _WideFetch:
         self._request = request
         self._plan = plan
         self._reader = reader
+        self._session = plan.session if plan.is_incremental else None
         self._woken = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
 
@@ -141,6 +161,8 @@ class _WideFetch:
                     break
                 await self._let_go(slices)
         finally:
+            if self._session is not None:
+                self._session.woken = nobody_waits
             await self._let_go(slices)
         await _in_turns(slices, reading.results, NOTED_AT_ONCE, partial(reading.tell, self._plan))
         topics, endpoints = reading.told(self._plan), _endpoints(self._broker, self._context, reading)
@@ -148,15 +170,27 @@ class _WideFetch:
 
     async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> Reading:
         self._woken.clear()
-        reading = self._reader.start()
+        reading, session = self._reader.start(), self._session
 
         def read(some: list[Wanted]) -> None:
             self._reader.go_on(reading, some)
-            if may_wait and not _is_enough(reading, self._request):
+            if session is not None:
+                self._waits += self._reader.stand(session, some, self._woken.set)
+            elif may_wait and not _is_enough(reading, self._request):
                 self._waits += self._reader.wait(some, self._woken.set)
 
-        await _in_turns(slices, list(self._plan.wanted.values()), AT_ONCE, read)
+        await _in_turns(slices, self._to_look_at(), AT_ONCE, read)
         return reading
+
+    def _to_look_at(self) -> list[Wanted]:
+        session, now_s = self._session, asyncio.get_running_loop().time()
+        if session is None:
+            return list(self._plan.wanted.values())
+        session.woken = self._woken.set
+        if now_s - session.looked_at_all_s < LOOK_AT_ALL_S:
+            return list(session.marked.values())
+        session.looked_at_all_s = now_s
+        return list(session.wanted.values())
 
     async def _let_go(self, slices: asyncio.Lock) -> None:
         waits, self._waits = self._waits, []
