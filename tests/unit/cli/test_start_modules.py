@@ -18,8 +18,9 @@ main(sys.argv[1:], standalone_mode=False)
 print("modules:", *sorted(sys.modules))
 """
 LISTENS = "PLAINTEXT://127.0.0.1:"
-MOST = 302
-"""Of our own. They were 220 before there was a quorum, 293 when it came; think before you raise it."""
+MOST = 322
+"""Of our own. They were 220 before there was a quorum, 293 when it came, 321 with replicas and compaction; think
+before you raise it."""
 
 NOT_NEEDED = (
     "email",

@@ -10,66 +10,15 @@ from collections.abc import Generator, Iterator
 from penstock.log.compaction.batches import Filtered, Terms, UncleanableError, filter_batch, unpacked
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.planning import SegmentFacts, groups
+from penstock.log.compaction.rounds import Cleaned, Moved, Round, Step, Summary
 from penstock.log.disk import Disk
 from penstock.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_prefix
 from penstock.log.open_files import OpenFiles
 from penstock.log.segment import Segment
 from penstock.protocol.batch import HEADER_SIZE, LENGTH_END, BatchHeader
 from penstock.protocol.records import iterate_batches
-from penstock.protocol.value import Value
 
 MIN_BUFFER_BYTES = 4096
-
-
-class Round(Value, kw_only=True):
-    """What is to be done: the dirty part of the log is [`first_dirty`, `end_offset`), `segments` all below its end.
-
-    The keys get `dedupe_bytes` of memory, of which the share `load_factor` is used; reads and writes `io_bytes`.
-    """
-
-    directory: str
-    segments: tuple[SegmentFacts, ...]
-    first_dirty: int
-    end_offset: int
-    now_ms: int
-    delete_retention_ms: int
-    last_offsets: dict[int, int]
-    segment_bytes: int
-    segment_index_bytes: int
-    index_interval_bytes: int
-    max_unpacked_bytes: int
-    dedupe_bytes: int
-    load_factor: float
-    io_bytes: int
-
-
-class Moved(Value):
-    """So many bytes were read or written."""
-
-    count: int
-
-
-class Cleaned(Value):
-    """The segments that begin with these offsets can be replaced by a new one, which begins as the first of them."""
-
-    base_offsets: tuple[int, ...]
-    size: int
-
-
-class Summary(Value, kw_only=True):
-    """A round is over: the log is clean up to `end_offset`."""
-
-    end_offset: int
-    bytes_read: int
-    bytes_written: int
-    records_read: int
-    records_written: int
-    keyless: int
-    keys: int
-    capacity: int
-
-
-Step = Moved | Cleaned | Summary
 
 
 class CleanedSegment(Segment):

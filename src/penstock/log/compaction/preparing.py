@@ -1,7 +1,7 @@
 """From a log to the round of compaction that it needs."""
 
-from penstock.log.compaction.cleaning import Round
 from penstock.log.compaction.planning import Cleanable, SegmentFacts, cleanable
+from penstock.log.compaction.rounds import Round
 from penstock.log.partition_log import PartitionLog
 from penstock.log.record_checks import max_unpacked_bytes
 from penstock.log.segment import Segment

@@ -2,7 +2,7 @@
 
 import pickle
 
-from penstock.log.compaction.cleaning import Round
+from penstock.log.compaction.rounds import Round
 from penstock.protocol.value import Value
 
 LENGTH_BYTES = 4

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from penstock.log.compaction.cleaning import Moved, Round, run_round
+from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.plain_keys import PlainKeys
+from penstock.log.compaction.rounds import Moved, Round
 from penstock.log.compaction.wire import LENGTH_BYTES, pack
 from penstock.log.disk import Disk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.log.compaction.cleaning import Summary
+from penstock.log.compaction.rounds import Summary
 from penstock.log.partition_log import PartitionLog
 
 CLEANER = "LogCleaner"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from penstock.log.compaction.cleaning import Round, Step, Summary
+from penstock.log.compaction.rounds import Round, Step, Summary
 from penstock.log.compaction.wire import LENGTH_BYTES, Task, pack
 from penstock.log.disk import Disk
 from penstock.protocol.errors import ErrorCode, KafkaError

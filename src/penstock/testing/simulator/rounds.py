@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from penstock.log.compaction.cleaning import Moved, Round, Step, run_round
+from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.plain_keys import PlainKeys
+from penstock.log.compaction.rounds import Moved, Round, Step
 from penstock.log.disk import Disk
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from penstock.log.compaction.cleaning import Cleaned, Summary, run_round
+from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.compaction.preparing import Buffers, look_at, prepare
+from penstock.log.compaction.rounds import Cleaned, Summary
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog

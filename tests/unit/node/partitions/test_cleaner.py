@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
-from penstock.log.compaction.cleaning import Cleaned, Round, Step
+from penstock.log.compaction.rounds import Cleaned, Round, Step
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.configs.broker_config import BrokerConfig
