@@ -4,7 +4,7 @@ from penstock.metadata.configs.table import read_table
 
 GROUP_COORDINATOR_CONFIGS = read_table("""
 offset.metadata.max.bytes int 4096 * fixed high | Longest text that a client may commit with an offset.
-offsets.commit.timeout.ms int 5000 1.. fixed high | How long a commit may wait for the replicas.
+offsets.commit.timeout.ms int 5000 1.. fixed high | How long a commit may wait for a load, and then for the replicas.
 offsets.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when offsets are loaded.
 offsets.retention.check.interval.ms long 600000 1.. fixed high | How often expired offsets are looked for.
 offsets.retention.minutes int 10080 1.. fixed high | Time after which the offsets of an empty group are dropped.

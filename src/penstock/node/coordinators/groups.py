@@ -29,7 +29,13 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
     def __init__(self, config: BrokerConfig, ground: Ground, random: Random, hand_over: HandOver) -> None:
         settings = settings_from(config)
         compression = Compression(config.offsets_topic_compression_codec)
-        super().__init__(CONSUMER_OFFSETS, ground, lambda: GroupShard(settings, random), compression)
+        super().__init__(
+            CONSUMER_OFFSETS,
+            ground,
+            lambda: GroupShard(settings, random),
+            compression,
+            patience_ms=settings.write_timeout_ms,
+        )
         self._hand_over = hand_over
         self._handing_over: dict[Hosted[GroupShard], asyncio.Task[None]] = {}
 
@@ -44,10 +50,9 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().on_new_image()
         self._forget_topics()
 
-    def may_move_here(self, key: str, partitions: int) -> bool:
-        """A group may still have to be moved to its partition from the one where it was before."""
-        former = self.hosted(former_partition(key, partitions))
-        return former is not None and not former.is_serving
+    def former(self, key: str, partitions: int) -> Hosted[GroupShard] | None:
+        """A group may still have to be moved to its partition from the one where an earlier version put it."""
+        return self.hosted(former_partition(key, partitions))
 
     async def before_serving(self, hosted: Hosted[GroupShard]) -> None:
         """Move the groups of this partition that belong to another one, of this node or, by and by, of others."""

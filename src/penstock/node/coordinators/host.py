@@ -1,7 +1,8 @@
 """Hosts the machines of one internal topic: one machine for each partition of it that this node leads.
 
 A key (the name of a group, say) belongs to the leader of one partition, found by its hash. The topic is created when a
-key is first asked for; until then, and while a partition is being read, clients are told to come back.
+key is first asked for; until then, and while a partition is being read, clients are told to come back. A request whose
+refusal a client would not hide from its user waits for the load instead (`loaded`), for a bounded time.
 
 | what is asked for | answer |
 | --- | --- |
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic
 
 from penstock.metadata.brokers import Endpoint
@@ -55,12 +56,19 @@ class CoordinatorHost(Generic[MachineT]):
     """The machines that live on one topic. Tell it of metadata after the partition table has heard of it."""
 
     def __init__(
-        self, topic: str, ground: Ground, new_machine: Callable[[], MachineT], compression: Compression
+        self,
+        topic: str,
+        ground: Ground,
+        new_machine: Callable[[], MachineT],
+        compression: Compression,
+        patience_ms: int,
     ) -> None:
+        """`patience_ms`: how long a request may wait for a load."""
         self._name = topic
         self.ground = ground
         self._new_machine = new_machine
         self._compression = compression
+        self._patience_s = patience_ms / 1000
         self._led: dict[int, Hosted[MachineT]] = {}
         self._loads: dict[Hosted[MachineT], asyncio.Task[None]] = {}
         self._reading = asyncio.Lock()
@@ -124,13 +132,35 @@ class CoordinatorHost(Generic[MachineT]):
             hosted = self._led.get(index) or self._lead_late(topic, index)
         if hosted is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if not hosted.is_serving or (self.is_loading and self.may_move_here(key, len(topic.partitions))):
+        former = self.former(key, len(topic.partitions)) if self.is_loading else None
+        if not hosted.is_serving or (former is not None and not former.is_serving):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
 
-    def may_move_here(self, key: str, partitions: int) -> bool:
-        """Whether what is kept of a key may be on another partition of this node that is being read."""
-        return False
+    def former(self, key: str, partitions: int) -> Hosted[MachineT] | None:
+        """Where on this node a key may have been before, and may have to be moved from."""
+        return None
+
+    def is_loading_for(self, key: str) -> bool:
+        """Whether `find` refuses a key because something is being read."""
+        return self._load_of(key) is not None
+
+    async def loaded(self, keys: Iterable[str]) -> None:
+        """Wait until nothing is being read that these keys need; `find` has the last word if it takes too long."""
+        end = self._loop_time() + self._patience_s
+        for key in keys:
+            while (load := self._load_of(key)) is not None and (left := end - self._loop_time()) > 0:
+                await asyncio.wait([load], timeout=left)
+
+    def _load_of(self, key: str) -> asyncio.Task[None] | None:
+        topic = self.topic
+        if not self._loads or topic is None or not topic.partitions:
+            return None
+        hosted = self._led.get(coordinator_partition(key, len(topic.partitions)))
+        if hosted is None:
+            return None
+        needed = (self._loads.get(one) for one in (hosted, self.former(key, len(topic.partitions))) if one is not None)
+        return next((load for load in needed if load is not None and not load.done()), None)
 
     def coordinator(self, key: str, listener: str) -> tuple[int, Endpoint]:
         """Node id and address of the broker that coordinates a key; KafkaError(COORDINATOR_NOT_AVAILABLE)."""

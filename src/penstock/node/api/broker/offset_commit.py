@@ -1,4 +1,7 @@
-"""OffsetCommit 2-10: store how far a group has read. Waits until that is committed.
+"""OffsetCommit 2-10: store how far a group has read. Waits until that is committed, and before that for a load.
+
+A coordinator that has just taken over is not ready for some moments. librdkafka tries a commit that it refuses only a
+few times, and then tells its user; nothing is lost by keeping it until the log is read.
 
 From version 10 on topics are named by their id (KIP-848), which is stored with the offset. What does not exist is
 refused partition by partition. `coordinator/group/commit.py` says from whom commits are accepted.
@@ -31,6 +34,18 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 @handles(ApiKey.OFFSET_COMMIT, versions=(2, 10), needs=(Need.READ_GROUP, Need.READ_TOPIC))
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Hand what exists to the group's coordinator."""
+    if broker.groups.is_loading_for(request.group_id):
+        return _when_loaded(broker, context, request)
+    return _commit(broker, context, request)
+
+
+async def _when_loaded(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    await broker.groups.loaded([request.group_id])
+    answer = _commit(broker, context, request)
+    return answer if isinstance(answer, OffsetCommitResponse) else await answer
+
+
+def _commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     try:
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:

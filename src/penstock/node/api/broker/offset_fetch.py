@@ -1,4 +1,4 @@
-"""OffsetFetch 1-10: how far groups have read. Answered at once.
+"""OffsetFetch 1-10: how far groups have read. Answered at once, but for a load under way, which it waits for.
 
 Up to version 7 one group, from version 8 on several (KIP-709); from version 10 on topics are named by their id. No list
 of topics at all asks for everything that the group committed. No offset, or no such group, is offset -1 and no error.
@@ -7,6 +7,7 @@ of topics at all asks for everything that the group committed. No offset, or no 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 from uuid import UUID
 
@@ -38,8 +39,25 @@ NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
 @handles(ApiKey.OFFSET_FETCH, versions=(1, 10), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TOPIC))
-def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Look up the offsets of each group."""
+    several = context.api_version >= GROUPS_SINCE
+    group_ids = [group.group_id for group in request.groups] if several else [request.group_id]
+    if any(map(broker.groups.is_loading_for, group_ids)):
+        return _when_loaded(broker, context, request, group_ids)
+    return _look_up(broker, context, request)
+
+
+async def _when_loaded(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest, group_ids: list[str]
+) -> OffsetFetchResponse:
+    await broker.groups.loaded(group_ids)
+    return _look_up(broker, context, request)
+
+
+def _look_up(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if context.api_version >= GROUPS_SINCE:
         return OffsetFetchResponse(groups=[_fetch(broker, group, context.api_version) for group in request.groups])
     topics = request.topics
