@@ -19,11 +19,15 @@ from bench.drills.started_nodes import StartedNodes
 from bench.drills.traffic import Seen, Traffic
 from bench.measure import Budget, Measure, measure
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import iterate_batches, iterate_records
 
 TOPIC: Final = "drill"
 PARTITIONS: Final = 6
 CHECKED_EVERY: Final = 10
 """Rounds after which the history so far is looked at."""
+TAIL: Final = 5
+ANSWERED_S: Final = 0.3
+"""What was asked of a node that does not sleep is answered by then."""
 SESSION_S: Final = 9.0
 ELECTION_S: Final = 4.0
 """A quorum whose leader dies elects another one within two fetch time-outs, each of 2 s by default."""
@@ -85,7 +89,7 @@ def rolling_restart(rounds: int, say: Callable[[str], None]) -> list[Measure]:
 
 
 def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
-    """SIGSTOP of a leader past its session, then SIGCONT: it takes no record as a leader, and catches up."""
+    """SIGSTOP of a leader past its session, then SIGCONT: it takes no record as a leader, cuts its log, catches up."""
     took = []
     with three_nodes() as nodes, Traffic(nodes.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
         for number in range(rounds):
@@ -93,7 +97,7 @@ def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
             stale = [
                 StaleRecord(nodes.address(victim), TOPIC, b"stale-%d-%d" % (number, acks), acks) for acks in (-1, 1)
             ]
-            nodes.signal(victim, signal.SIGSTOP)
+            tail = pause_with_a_tail(nodes, victim, number)
             for record in stale:
                 record.send()
             nodes.wait_in_sync(TOPIC, 2)
@@ -101,18 +105,73 @@ def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
             nodes.signal(victim, signal.SIGCONT)
             begun = time.monotonic()
             answers = {record.acks: record.answer() for record in stale}
-            for record in stale:
-                traffic.seen.refused("nobody", 0, record.value)
+            for value in (*tail, *(record.value for record in stale)):
+                traffic.seen.refused("nobody", 0, value)
             nodes.wait_in_sync(TOPIC, 3)
             took.append(time.monotonic() - begun)
             told = ", ".join(f"acks={acks} {code.name}" for acks, code in answers.items())
             say(f"round {number + 1}: {victim} went on and said {told}; in sync again after {took[-1]:.1f} s")
+            expect_cut(nodes, victim, tail)
             if ErrorCode.NONE in answers.values():
                 raise DrillError(f"{victim} took a record as a leader that it was no more: {told}")
             traffic.wait_for_more()
             expect_no_error(traffic.seen)
     expect_no_anomaly(traffic.seen)
     return [measure("a paused leader is in sync again after SIGCONT", "s", took)]
+
+
+def pause_with_a_tail(nodes: StartedNodes, leader: int, number: int) -> list[bytes]:
+    """Pause the leader of the first partition when its log ends with records that no follower has; their values.
+
+    The followers sleep meanwhile. What they had asked for is answered by the first record, so they get none of the
+    others, which the leader acknowledges alone.
+    """
+    followers = [node for node in nodes.nodes if node != leader]
+    for node in followers:
+        nodes.signal(node, signal.SIGSTOP)
+    _written_alone(nodes, leader, b"answers-fetches-%d" % number)
+    time.sleep(ANSWERED_S)
+    tail = [b"tail-%d-%d" % (number, index) for index in range(TAIL)]
+    for value in tail:
+        _written_alone(nodes, leader, value)
+    nodes.signal(leader, signal.SIGSTOP)
+    for node in followers:
+        nodes.signal(node, signal.SIGCONT)
+    kept = _log_of(nodes, leader)
+    if missing := [value for value in tail if value not in kept]:
+        raise DrillError(f"{leader} acknowledged {missing} with acks=1 and does not have them")
+    return tail
+
+
+def expect_cut(nodes: StartedNodes, follower: int, tail: Sequence[bytes]) -> None:
+    """Nobody has the tail, and the log of the follower that had it is the leader's."""
+    leader = nodes.leaders(TOPIC)[0]
+    logs = {node: _log_of(nodes, node) for node in nodes.nodes}
+    for node, log in logs.items():
+        if left := [value for value in tail if value in log]:
+            raise DrillError(f"{node} still has {left}, which only {follower} had when it was paused")
+    end = min(map(len, logs.values()))
+    for node, log in logs.items():
+        if log[:end] != logs[leader][:end]:
+            at = next(at for at in range(end) if log[at] != logs[leader][at])
+            raise DrillError(f"record {at} of {node} is {log[at]!r}, and {logs[leader][at]!r} at the leader {leader}")
+
+
+def _written_alone(nodes: StartedNodes, leader: int, value: bytes) -> None:
+    record = StaleRecord(nodes.address(leader), TOPIC, value, acks=1)
+    record.send()
+    if (code := record.answer()) is not ErrorCode.NONE:
+        raise DrillError(f"{leader} refused a record with acks=1: {code.name}")
+
+
+def _log_of(nodes: StartedNodes, node: int) -> list[bytes]:
+    """The values in a node's log of the first partition, as they lie on its disk."""
+    values = []
+    for segment in sorted((nodes.data_of(node) / f"{TOPIC}-0").glob("*.log")):
+        data = segment.read_bytes()
+        for at, header in iterate_batches(data):
+            values += [record.value or b"" for record in iterate_records(data, at, header)]
+    return values
 
 
 @contextmanager
