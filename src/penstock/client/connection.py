@@ -41,6 +41,7 @@ class _Expected(Value):
     correlation_id: int
     api: Api
     version: int
+    answer: type[Message]
     future: asyncio.Future[Message]
 
     def version_of(self, frame: memoryview) -> int:
@@ -101,11 +102,14 @@ class Connection(asyncio.BufferedProtocol):
         return await self.answered(future, timeout_ms)
 
     def submit(self, message: Message, answer: type[Answer], *, newest: int | None = None) -> asyncio.Future[Answer]:
-        """Send a request at once, so that the caller's order is the order on the wire; the future has no time-out."""
+        """Send a request at once, so that the caller's order is the order on the wire; the future has no time-out.
+
+        `answer` is the API's response class or, for Fetch, one that leaves records where they were received.
+        """
         api = _api_of_request(message)
         version = self.version_for(api.key, newest)
-        assert issubclass(answer, api.response_class)
-        return cast("asyncio.Future[Answer]", self._send(message, api, version))
+        assert answer.__name__.endswith(f"{api.name}Response")
+        return cast("asyncio.Future[Answer]", self._send(message, api, version, answer))
 
     def send_without_answer(self, message: Message, *, newest: int | None = None) -> None:
         """Send a request that has no response at all: Produce with acks=0."""
@@ -115,13 +119,15 @@ class Connection(asyncio.BufferedProtocol):
     async def answered(self, future: asyncio.Future[Answer], timeout_ms: int | None = None) -> Answer:
         """Wait for what `submit` returned; a time-out closes the connection."""
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        timer = asyncio.get_running_loop().call_later(limit_ms / 1000, self._time_out, future, limit_ms)
         try:
-            async with asyncio.timeout(limit_ms / 1000):
-                return await future
-        except TimeoutError:
-            failure = RequestTimedOutError(f"{self.address} did not answer within {limit_ms} ms")
-            self._fail(failure)
-            raise failure from None
+            return await future
+        finally:
+            timer.cancel()
+
+    def _time_out(self, future: asyncio.Future[Answer], limit_ms: int) -> None:
+        if not future.done():
+            self._fail(RequestTimedOutError(f"{self.address} did not answer within {limit_ms} ms"))
 
     async def writable(self) -> None:
         """Wait while the broker takes its requests slower than they are sent."""
@@ -137,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         version = api.versions[-1]
         while True:
             message = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=SOFTWARE_VERSION)
-            response = await self.answered(self._send(message, api, version), limit_ms)
+            response = await self.answered(self._send(message, api, version, ApiVersionsResponse), limit_ms)
             assert isinstance(response, ApiVersionsResponse)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break
@@ -157,10 +163,10 @@ class Connection(asyncio.BufferedProtocol):
         self._fail(ConnectionFailedError(f"the connection to {self.address} was closed"))
         await self._lost.wait()
 
-    def _send(self, message: Message, api: Api, version: int) -> asyncio.Future[Message]:
+    def _send(self, message: Message, api: Api, version: int, answer: type[Message]) -> asyncio.Future[Message]:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         correlation_id = self._write(message, version)
-        self._expected.append(_Expected(correlation_id, api, version, future))
+        self._expected.append(_Expected(correlation_id, api, version, answer, future))
         return future
 
     def _write(self, message: Message, version: int) -> int:
@@ -216,7 +222,8 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolViolationError("an answer to no question")
         expected = self._expected.popleft()
         try:
-            correlation_id, message = decode_response(expected.api.key, expected.version_of(frame), frame)
+            version = expected.version_of(frame)
+            correlation_id, message = decode_response(expected.api.key, version, frame, expected.answer)
             if correlation_id != expected.correlation_id:
                 raise ProtocolViolationError(f"the answer to {correlation_id} where {expected.correlation_id} was due")
         except (ProtocolViolationError, DecodeError):

@@ -22,7 +22,7 @@ FLEXIBLE_FROM: Final = {key: row[4] if row[4] >= 0 else NEVER for key, row in (A
 class Api:
     """One API. `versions` runs from the oldest that Kafka 4 serves to the newest stable one."""
 
-    __slots__ = ("_module", "flexible_from", "key", "name", "versions")
+    __slots__ = ("_classes", "_module", "flexible_from", "key", "name", "versions")
 
     def __init__(self, key: AnyApiKey) -> None:
         module, name, oldest, newest, _ = APIS[key] if isinstance(key, ApiKey) else OWN_APIS[key]
@@ -30,14 +30,17 @@ class Api:
         self.name: Final = name
         self.versions: Final = range(oldest, newest + 1)
         self.flexible_from: Final = FLEXIBLE_FROM[key]
+        self._classes: Final[dict[str, type[Message]]] = {}
         self._module: Final = f"messages.{module}" if isinstance(key, ApiKey) else module
 
     def __repr__(self) -> str:
         return f"Api({self.name})"
 
     def _load(self, suffix: str) -> type[Message]:
-        module = import_module(f"penstock.protocol.{self._module}")
-        cls: type[Message] = getattr(module, self.name + suffix)
+        cls = self._classes.get(suffix)
+        if cls is None:
+            module = import_module(f"penstock.protocol.{self._module}")
+            cls = self._classes[suffix] = getattr(module, self.name + suffix)
         return cls
 
     @property

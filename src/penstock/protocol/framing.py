@@ -114,8 +114,11 @@ _FLEXIBLE_RESPONSE_FROM: Final = FLEXIBLE_FROM | {ApiKey.API_VERSIONS: NEVER}
 """Before a response of ApiVersions the header is always the old one: its reader does not know yet what is spoken."""
 
 
-def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
-    """Return the correlation id and the message of a response without its length; DecodeError."""
+def decode_response(api_key: int, version: int, frame: Buffer, cls: type[Message] | None = None) -> tuple[int, Message]:
+    """Return the correlation id and the message of a response without its length; DecodeError.
+
+    `cls` is what the message is read as where that is not the API's response class.
+    """
     api = api_of(api_key)
     try:
         (correlation_id,) = _LENGTH.unpack_from(frame, 0)
@@ -124,5 +127,5 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
             position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise DecodeError(f"response header: {error}") from error
-    message, _ = decode(api.response_class, version, frame, position)
+    message, _ = decode(cls or api.response_class, version, frame, position)
     return correlation_id, message

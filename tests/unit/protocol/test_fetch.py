@@ -9,6 +9,7 @@ from penstock.protocol.codec import encode
 from penstock.protocol.fetch import (
     VERSIONS,
     FetchPartitionResult,
+    FollowerFetchResponse,
     encode_fetch_response,
     parse_fetch,
 )
@@ -136,3 +137,29 @@ def test_who_leads_and_where_to_read_is_told_as_far_as_the_version_can(
 def test_a_response_of_nothing(version: int) -> None:
     (only,) = encode_fetch_response([], version, 41)
     assert read_response(joined([only]), version).responses == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_follower_reads_what_a_leader_writes_and_leaves_the_records_where_they_are(version: int) -> None:
+    answers = [
+        FetchPartitionResult(7, 0, 100, 90, 10, b"records", current_leader=(2, 3)),
+        FetchPartitionResult(8, 74, diverging_epoch=(4, 44)),
+    ]
+    topic: Any = "a" if version < 13 else TOPIC_ID
+    data = bytearray(joined(encode_fetch_response([(topic, answers)], version, 41, session_id=8)))
+    _, message = decode_response(ApiKey.FETCH, version, memoryview(data)[4:], FollowerFetchResponse)
+    assert isinstance(message, FollowerFetchResponse)
+    assert message.session_id == (8 if version >= 7 else 0)
+    (told,) = message.topics
+    assert (told.name, told.topic_id) == (("a", ZERO_UUID) if version < 13 else ("", TOPIC_ID))
+    good, bad = told.partitions
+    assert (good.index, good.error_code, good.high_watermark) == (7, 0, 100)
+    assert good.log_start_offset == (10 if version >= 5 else -1)
+    assert good.diverging_epoch is None
+    assert (bad.index, bad.error_code) == (8, 74)
+    diverging = bad.diverging_epoch
+    assert (diverging and (diverging.epoch, diverging.end_offset)) == ((4, 44) if version >= 12 else None)
+    assert isinstance(good.records, memoryview)
+    assert bytes(good.records) == b"records"
+    data[data.index(b"records")] = ord("R")
+    assert bytes(good.records) == b"Records"

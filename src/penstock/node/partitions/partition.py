@@ -217,7 +217,7 @@ class Partition:
 
     # this replica as a follower
 
-    def append_fetched(self, batches: bytes, leader_high_watermark: int, leader_start_offset: int) -> None:
+    def append_fetched(self, batches: bytes | memoryview, leader_high_watermark: int, leader_start_offset: int) -> None:
         """Append what the leader sent behind the log's end, and take over what it knows.
 
         KafkaError as `PartitionLog.append_as_follower` says.

@@ -31,13 +31,12 @@ from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.fetch import FollowedPartition, FollowerFetchResponse
 from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
-    FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    PartitionData,
     ReplicaState,
 )
 from penstock.protocol.messages.list_offsets import (
@@ -191,7 +190,7 @@ class ReplicaFetcher:
         connection = await self._connected()
         asked = self._session.next()
         response = await connection.request(
-            self._request(asked), FetchResponse, timeout_ms=self._follower.config.replica_socket_timeout_ms
+            self._request(asked), FollowerFetchResponse, timeout_ms=self._follower.config.replica_socket_timeout_ms
         )
         if response.error_code:
             self._session.reset()
@@ -262,26 +261,32 @@ class ReplicaFetcher:
 
     # -- the answers --------------------------------------------------------------------------------------------------
 
-    async def _take(self, response: FetchResponse, connection: Connection) -> None:
+    async def _take(self, response: FollowerFetchResponse, connection: Connection) -> None:
+        """Do as the leader says. Nothing is asked of it before all records are taken from where they were received."""
         appended = looked_at = 0
-        for topic in response.responses:
+        out_of_range: list[tuple[Key, Partition]] = []
+        for topic in response.topics:
             for data in topic.partitions:
                 looked_at += 1
-                key = (topic.topic_id, data.partition_index)
+                key = (topic.topic_id, data.index)
                 partition = self._partitions.get(key)
                 asked = self._session.told(key)
                 if partition is None or asked is None or asked.leader_epoch != partition.leader_epoch:
                     continue  # it is followed no longer, or in another epoch, since the request went out
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    await self._out_of_range(key, partition, connection)
+                    out_of_range.append((key, partition))
                 else:
                     self._take_partition(key, partition, asked, data)
                 appended += len(data.records or b"")
                 if appended >= APPENDED_AT_ONCE or looked_at >= LOOKED_AT_ONCE:
                     appended = looked_at = 0
                     await asyncio.sleep(0)
+        for key, partition in out_of_range:
+            asked = self._session.told(key)
+            if self._partitions.get(key) is partition and asked and asked.leader_epoch == partition.leader_epoch:
+                await self._out_of_range(key, partition, connection)
 
-    def _take_partition(self, key: Key, partition: Partition, asked: Position, data: PartitionData) -> None:
+    def _take_partition(self, key: Key, partition: Partition, asked: Position, data: FollowedPartition) -> None:
         """Rest if it cannot be used; a log that changed under the request is asked about again."""
         if data.error_code:
             self._refused(partition, data.error_code)
@@ -291,7 +296,7 @@ class ReplicaFetcher:
             self._want(key, partition)
             return
         try:
-            if data.diverging_epoch.end_offset >= 0 or data.diverging_epoch.epoch >= 0:
+            if data.diverging_epoch is not None:
                 self._cut(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
                 records = data.records or b""

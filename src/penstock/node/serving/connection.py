@@ -316,6 +316,8 @@ class Connection(asyncio.BufferedProtocol):
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])
+        if waiting and waiting[0].future is not None and waiting[0].future.done():
+            return  # It is called for that one as well before the loop waits again, and writes all at once.
         if not waiting:
             self._held_by_request = False
         self._proceed()

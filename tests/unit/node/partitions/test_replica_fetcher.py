@@ -12,11 +12,11 @@ from penstock.metadata.image import PartitionImage
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.fetch import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
+from penstock.protocol.fetch import DivergingEpoch, FollowedPartition, FollowedTopic, FollowerFetchResponse
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
 )
 from penstock.replication.quota import ReplicationQuota
 
@@ -29,8 +29,8 @@ class Followed:
 
     def __init__(self, directory: Path) -> None:
         self.now_ms = 0
-        node = Node(directory)
-        node.open(*topic_records())
+        self.node = node = Node(directory)
+        node.open(*topic_records(partitions=2))
         self.partition: Partition = node.partition()
         self.obey(4)
         self.fetcher = ReplicaFetcher(
@@ -47,16 +47,18 @@ class Followed:
         self.fetcher.follow(self.partition)
         self.fetcher._session.next()
 
-    def obey(self, leader_epoch: int) -> None:
+    def obey(self, leader_epoch: int, partition: Partition | None = None) -> None:
         replicas = (LEADER, NODE_ID)
-        self.partition.obey(NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0)
+        (partition or self.partition).obey(
+            NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0
+        )
 
     async def take(
         self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7, high_watermark: int = 1
     ) -> int:
         """The leader answers; where the log ends then."""
-        data = PartitionData(
-            partition_index=0,
+        data = FollowedPartition(
+            index=0,
             error_code=error,
             high_watermark=high_watermark,
             log_start_offset=0,
@@ -65,10 +67,10 @@ class Followed:
         await self.answer(data, session_id)
         return self.partition.log.log_end_offset
 
-    async def answer(self, data: PartitionData, session_id: int = 7) -> None:
+    async def answer(self, data: FollowedPartition, session_id: int = 7) -> None:
         """The leader says this."""
-        response = FetchResponse(
-            session_id=session_id, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]
+        response = FollowerFetchResponse(
+            session_id=session_id, topics=[FollowedTopic(topic_id=TOPIC_ID, partitions=[data])]
         )
         await self.fetcher._take(response, None)  # type: ignore[arg-type]  # it is for what is out of range only
         self.fetcher._session.answered(session_id)
@@ -114,9 +116,32 @@ async def test_what_was_asked_for_before_the_log_changed_is_not_appended_but_ask
 
 async def test_where_logs_part_is_not_believed_of_a_log_that_changed_since(followed: Followed) -> None:
     followed.partition.append_fetched(batch(b"a", b"b"), 0, 0)
-    data = PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+    data = FollowedPartition(index=0, diverging_epoch=DivergingEpoch(epoch=0, end_offset=1))
     await followed.answer(data)
     assert followed.partition.log.log_end_offset == 2
+
+
+async def test_nothing_is_asked_before_all_records_are_taken_from_where_they_were_received(followed: Followed) -> None:
+    """An answer to a question in between would come to lie in their place."""
+    ends: list[int] = []
+
+    class Asked:
+        async def request(self, *_: object) -> ListOffsetsResponse:
+            ends.append(followed.partition.log.log_end_offset)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(partitions=[ListOffsetsPartitionResponse()])])
+
+    other = followed.node.partition(index=1)
+    followed.obey(4, other)
+    followed.fetcher.follow(other)
+    followed.fetcher._session.next()
+    answers = [
+        FollowedPartition(index=1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        FollowedPartition(index=0, high_watermark=1, log_start_offset=0, records=memoryview(batch(b"a"))),
+    ]
+    response = FollowerFetchResponse(session_id=7, topics=[FollowedTopic(topic_id=TOPIC_ID, partitions=answers)])
+    await followed.fetcher._take(response, Asked())  # type: ignore[arg-type]  # all that is used of a connection
+    assert ends
+    assert set(ends) == {1}
 
 
 async def test_what_is_followed_no_longer_is_not_appended(followed: Followed) -> None:

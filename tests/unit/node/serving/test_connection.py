@@ -15,7 +15,7 @@ from penstock.node.serving.connection import MAX_BACKLOG_BYTES, TURN_S, Connecti
 from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.outgoing import CHUNK_BYTES, FilePart
+from penstock.node.serving.outgoing import CHUNK_BYTES, FilePart, Outgoing
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import encode_request
@@ -188,6 +188,36 @@ async def test_responses_keep_the_order_of_pipelined_requests() -> None:
             gate.answer(group_id)
         received = [(await client.receive(ApiKey.HEARTBEAT, 4))[0] for _ in sent]
     assert received == sent
+
+
+async def test_answers_that_are_ready_together_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those to all the produce requests whose records one fetch of a follower commits."""
+    waiting: list[asyncio.Future[list[bytes]]] = []
+    writes: list[int] = []
+    flush = Outgoing.flush
+
+    def wait(_broker: Any, context: RequestContext, _frame: memoryview, _position: int) -> asyncio.Future[list[bytes]]:
+        future = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        return future
+
+    def counted(out: Outgoing, transport: asyncio.Transport) -> None:
+        writes.append(out.queued_bytes)
+        flush(out, transport)
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, wait, raw=True, pipelined=True)) as node:
+        client = await node.connect()
+        for number in range(4):
+            client.send(HeartbeatRequest(group_id=str(number)), 4)
+        while len(waiting) < 4:
+            assert await (await node.connect()).lives()
+        monkeypatch.setattr(Outgoing, "flush", counted)
+        for number in (0, 2, 1):
+            waiting[number].set_result([struct.pack(">ii", 4, number)])
+        assert [await client.receive_frame() for _ in range(3)] == [struct.pack(">i", n) for n in range(3)]
+        waiting[3].set_result([struct.pack(">ii", 4, 3)])
+        assert await client.receive_frame() == struct.pack(">i", 3)
+    assert writes == [24, 8]
 
 
 @pytest.mark.parametrize("names", [1, SHARED_BYTES // 1000 + 1], ids=["small", "in a frame of its own"])
