@@ -1,9 +1,19 @@
+import contextlib
+
 import pytest
 
 from penstock.protocol.batch import read_header, write_crc
 from penstock.protocol.compression import Compression, DecompressionLimitError
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches, iterate_records
+from penstock.protocol.records import (
+    Record,
+    decode_batch,
+    encode_batch,
+    iterate_batches,
+    iterate_records,
+    keys_and_values,
+    unpack_records,
+)
 
 RECORDS = [
     Record(10, 1_700_000_000_000, b"key", b"value", [("h", b"1"), ("h", None), ("ü", b"")]),
@@ -73,6 +83,35 @@ def test_batches_of_a_buffer() -> None:
     assert [(position, header.base_offset) for position, header in found] == [(0, 5), (len(one), 9)]
     assert [position for position, _ in iterate_batches(both[:-1])] == [0]
     assert [record.offset for record in iterate_records(both, *found[1])] == [9]
+
+
+MANY = [*RECORDS, *(Record(14 + n, 1_700_000_000_000 + n, b"%d" % n, None if n % 3 else b"v" * n) for n in range(300))]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_keys_and_values_alone(codec: Compression) -> None:
+    data = encode_batch(MANY, compression=codec)
+    header = read_header(data)
+    found = keys_and_values(unpack_records(data, 0, header), header)
+    assert found == [(record.key, record.value) for record in MANY]
+
+
+def test_keys_and_values_of_damaged_records() -> None:
+    data = encode_batch(RECORDS)
+    header = read_header(data)
+    whole = unpack_records(data, 0, header)
+    for at in range(len(whole)):
+        for damage in (0x01, 0x40, 0x80, 0xFF):
+            bent = bytearray(whole)
+            bent[at] ^= damage
+            with contextlib.suppress(DecodeError):
+                assert len(keys_and_values(bytes(bent), header)) == len(RECORDS)
+        with pytest.raises(DecodeError):
+            keys_and_values(whole[:at], header)
+    with pytest.raises(DecodeError, match="are left behind"):
+        keys_and_values(whole + b"x", header)
+    with pytest.raises(DecodeError, match="declares 1000 records"):
+        keys_and_values(whole, header._replace(record_count=1000))
 
 
 def test_records_of_another_client() -> None:

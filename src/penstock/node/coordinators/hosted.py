@@ -25,12 +25,13 @@ from penstock.log.validation import AppendOrigin
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+from penstock.protocol.records import Record, encode_batch, iterate_batches, keys_and_values, unpack_records
 
 logger = logging.getLogger(__name__)
 
 LOAD_SLICE_BYTES: Final = 64 * 1024
-"""What is read and applied at a time while loading: some milliseconds of work."""
+LOAD_SLICE_RECORDS: Final = 200
+"""What is read, and what is applied, at a time while loading: some milliseconds of work."""
 
 _NOTHING: Final = object()
 
@@ -92,12 +93,22 @@ class Hosted(Generic[MachineT]):
     # -- loading ------------------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Read the partition up to its present end."""
+        """Read the partition up to its present end.
+
+        Only the last record of each key reaches the machine, in the order of the log: what compaction would leave.
+        """
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
+        latest: dict[bytes, bytes | None] = {}
         while position < self._end and not self.is_over:
-            position = self._read_slice(position, self._end)
+            position = self._read_slice(position, self._end, latest)
             await asyncio.sleep(0)
+        for number, (key, value) in enumerate(latest.items()):
+            if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
+                await asyncio.sleep(0)
+            if self.is_over:
+                break
+            self._take_in(key, value)
 
     async def take_over(self) -> None:
         """Wait until all that was read is committed; the machine is at work from then on."""
@@ -118,24 +129,24 @@ class Hosted(Generic[MachineT]):
         """Requests may come from now on."""
         self.is_serving = self.is_read and not self.is_over
 
-    def _read_slice(self, position: int, end: int) -> int:
-        """Apply some batches from `position` on; the offset to go on from."""
+    def _read_slice(self, position: int, end: int, latest: dict[bytes, bytes | None]) -> int:
+        """Take the last values of the keys in some batches from `position` on; the offset to go on from."""
         data = self.partition.log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if header.is_control:
                 continue
-            for record in iterate_records(data, at, header):
-                self._read(record)
+            for key, value in keys_and_values(unpack_records(data, at, header), header):
+                if key is not None:
+                    latest.pop(key, None)  # so that it comes after those which were written before it
+                    latest[key] = value
         return position if data else end
 
-    def _read(self, record: Record) -> None:
-        if record.key is None:
-            return
+    def _take_in(self, key: bytes, value: bytes | None) -> None:
         try:
-            self.machine.read(record.key, record.value)
+            self.machine.read(key, value)
         except DecodeError as error:
-            logger.warning("%s: the record at offset %d is left out: %s", self.partition, record.offset, error)
+            logger.warning("%s: the record of the key %r is left out: %s", self.partition, key, error)
 
     def resign(self) -> None:
         """Another node leads the partition, or this one stops: who waits is sent away."""

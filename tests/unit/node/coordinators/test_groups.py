@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
 
+from penstock.coordinator.group.shard import GroupShard
 from penstock.log import record_checks
 from penstock.log.config import LogConfig
 from penstock.log.validation import AppendOrigin
@@ -181,6 +182,38 @@ async def test_reading_is_done_in_slices(tmp_path: Path) -> None:
     await after.stop()
 
 
+async def test_only_the_last_record_of_a_key_is_made_something_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be millions that are not compacted yet."""
+    before = GroupNode(tmp_path)
+    before.create_flights()
+    before.create_offsets_topic()
+    await before.ready()
+    for offset in range(50):
+        await ask(offset_commit, before, 8, commit_request(offset))
+        if offset == 20:
+            await ask(offset_commit, before, 8, commit_request(offset, partition=1))
+    await before.stop()
+
+    taken: list[bytes] = []
+    read = GroupShard.read
+
+    def watched(shard: GroupShard, key: bytes, value: bytes | None) -> None:
+        taken.append(key)
+        read(shard, key, value)
+
+    monkeypatch.setattr(GroupShard, "read", watched)
+    after = GroupNode(tmp_path)
+    after.create_flights()
+    after.create_offsets_topic()
+    await after.ready()
+    partitions = [key[-1] for key in taken if b"flights" in key]
+    assert partitions == [1, 0], "once each, in the order of what was written last"
+    assert await committed(after) == {("flights", 0): 49, ("flights", 1): 20}
+    await after.stop()
+
+
 async def replicated(tmp_path: Path) -> tuple[GroupNode, Any]:
     """A node whose partitions have a follower, and a commit that waits for it."""
     node = GroupNode(tmp_path, isr=(1, 2))
@@ -273,10 +306,10 @@ async def test_a_partition_that_could_not_be_read_is_tried_again(
     failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")] * 2
     read = Hosted._read_slice
 
-    def read_or_fail(led: Hosted[Any], position: int, end: int) -> int:
+    def read_or_fail(*arguments: Any) -> int:
         if failures:
             raise failures.pop()
-        return read(led, position, end)
+        return read(*arguments)
 
     monkeypatch.setattr(Hosted, "_read_slice", read_or_fail)
     monkeypatch.setattr(host, "LOAD_RETRY_S", 0)
