@@ -21,6 +21,13 @@ REGRESSIONS = {
     (1002, 3): "a consumer asked a leader that was cut off and had less, and read everything from the beginning",
     (1036, 3): "an empty log was moved to another directory, and a power cut took it back to offset 0",
     (5267, 1): "a batch that was written and not synced was acknowledged when it came again, and a power cut took it",
+    (
+        60006,
+        3,
+    ): "the harness: replicas had compacted what it had not seen of a leader yet, as the controller was cut off",
+    (60017, 3): "the same where a follower was looked at before its leader",
+    (60020, 3): "the harness: a coordinator that was cut off and replaced may tell old offsets",
+    (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 
 

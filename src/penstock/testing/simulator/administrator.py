@@ -133,10 +133,10 @@ class AdministratingClient:
 
     async def _ask(self, admin: Admin, group: str) -> None:
         ledger = self._world.ledger
-        before, losses = dict(ledger.committed), ledger.lossy_crashes
+        before, losses = ledger.promised_offsets(group), ledger.lossy_crashes
         found = await admin.groups.offsets(group)
         if losses == ledger.lossy_crashes:
-            for (of_group, partition), promised in before.items():
-                if of_group == group and partition.topic in self._promises.counts:
+            for partition, promised in before.items():
+                if partition.topic in self._promises.counts:
                     offset = found[partition].offset if partition in found else -1
                     ledger.found_committed(group, partition, offset, promised)

@@ -4,7 +4,10 @@
 | ------------------------------ | --------------------------------------------------------------------------------- |
 | a record below a high watermark| is the one that was seen there before, wherever that was                          |
 | a reader from the beginning    | ends with the same last value of each key as all records ever seen give, once the |
-|                                | replica knows that they all are committed                                         |
+|                                | replica knows that they all are committed, and leaders were looked at as far as a |
+|                                | round may have reached: to the active segment, as the mark is moved after a round |
+| a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
+|                                | tombstone was gone before it came back, as in Kafka                               |
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from penstock.node.partitions.partition import Partition
 from penstock.protocol.records import iterate_batches, iterate_records
 
 READ_BYTES = 1 << 20
+LONG_MS = 3_600_000
+"""No simulation takes so long."""
 
 Pair = tuple[bytes | None, bytes | None]
 """A record's key and value."""
@@ -31,6 +36,13 @@ class CompactedHistory:
     """Up to where leaders were looked at."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
+    tombstones: dict[str, set[int]] = field(default_factory=dict)
+    """By node: where tombstones were seen."""
+
+    def forget_node(self, name: str) -> None:
+        """Its process ended: what it has is looked at anew."""
+        self.looked.pop(name, None)
+        self.tombstones.pop(name, None)
 
     def lost(self, offset: int) -> None:
         """Power cuts may have taken all that lies at this offset and behind it."""
@@ -46,20 +58,28 @@ class CompactedHistory:
         begin = looked_to if is_same else log.log_start_offset
         end = high_watermark if leads else min(high_watermark, self.end_offset)
         found = dict(_records(partition, begin, end))
+        self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         for offset, pair in found.items():
             known = self.records.setdefault(offset, pair) if leads else self.records.get(offset, pair)
             if known != pair:
                 violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
         if leads:
             self.end_offset = max(self.end_offset, end)
-        if not is_same and end < self.end_offset:
-            return  # its high watermark is an old one: what was compacted away may have its newer value behind that
-        if not is_same and _table(found.items()) != self._table_below(end):
+        if not is_same and end < max(self.end_offset, log.segments.active.base_offset):
+            return  # what was compacted away may have its newer value behind that, where no leader was looked at yet
+        if not is_same and not self._is_whole(name, _table(found.items()), end, log.config.delete_retention_ms):
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
-    def _table_below(self, end: int) -> dict[bytes | None, bytes]:
-        return _table((offset, self.records[offset]) for offset in sorted(self.records) if offset < end)
+    def _is_whole(self, name: str, table: dict[bytes | None, bytes], end: int, retention_ms: int) -> bool:
+        """Whether a replica gives this table with reason."""
+        history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
+        whole = _table(history)
+        differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
+        deleted = {key: offset for offset, (key, _) in history if key in differing - whole.keys()}
+        if differing and (differing != deleted.keys() or retention_ms >= LONG_MS):
+            return False
+        return self.tombstones[name].isdisjoint(deleted.values())
 
 
 def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:

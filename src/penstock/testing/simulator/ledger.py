@@ -11,7 +11,7 @@
 | an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
 | what all nodes know       | is the same: see `agreement.py` |
 | a partition, a generation | belong to one member of a group |
-| a committed offset        | never goes back |
+| a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
 """
 
@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition
-from penstock.metadata.topics import PartitionImage
+from penstock.metadata.topics import CONSUMER_OFFSETS, PartitionImage
 from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode
+from penstock.protocol.hashing import coordinator_partition
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
 from penstock.testing.simulator.loop import EPOCH_MS
@@ -116,6 +117,28 @@ class Ledger:
         """Note an offset whose commit was acknowledged."""
         key = (group, partition)
         self.committed[key] = max(offset, self.committed.get(key, 0))
+
+    def promised_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """What a group's coordinator must know when it is asked now.
+
+        Nothing while a node does not know yet that another one coordinates the group: it may be asked, and it knows
+        what it knew, as Kafka's coordinators do.
+        """
+        if self._has_deposed_coordinator(group):
+            return {}
+        return {partition: offset for (of_group, partition), offset in self.committed.items() if of_group == group}
+
+    def _has_deposed_coordinator(self, group: str) -> bool:
+        image = self.agreement.newest
+        topic = None if image is None else image.topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            return False
+        index = coordinator_partition(group, len(topic.partitions))
+        held = [(name, partitions_of(node).get(CONSUMER_OFFSETS, index)) for name, node in self._nodes.items()]
+        return any(
+            partition is not None and partition.leader is not None and not self._leads(name, partition)
+            for name, partition in held
+        )
 
     def found_committed(self, group: str, partition: TopicPartition, offset: int, promised: int) -> None:
         """The coordinator says so; `promised` is what was acknowledged before it was asked."""

@@ -75,7 +75,7 @@ class ReplicaAgreement:
         for place in [place for place in self._checked if place[0] == name]:
             del self._checked[place]
         for committed in self._committed.values():
-            committed.compacted.looked.pop(name, None)
+            committed.compacted.forget_node(name)
 
     def lost(self, key: Key, offset: int) -> None:
         """Power cuts may have taken all that lies at this offset and behind it."""

@@ -1,0 +1,152 @@
+"""What the simulation holds nodes to where one of them does not know yet what others do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.unit.log.compaction.rounds import COMPACTED, compact, pairs, records
+from tests.unit.log.logs import NOW, open_log
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, node_on, topic_records
+
+from penstock.client.values import TopicPartition
+from penstock.log.compaction.keys import Keys
+from penstock.log.compaction.plain_keys import PlainKeys
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.node.partitions.partition import Partition
+from penstock.node.start import RunningNode
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.varint import Buffer
+from penstock.testing.simulator.compacted_agreement import LONG_MS, READ_BYTES, CompactedHistory
+from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.trace import Trace
+
+PAD = "v" * 60
+STANDS = {TopicPartition("t0", 0): 196}
+
+
+def replica(log: PartitionLog, high_watermark: int) -> Partition:
+    return cast("Partition", SimpleNamespace(log=log, high_watermark=high_watermark))
+
+
+def filled(path: Path) -> PartitionLog:
+    """Forty records of four keys, of which one comes but once; several segments of them."""
+    path.mkdir()
+    log = open_log(path, COMPACTED)
+    for number in range(40):
+        key = f"k{number % 3}" if number else "once"
+        log.append_as_leader(pairs((key, f"{number}{PAD}")), leader_epoch=0, now_ms=NOW)
+    return log
+
+
+class Greedy(PlainKeys):
+    """Believes that each key comes again."""
+
+    def index(self, data: Buffer, header: BatchHeader, first_offset: int) -> bool:
+        has_room = super().index(data, header, first_offset)
+        self._offsets = dict.fromkeys(self._offsets, 1000)
+        return has_room
+
+
+def compacted(path: Path, make_keys: Callable[[int, float], Keys] = PlainKeys) -> PartitionLog:
+    log = filled(path)
+    compact(log, Disk(), make_keys=make_keys)
+    return log
+
+
+class Looks:
+    """A history, and what it found."""
+
+    def __init__(self) -> None:
+        self.history = CompactedHistory()
+        self.found: list[str] = []
+
+    def look(self, name: str, log: PartitionLog, high_watermark: int, *, leads: bool = False) -> list[str]:
+        self.history.compare(name, replica(log, high_watermark), leads=leads, violated=self.found.append)
+        return self.found
+
+
+def test_a_follower_may_have_compacted_what_no_leader_was_seen_with(tmp_path: Path) -> None:
+    looks, leader, follower = Looks(), filled(tmp_path / "1"), compacted(tmp_path / "2")
+    assert looks.look("leader", leader, 6, leads=True) == []
+    assert looks.look("follower", follower, 40) == [], "the newer values of what is missing lie behind 6"
+    follower.cleaned_to = 0  # a crash in the middle of a round leaves the mark where it was
+    assert looks.look("follower", follower, 40) == []
+    assert looks.look("leader", leader, 40, leads=True) == []
+    assert looks.look("follower", follower, 40) == []
+
+
+def test_a_value_that_compaction_lost_is_found_as_soon_as_leaders_were_seen_so_far(tmp_path: Path) -> None:
+    looks, leader, follower = Looks(), filled(tmp_path / "1"), compacted(tmp_path / "2", Greedy)
+    assert looks.look("leader", leader, 6, leads=True) == []
+    assert looks.look("follower", follower, 40) == []
+    assert looks.look("leader", leader, follower.segments.active.base_offset, leads=True) == []
+    assert len(looks.look("follower", follower, 40)) == 1
+
+
+def with_a_deletion(path: Path, delete_retention_ms: int = 1000) -> PartitionLog:
+    path.mkdir()
+    log = open_log(path, COMPACTED.replace(delete_retention_ms=delete_retention_ms))
+    for pair in (("k", "value"), ("k", None), ("other", "value")):
+        log.append_as_leader(pairs(pair), leader_epoch=0, now_ms=NOW)
+    return log
+
+
+def without_its_tombstone(path: Path, delete_retention_ms: int = 1000) -> PartitionLog:
+    log = with_a_deletion(path, delete_retention_ms)
+    other = log.read(2, READ_BYTES).read()
+    log.truncate_to(1)
+    log.append_as_follower(memoryview(other))
+    assert records(log) == [(0, "k", "value"), (2, "other", "value")]
+    return log
+
+
+def test_a_deleted_key_may_live_on_where_the_tombstone_never_came(tmp_path: Path) -> None:
+    looks = Looks()
+    assert looks.look("leader", with_a_deletion(tmp_path / "1"), 3, leads=True) == []
+    assert looks.look("away", without_its_tombstone(tmp_path / "2"), 3) == []
+
+
+def test_a_deleted_key_may_not_live_on_where_the_tombstone_was(tmp_path: Path) -> None:
+    looks = Looks()
+    assert looks.look("leader", with_a_deletion(tmp_path / "1"), 3, leads=True) == []
+    assert looks.look("follower", with_a_deletion(tmp_path / "2"), 3) == []
+    assert len(looks.look("follower", without_its_tombstone(tmp_path / "3"), 3)) == 1
+
+
+def test_a_deleted_key_may_not_live_on_where_tombstones_are_kept_for_long(tmp_path: Path) -> None:
+    looks = Looks()
+    assert looks.look("leader", with_a_deletion(tmp_path / "1"), 3, leads=True) == []
+    assert len(looks.look("away", without_its_tombstone(tmp_path / "2", LONG_MS), 3)) == 1
+
+
+def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:
+    parts = SimpleNamespace(image=image)
+    return cast(
+        "RunningNode", SimpleNamespace(is_broker=True, parts=parts, broker=SimpleNamespace(partitions=partitions))
+    )
+
+
+def test_a_coordinator_that_was_replaced_and_does_not_know_it_need_not_know_of_commits(tmp_path: Path) -> None:
+    ledger = Ledger(Trace(lambda: 0.0), flushes_each=True, replicas=2)
+    metadata = topic_records(CONSUMER_OFFSETS)
+    with node_on(tmp_path, *metadata) as node:
+        ledger.agreement.newest = node.image
+        ledger.started(f"node{NODE_ID}", coordinator(node.image, node.table), {})
+        ledger.commit_acknowledged("g", TopicPartition("t0", 0), 196)
+        assert ledger.promised_offsets("g") == STANDS
+        assert ledger.promised_offsets("other") == {}
+        newer = ClusterImage(node.image.cluster_id)
+        for record in metadata:
+            newer.apply(record)
+        topic = newer.topics_by_id[TOPIC_ID]
+        topic.partitions[0] = topic.partitions[0]._replace(leader=NODE_ID + 1, leader_epoch=4)
+        ledger.agreement.newest = newer
+        assert ledger.promised_offsets("g") == {}
+        ledger.crashing(f"node{NODE_ID}", None, power_lost=False)
+        assert ledger.promised_offsets("g") == STANDS
