@@ -103,7 +103,7 @@ def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
 
 def _check_needs(update: FeatureUpdateKey, levels: dict[str, int]) -> None:
     """Whether the levels that other features have then are enough."""
-    if update.feature == METADATA_VERSION:
+    if update.feature == METADATA_VERSION or not update.max_version_level:  # what is not there needs nothing
         return
     for other, needed in KAFKAS_FEATURES[update.feature][update.max_version_level].needs.items():
         if levels.get(other, 0) < needed:

@@ -57,6 +57,8 @@ def update(level: int, upgrade_type: int = UPGRADE, name: str = NAME, **fields: 
         (25, update(0, SAFE), False),
         (25, update(24, 0), False),
         (25, update(24, 9), False),
+        (25, update(0, name="nobody.knows.it"), True),
+        (25, update(1, name="nobody.knows.it"), False),
         (25, update(1, name="kraft.version"), False),
         (25, update(1, name="group.version"), False),
     ],
