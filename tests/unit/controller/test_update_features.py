@@ -57,7 +57,6 @@ def update(level: int, upgrade_type: int = UPGRADE, name: str = NAME, **fields: 
         (25, update(0, SAFE), False),
         (25, update(24, 0), False),
         (25, update(24, 9), False),
-        (25, update(0, name="nobody.knows.it"), True),
         (25, update(1, name="nobody.knows.it"), False),
         (25, update(1, name="kraft.version"), False),
         (25, update(1, name="group.version"), False),
@@ -101,4 +100,10 @@ def test_all_changes_of_a_request_are_made_or_none() -> None:
 def test_a_change_can_be_tried() -> None:
     request = UpdateFeaturesRequest(feature_updates=[update(25)], validate_only=True)
     decision = at_level(21).decide(request, 0)
+    assert (decision.records, decision.reply.error_code) == ([], ErrorCode.NONE)
+
+
+def test_level_0_is_where_an_unknown_feature_is() -> None:
+    request = UpdateFeaturesRequest(feature_updates=[update(0, name="nobody.knows.it")])
+    decision = at_level(25).decide(request, 0)
     assert (decision.records, decision.reply.error_code) == ([], ErrorCode.NONE)
