@@ -201,12 +201,13 @@ def test_the_shell_sees_what_is_so_now(three: Cluster, reach: tuple[str, str]) -
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["Feature: kraft.version", "Feature: metadata.version"]
-    assert lines[1].split("\t")[1:4] == [
+    names = ["eligible.leader.replicas.version", "kraft.version", "metadata.version"]
+    assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
+    assert lines[2].split("\t")[1:4] == [
         "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",
     ]  # fmt: skip
     document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
-    assert document["features"][1]["finalized_level"] == 33
+    assert document["features"][2]["finalized_level"] == 33
     for text, level in (("33", 33), ("4.4-IV2", 33), ("4.4", 33)):
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"

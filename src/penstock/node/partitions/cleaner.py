@@ -62,6 +62,7 @@ class Cleaner:
         self._make_runner = make_runner
         self._busy: dict[PartitionLog, None] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._workers: list[asyncio.Task[None]] = []
         self._work: dict[asyncio.Future[None], None] = {}
         self.uncleanable: dict[PartitionLog, str] = {}
         self.figures = CleanerFigures(now_ms())
@@ -73,9 +74,10 @@ class Cleaner:
 
     async def stop(self) -> None:
         """Give up what is under way; the caller closes the logs."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._workers]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._work:  # its threads go on; the files must not be closed under them
             await asyncio.wait(list(self._work))
 
@@ -83,19 +85,14 @@ class Cleaner:
 
     async def _run(self) -> None:
         """Keep as many at work as there shall be."""
-        workers: list[asyncio.Task[None]] = []
-        try:
-            while True:
-                wanted = self._config.log_cleaner_threads
-                workers += [asyncio.create_task(self._clean_on()) for _ in range(len(workers), wanted)]
-                for worker in workers[wanted:]:
-                    worker.cancel()
-                del workers[wanted:]
-                await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
-        finally:
-            for worker in workers:
+        while True:
+            wanted = self._config.log_cleaner_threads
+            workers = self._workers
+            workers += [asyncio.create_task(self._clean_on()) for _ in range(len(workers), wanted)]
+            for worker in workers[wanted:]:
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            del workers[wanted:]
+            await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
 
     async def _clean_on(self) -> None:
         """One log after the other."""
