@@ -1,14 +1,12 @@
 """The controller alone under thousands of events: brokers that come and go, controllers that take over, operators."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.simulation import controller_planted as planted
 from tests.simulation.controller_world import SimulationError, simulate
+from tests.simulation.every_python import told_in_every_python
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +62,4 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_seed_is_the_same_in_every_python() -> None:
     """The order of sets of strings changes with each start of Python; nothing may depend on it."""
     script = "from tests.simulation.controller_world import simulate; print([simulate(seed) for seed in range(5)])"
-    told = []
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        command = [sys.executable, "-c", script]
-        told.append(subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT).stdout)
-    assert told[0] == told[1]
-    assert told[0].count(b"trace_hash") == 5
+    assert told_in_every_python(script).count(b"trace_hash") == 5

@@ -1,13 +1,11 @@
 """Replication alone under thousands of events: who leads, who is in sync, what is committed, and what is cut."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.simulation import replication_planted as planted
+from tests.simulation.every_python import told_in_every_python
 from tests.simulation.replication_world import SimulationError, simulate
 
 Bug = Callable[[pytest.MonkeyPatch], None]
@@ -49,10 +47,4 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_seed_is_the_same_in_every_python() -> None:
     """The order of sets of strings changes with each start of Python; nothing may depend on it."""
     script = "from tests.simulation.replication_world import simulate; print([simulate(seed) for seed in range(5)])"
-    told = []
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        command = [sys.executable, "-c", script]
-        told.append(subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT).stdout)
-    assert told[0] == told[1]
-    assert told[0].count(b"trace_hash") == 5
+    assert told_in_every_python(script).count(b"trace_hash") == 5

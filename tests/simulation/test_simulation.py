@@ -1,7 +1,4 @@
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.simulation import planted
+from tests.simulation.every_python import told_in_every_python
 from tests.simulation.simulate import SimulationError, simulate
 from tests.simulation.world import World
 
@@ -89,10 +87,4 @@ def test_a_failure_tells_its_seed_and_how_it_came_to_it(monkeypatch: pytest.Monk
 def test_a_seed_is_the_same_in_every_python() -> None:
     """The order of sets of strings changes with each start of Python; nothing may depend on it."""
     script = "from tests.simulation.simulate import simulate; print([simulate(seed) for seed in range(40, 50)])"
-    told = []
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        command = [sys.executable, "-c", script]
-        told.append(subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT).stdout)
-    assert told[0] == told[1]
-    assert told[0].count(b"trace_hash") == 10
+    assert told_in_every_python(script).count(b"trace_hash") == 10

@@ -22,7 +22,7 @@ from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.converters import converter_of
 from penstock.work.connect.plugins import PluginError, find_class
-from penstock.work.connect.tasks import OffsetStore, RunningSink, RunningSource, RunningTask, Setting
+from penstock.work.connect.tasks import OffsetStore, RunningSink, RunningSource, RunningTask, Setting, pause
 
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
@@ -114,19 +114,13 @@ class RunningJobTask:
                 self._set(State.FAILED, f"{type(error).__name__}: {error}; {how}")
                 if is_over:
                     return
-            await self._wait(pause_s)
+            await pause(self._stopping, pause_s)
             self.restarts += 1
             pause_s = min(2 * pause_s, LONGEST_RESTART_S)
 
     async def _say_when_it_runs(self, task: RunningTask) -> None:
         await task.has_started.wait()
         self._set(State.RUNNING, "")
-
-    async def _wait(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            pass
 
     def _set(self, state: State, reason: str) -> None:
         if state is not self.state or reason:

@@ -172,7 +172,7 @@ class RunningSource(RunningTask):
             for record in records:
                 await self._take(producer, record)
             if not records:
-                await _pause(self.stopping, IDLE_S)
+                await pause(self.stopping, IDLE_S)
             if (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms:
                 await self._flush()
                 flushed_at = loop.time()
@@ -296,7 +296,7 @@ class RunningSink(RunningTask, RebalanceListener):
             try:
                 await self._calls.call(self._task.put, records)
             except RetriableError:
-                await _pause(self.stopping, RETRY_S)
+                await pause(self.stopping, RETRY_S)
                 continue
             self.records += len(records)
             await self._send_outgoing()
@@ -372,7 +372,7 @@ class RunningSink(RunningTask, RebalanceListener):
         await self._producer.send_and_wait(topic, record.value, key=record.key, headers=headers)
 
 
-async def _pause(stopping: asyncio.Event, seconds: float) -> None:
+async def pause(stopping: asyncio.Event, seconds: float) -> None:
     """Wait, but not when the task is to stop."""
     try:
         await asyncio.wait_for(stopping.wait(), seconds)
