@@ -1,18 +1,13 @@
 """`python -m bench [QUESTION …] [--runs N]`: ask the questions, print the table, write `bench/results/budgets.json`."""
 
 import argparse
-import json
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.measure import Measure, machine
+from bench.measure import Measure
 from bench.questions import QUESTIONS
-
-RESULTS = Path(__file__).parent / "results"
+from bench.results_file import RESULTS, write
 
 
 def table(measures: list[Measure], title: str) -> Table:
@@ -46,13 +41,7 @@ def main() -> None:
         with console.status(f"{name}: {(QUESTIONS[name].__doc__ or '').strip()}"):
             measures += QUESTIONS[name](words.runs)
     console.print(table(measures, "Penstock: the budgets of one node"))
-    RESULTS.mkdir(exist_ok=True)
-    document = {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "measures": [asdict(one) | {"median": one.median} for one in measures],
-    }
-    (RESULTS / "budgets.json").write_text(json.dumps(document, indent=2) + "\n")
+    write(RESULTS / "budgets.json", measures, is_all=not words.questions)
     console.print(f"written to {RESULTS.name}/budgets.json")
 
 

@@ -1,15 +1,13 @@
 """`python -m bench.drills [DRILL …] [--rounds N]`: do them, print the table, write `bench/results/drills.json`."""
 
 import argparse
-import json
-from dataclasses import asdict
-from datetime import UTC, datetime
 
 from rich.console import Console
 
-from bench.__main__ import RESULTS, table
+from bench.__main__ import table
 from bench.drills.drills import DRILLS
-from bench.measure import Measure, machine
+from bench.measure import Measure
+from bench.results_file import RESULTS, write
 
 
 def main() -> None:
@@ -27,12 +25,7 @@ def main() -> None:
         console.print(f"[bold]{name}[/]: {(drill.__doc__ or '').strip()}")
         measures += drill(words.rounds or rounds, lambda line: console.print(f"  {line}", highlight=False))
     console.print(table(measures, "Penstock: three nodes under kill -9, SIGSTOP and ten thousand topics"))
-    document = {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "measures": [asdict(one) | {"median": one.median} for one in measures],
-    }
-    (RESULTS / "drills.json").write_text(json.dumps(document, indent=2) + "\n")
+    write(RESULTS / "drills.json", measures, is_all=not words.drills)
     console.print("written to results/drills.json")
 
 

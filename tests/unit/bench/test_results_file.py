@@ -1,0 +1,37 @@
+"""Results of several runs in one file: what a run did not measure stays, with the date that it has."""
+
+import json
+from pathlib import Path
+
+from bench.measure import Budget, measure
+from bench.results_file import merged, rows, write
+
+BEFORE = {"when": "2026-01-01", "machine": {"cores": 2}}
+NOW = {"when": "2026-02-02", "machine": {"cores": 4}}
+
+
+def test_a_run_replaces_its_own_rows_where_they_stand() -> None:
+    others = [{"name": name, "median": 1.0} | BEFORE for name in ("boot", "round trip", "memory")]
+    found = merged(others, [measure("round trip", "ms", [2, 3, 4]), measure("new", "s", [5], Budget(6))], NOW)
+    assert [row["name"] for row in found] == ["boot", "round trip", "memory", "new"]
+    assert [row["median"] for row in found] == [1.0, 3, 1.0, 5]
+    assert [row["when"] for row in found] == ["2026-01-01", "2026-02-02", "2026-01-01", "2026-02-02"]
+    assert [row["machine"]["cores"] for row in found] == [2, 4, 2, 4]
+    assert found[3]["budget"] == {"bound": 6, "side": "at most"}
+
+
+def test_a_file_with_one_date_for_all_gives_it_to_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "budgets.json"
+    path.write_text(json.dumps(BEFORE | {"measures": [{"name": "boot", "median": 1.0}]}))
+    write(path, [measure("round trip", "ms", [2])], is_all=False)
+    boot, trip = rows(path)
+    assert (boot["name"], boot["when"]) == ("boot", "2026-01-01")
+    assert (trip["name"], trip["median"]) == ("round trip", 2)
+    assert trip["when"] > "2026-02"
+
+
+def test_a_run_of_all_leaves_no_row_that_nobody_measures_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "budgets.json"
+    write(path, [measure("of old", "ms", [2])], is_all=False)
+    write(path, [measure("boot", "s", [1])], is_all=True)
+    assert [row["name"] for row in rows(path)] == ["boot"]
