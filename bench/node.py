@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.process import BrokerProcess
+from bench.process import BrokerProcess, Command
 
 
 def penstock_command(directory: Path, port: int, settings: Mapping[str, str]) -> tuple[Sequence[str], None]:
@@ -18,10 +18,10 @@ def penstock_command(directory: Path, port: int, settings: Mapping[str, str]) ->
 
 
 @contextmanager
-def running_node(**settings: str) -> Iterator[BrokerProcess]:
+def running_node(command: Command = penstock_command, **settings: str) -> Iterator[BrokerProcess]:
     """A node on an empty directory; keys are written with `_` for `.`."""
     directory = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-    node = BrokerProcess(penstock_command, directory, {key.replace("_", "."): value for key, value in settings.items()})
+    node = BrokerProcess(command, directory, {key.replace("_", "."): value for key, value in settings.items()})
     try:
         yield node
     finally:

@@ -4,7 +4,6 @@ Each starts a node of its own, warms the page cache by one run that is not count
 ten times what a later one does), and takes the CPU time that the operating system accounts to the node's process.
 """
 
-import socket
 import statistics
 from collections.abc import Callable, Iterator
 
@@ -16,16 +15,7 @@ from bench.node import penstock_command, running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
 from bench.replicas import replicas
-from bench.round_trip import (
-    ask,
-    fetches,
-    fetches_in_session,
-    heartbeats,
-    join,
-    produce_request,
-    round_trips_ms,
-    topic_id_of,
-)
+from bench.round_trip import REQUESTS_OF, SmallRequests
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
 
@@ -58,40 +48,21 @@ def small_requests(runs: int) -> list[Measure]:
     ]
 
 
-def heartbeat(runs: int) -> list[Measure]:
-    """What does the heartbeat of a member of a group cost?"""
-    count, used = 30_000, []
-    with (
-        running_node(group_initial_rebalance_delay_ms="0") as node,
-        socket.create_connection(("127.0.0.1", node.port)) as connection,
-    ):
-        member = join(connection, "bench")
-        for _ in range(runs + 1):
-            before = node.cpu()
-            heartbeats(connection, member, count)
-            used.append(node.cpu_since(before))
-    return [
-        measure("user CPU per heartbeat, 50 at once", "µs", [cpu.user / count * 1e6 for cpu in used[1:]], Budget(9)),
-        measure("system CPU per heartbeat", "µs", [cpu.system / count * 1e6 for cpu in used[1:]]),
-    ]
-
-
-def small_fetches(runs: int) -> list[Measure]:
-    """What does a fetch of one partition cost that brings one record of 100 B?"""
-    count = 30_000
+def small_requests_at_once(runs: int) -> list[Measure]:
+    """What do a heartbeat cost, and a fetch of one partition that brings one record of 100 B?"""
+    count, at_once = 30_000, 50
     found: list[Measure] = []
-    with running_node() as node, socket.create_connection(("127.0.0.1", node.port)) as connection:
-        create_topic(node.address, "one")
-        ask(connection, produce_request("one", b"x" * 100))
-        topic_id = topic_id_of(connection, "one")
-        for name, fetch in (("without a session", fetches), ("in a session", fetches_in_session)):
+    with running_node(group_initial_rebalance_delay_ms="0") as node:
+        requests = SmallRequests(node)
+        for kind, bound in (("heartbeat", 9), ("fetch", 18), ("session fetch", 18)):
             used = []
             for _ in range(runs + 1):
+                frames = REQUESTS_OF[kind](requests, count)
                 before = node.cpu()
-                fetch(connection, topic_id, count)
-                used.append(node.cpu_since(before))
-            costs = [cpu.user / count * 1e6 for cpu in used[1:]]
-            found.append(measure(f"user CPU per small fetch {name}, 50 at once", "µs", costs, Budget(18)))
+                requests.round_trips_ms(frames, at_once)
+                used.append(node.cpu_since(before).user / count * 1e6)
+            found.append(measure(f"user CPU per small {kind}, {at_once} at once", "µs", used[1:], Budget(bound)))
+        requests.close()
     return found
 
 
@@ -125,8 +96,9 @@ def records_a_second(runs: int) -> list[Measure]:
 def round_trip(runs: int) -> list[Measure]:
     """How long does one small produce request take on an idle node?"""
     with running_node() as node:
-        create_topic(node.address, "trips")
-        samples = [sorted(round_trips_ms(node.port, "trips", 5_000)) for _ in range(runs + 1)][1:]
+        requests = SmallRequests(node)
+        samples = [sorted(requests.round_trips_ms(requests.produces(5_000))) for _ in range(runs + 1)][1:]
+        requests.close()
     return [
         measure("round trip, p50", "ms", [statistics.median(trips) for trips in samples], Budget(0.3)),
         measure("round trip, p99", "ms", [trips[len(trips) * 99 // 100] for trips in samples], Budget(1.0)),
@@ -209,8 +181,7 @@ def neighbours(runs: int) -> list[Measure]:
 QUESTIONS: dict[str, Question] = {
     "boot": boot,
     "small-requests": small_requests,
-    "heartbeat": heartbeat,
-    "small-fetches": small_fetches,
+    "at-once": small_requests_at_once,
     "large-batches": large_batches,
     "records": records_a_second,
     "round-trip": round_trip,

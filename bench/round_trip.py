@@ -1,14 +1,12 @@
-"""Small requests on one connection: the node's own latency and cost, without a client library's.
-
-Produce requests go one after another; heartbeats of a member of a group and fetches of one record many at once.
-"""
+"""Small requests on one connection: the node's own latency and cost, without a client library's."""
 
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from uuid import UUID
+from collections.abc import Callable, Sequence
 
+from bench.load import create_topic
+from bench.process import BrokerProcess
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response, encode_request
@@ -24,9 +22,9 @@ JOIN_VERSION = 9
 HEARTBEAT_VERSION = 4
 FETCH_VERSION = 16
 METADATA_VERSION = 12
-AT_ONCE = 50
 NO_SESSION, NEW_SESSION = -1, 0
 JOINING_LIMIT_S = 30.0
+VALUE = b"x" * 100
 
 
 def produce_request(topic: str, value: bytes, acks: int = 1) -> bytes:
@@ -37,92 +35,111 @@ def produce_request(topic: str, value: bytes, acks: int = 1) -> bytes:
     return encode_request(request, PRODUCE_VERSION, 1, "bench")
 
 
-def round_trips_ms(port: int, topic: str, count: int) -> Iterator[float]:
-    """The time of each of `count` requests in milliseconds."""
-    frame = produce_request(topic, b"x" * 100)
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(count):
+class SmallRequests:
+    """A connection to a node, and what it takes to send requests of each kind over it.
+
+    A topic takes what is produced, another has the one record that is fetched; a group has one member.
+    """
+
+    def __init__(self, node: BrokerProcess) -> None:
+        for topic in ("trips", "one"):
+            create_topic(node.address, topic)
+        self._connection = socket.create_connection(("127.0.0.1", node.port))
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._connection.makefile("rb")
+        self._ask(produce_request("one", VALUE))
+        self._member = self._join("bench")
+        wish = MetadataRequest(topics=[MetadataRequestTopic(name="one")])
+        _, found = decode_response(
+            ApiKey.METADATA, METADATA_VERSION, self._ask(encode_request(wish, METADATA_VERSION, 1, "bench"))
+        )
+        assert isinstance(found, MetadataResponse)
+        self._topic_id = found.topics[0].topic_id
+
+    def round_trips_ms(self, frames: Sequence[bytes], at_once: int = 1) -> list[float]:
+        """Send requests, so many at once: how long each lot took until all of it was answered."""
+        trips = []
+        for first in range(0, len(frames), at_once):
+            lot = frames[first : first + at_once]
             begun = time.perf_counter()
-            connection.sendall(frame)
-            answer = connection.recv(65536)
-            yield (time.perf_counter() - begun) * 1e3
-            if struct.unpack_from(">i", answer)[0] != len(answer) - 4:
-                raise RuntimeError("half an answer came")
+            self._connection.sendall(b"".join(lot))
+            for _ in lot:
+                self._answer()
+            trips.append((time.perf_counter() - begun) * 1e3)
+        return trips
+
+    def close(self) -> None:
+        """Hang up."""
+        self._answers.close()
+        self._connection.close()
+
+    def _ask(self, frame: bytes) -> bytes:
+        self._connection.sendall(frame)
+        return self._answer()
+
+    def _answer(self) -> bytes:
+        return self._answers.read(struct.unpack(">i", self._answers.read(4))[0])
+
+    def _join(self, group: str) -> HeartbeatRequest:
+        """Become the only member of a group: what it says from now on."""
+        wish = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=300_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        deadline = time.monotonic() + JOINING_LIMIT_S
+        while time.monotonic() < deadline:
+            frame = self._ask(encode_request(wish, JOIN_VERSION, 1, "bench"))
+            _, answer = decode_response(ApiKey.JOIN_GROUP, JOIN_VERSION, frame)
+            assert isinstance(answer, JoinGroupResponse)
+            if answer.error_code == ErrorCode.NONE:
+                return HeartbeatRequest(group_id=group, generation_id=answer.generation_id, member_id=answer.member_id)
+            wish.member_id = answer.member_id
+            time.sleep(0.05)
+        raise RuntimeError("the group did not come about")
+
+    # so many requests of one kind, framed
+
+    def produces(self, count: int) -> list[bytes]:
+        """Each brings one record of 100 B."""
+        return [produce_request("trips", VALUE)] * count
+
+    def heartbeats(self, count: int) -> list[bytes]:
+        """The member says that it lives."""
+        return [encode_request(self._member, HEARTBEAT_VERSION, 1, "bench")] * count
+
+    def fetches(self, count: int) -> list[bytes]:
+        """Each gets the one record, without a session."""
+        return [self._fetch(0, NO_SESSION)] * count
+
+    def fetches_in_session(self, count: int) -> list[bytes]:
+        """The same in a session, whose requests name the partition each time, as those of a consumer that gets on do.
+
+        The last one ends the session.
+        """
+        _, opened = decode_response(ApiKey.FETCH, FETCH_VERSION, self._ask(self._fetch(0, NEW_SESSION)))
+        assert isinstance(opened, FetchResponse)
+        session = opened.session_id
+        return [*(self._fetch(session, epoch) for epoch in range(1, count)), self._fetch(session, NO_SESSION)]
+
+    def _fetch(self, session_id: int, session_epoch: int) -> bytes:
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=50 << 20,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=[FetchTopic(topic_id=self._topic_id, partitions=[partition])],
+        )
+        return encode_request(request, FETCH_VERSION, 1, "bench")
 
 
-def ask(connection: socket.socket, *frames: bytes) -> bytes:
-    """Send requests at once, and return the last answer without its length."""
-    connection.sendall(b"".join(frames))
-    with connection.makefile("rb") as answers:
-        for _ in frames:
-            answer = answers.read(struct.unpack(">i", answers.read(4))[0])
-    return answer
-
-
-def join(connection: socket.socket, group: str) -> HeartbeatRequest:
-    """Become the only member of a group: what it says from now on."""
-    wish = JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=300_000,
-        rebalance_timeout_ms=60_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    deadline = time.monotonic() + JOINING_LIMIT_S
-    while time.monotonic() < deadline:
-        frame = ask(connection, encode_request(wish, JOIN_VERSION, 1, "bench"))
-        _, answer = decode_response(ApiKey.JOIN_GROUP, JOIN_VERSION, frame)
-        assert isinstance(answer, JoinGroupResponse)
-        if answer.error_code == ErrorCode.NONE:
-            return HeartbeatRequest(group_id=group, generation_id=answer.generation_id, member_id=answer.member_id)
-        wish.member_id = answer.member_id
-        time.sleep(0.05)
-    raise RuntimeError("the group did not come about")
-
-
-def heartbeats(connection: socket.socket, member: HeartbeatRequest, count: int) -> None:
-    """Have a member say so many times that it lives."""
-    frame = encode_request(member, HEARTBEAT_VERSION, 1, "bench")
-    for _ in range(count // AT_ONCE):
-        ask(connection, *[frame] * AT_ONCE)
-
-
-def topic_id_of(connection: socket.socket, topic: str) -> UUID:
-    """The id of a topic."""
-    wish = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    frame = ask(connection, encode_request(wish, METADATA_VERSION, 1, "bench"))
-    _, answer = decode_response(ApiKey.METADATA, METADATA_VERSION, frame)
-    assert isinstance(answer, MetadataResponse)
-    return answer.topics[0].topic_id
-
-
-def fetches(connection: socket.socket, topic_id: UUID, count: int) -> None:
-    """Fetch what partition 0 holds from its beginning, so many times, without a session."""
-    frame = fetch_request(topic_id, 0, NO_SESSION)
-    for _ in range(count // AT_ONCE):
-        ask(connection, *[frame] * AT_ONCE)
-
-
-def fetches_in_session(connection: socket.socket, topic_id: UUID, count: int) -> None:
-    """The same in a session, whose requests name the partition each time, as those of a consumer that gets on do."""
-    _, opened = decode_response(ApiKey.FETCH, FETCH_VERSION, ask(connection, fetch_request(topic_id, 0, NEW_SESSION)))
-    assert isinstance(opened, FetchResponse)
-    session = opened.session_id
-    for first in range(1, count, AT_ONCE):
-        ask(connection, *[fetch_request(topic_id, session, first + number) for number in range(AT_ONCE)])
-    ask(connection, fetch_request(topic_id, session, NO_SESSION))
-
-
-def fetch_request(topic_id: UUID, session_id: int, session_epoch: int) -> bytes:
-    """A fetch of partition 0 from its beginning, framed."""
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=50 << 20,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=[FetchTopic(topic_id=topic_id, partitions=[partition])],
-    )
-    return encode_request(request, FETCH_VERSION, 1, "bench")
+REQUESTS_OF: dict[str, Callable[[SmallRequests, int], list[bytes]]] = {
+    "produce": SmallRequests.produces,
+    "heartbeat": SmallRequests.heartbeats,
+    "fetch": SmallRequests.fetches,
+    "session fetch": SmallRequests.fetches_in_session,
+}

@@ -1,0 +1,110 @@
+"""`python -m bench.against TREE [--pairs N]`: what small requests cost this checkout and another one.
+
+A node of each runs, and the two take many short turns, so whatever else happens to the machine hits both. A pair is six
+turns of each; the first pair warms up. Below a ratio of 1 this checkout is the better one.
+"""
+
+import argparse
+import os
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.node import penstock_command, running_node
+from bench.process import Command, CpuTimes
+from bench.round_trip import REQUESTS_OF, SmallRequests
+
+HERE = Path(__file__).parents[1]
+TURN = {50: 6_000, 1: 2_000}
+"""How many requests are sent in one turn, by how many are in flight."""
+TURNS = 6
+"""Of each side in a pair."""
+
+
+def command_of(tree: Path) -> Command:
+    """How a node of a source tree is started; packages are those of the interpreter that runs."""
+
+    def command(
+        directory: Path, port: int, settings: Mapping[str, str]
+    ) -> tuple[Sequence[str], Mapping[str, str] | None]:
+        arguments, _ = penstock_command(directory, port, settings)
+        return arguments, {**os.environ, "PYTHONPATH": str(tree / "src")}
+
+    return command
+
+
+class Side:
+    """One of the checkouts: its node, and a connection to it."""
+
+    def __init__(self, stack: ExitStack, tree: Path) -> None:
+        settings = {"group_initial_rebalance_delay_ms": "0"}
+        self._node = stack.enter_context(running_node(command_of(tree), **settings))
+        self._requests = SmallRequests(self._node)
+        stack.callback(self._requests.close)
+
+    def turn(self, kind: str, at_once: int) -> tuple[CpuTimes, list[float]]:
+        """Send many requests of a kind: what they cost, and how long each lot took."""
+        frames = REQUESTS_OF[kind](self._requests, TURN[at_once])
+        before = self._node.cpu()
+        trips = self._requests.round_trips_ms(frames, at_once)
+        return self._node.cpu_since(before), trips
+
+
+def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, list[float]]]:
+    """Let the sides take turns: by what was measured, the figures of both in microseconds."""
+    used: list[list[CpuTimes]] = [[], []]
+    trips: list[list[float]] = [[], []]
+    for turn in range(2 * TURNS):
+        number = (turn + 1) // 2 % 2  # the other, this, this, the other, the other …
+        cpu, times = sides[number].turn(kind, at_once)
+        used[number].append(cpu)
+        trips[number] += times
+    what, count = f"{kind}, {at_once} in flight", TURNS * TURN[at_once] / 1e6
+    yield f"{what}: user CPU", [sum(cpu.user for cpu in of_side) / count for of_side in used]
+    yield f"{what}: CPU", [sum(cpu.total for cpu in of_side) / count for of_side in used]
+    if at_once == 1:
+        yield f"{what}: p50", [statistics.median(of_side) * 1e3 for of_side in trips]
+
+
+def measured(other: Path, pairs: int) -> dict[str, list[list[float]]]:
+    """The figures of all pairs, by what was measured."""
+    found: dict[str, list[list[float]]] = {}
+    with ExitStack() as stack:
+        sides = Side(stack, other), Side(stack, HERE)
+        for number in range(pairs + 1):
+            for kind, at_once in product(REQUESTS_OF, TURN):
+                for figure, both in pair(sides, kind, at_once):
+                    if number:
+                        found.setdefault(figure, []).append(both)
+    return found
+
+
+def table(found: dict[str, list[list[float]]]) -> Table:
+    """All figures for people."""
+    out = Table(title="This tree against the other: µs per request, medians")
+    for heading in ("figure", "other", "this", "ratio", "least", "most"):
+        out.add_column(heading, justify="left" if heading == "figure" else "right")
+    for figure, pairs in found.items():
+        other, this = (statistics.median(side) for side in zip(*pairs, strict=True))
+        ratios = [mine / theirs for theirs, mine in pairs]
+        shown = (statistics.median(ratios), min(ratios), max(ratios))
+        out.add_row(figure, f"{other:.1f}", f"{this:.1f}", *(f"{ratio:.2f}" for ratio in shown))
+    return out
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.against")
+    parser.add_argument("tree", type=Path, help="the other checkout")
+    parser.add_argument("--pairs", type=int, default=9, help="pairs that count (9)")
+    words = parser.parse_args()
+    Console().print(table(measured(words.tree.resolve(), words.pairs)))
+
+
+if __name__ == "__main__":
+    main()
