@@ -216,6 +216,10 @@ class Worker:
         fenced_ms = self._alive_ms + self.settings.session_timeout_ms if self.running else NEVER
         return min(self._next_beat_ms, fenced_ms, self._waited_ms)
 
+    def may_decide(self, now_ms: int) -> bool:
+        """Whether it leads, as far as it can know: one that was cut off for a session's length does not."""
+        return self.leads and self._has_a_place and not self._is_overdue(now_ms)
+
     # How it is done
 
     @property

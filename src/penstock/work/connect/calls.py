@@ -1,7 +1,7 @@
 """Calls into code that others wrote: coroutine functions on the event loop, all others in a thread of the task's own.
 
 A call that never comes back holds up its own task and nobody else: the thread is a daemon, which a worker that ends
-leaves behind.
+leaves behind. One that takes long is told of while it lasts.
 """
 
 import asyncio
@@ -9,21 +9,42 @@ import inspect
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
+LONG_S: Final = 60.0
 _Job = tuple[asyncio.Future[Any], Callable[[], Any]]
 
 
 class Calls:
     """See the module. One call at a time; used within one event loop."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_long: Callable[[str], None] | None = None) -> None:
+        """`on_long` is told which method has not returned for LONG_S, and "" when it has after all."""
         self._name = name
+        self._on_long = on_long
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     async def call(self, method: Callable[..., Any], *arguments: object) -> Any:
         """What the method returns or raises."""
+        if self._on_long is None:
+            return await self._called(method, *arguments)
+        is_long = False
+
+        def tell(on_long: Callable[[str], None]) -> None:
+            nonlocal is_long
+            is_long = True
+            on_long(getattr(method, "__name__", "a call"))
+
+        telling = asyncio.get_running_loop().call_later(LONG_S, tell, self._on_long)
+        try:
+            return await self._called(method, *arguments)
+        finally:
+            telling.cancel()
+            if is_long:
+                self._on_long("")
+
+    async def _called(self, method: Callable[..., Any], *arguments: object) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
         if self._thread is None:

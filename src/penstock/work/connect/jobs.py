@@ -1,4 +1,4 @@
-"""One connector and its tasks on a worker: made from a configuration, kept running, and what is to be said of them.
+"""What is kept running on a worker: a task or a connector that is started again when it fails.
 
 UNASSIGNED --start--> RUNNING --(it raises)--> FAILED --(back-off, while restarts are left)--> RUNNING
                          |                        |
@@ -8,65 +8,59 @@ UNASSIGNED --start--> RUNNING --(it raises)--> FAILED --(back-off, while restart
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Final, Protocol
 
 from penstock.client.errors import ConnectionFailedError
-from penstock.protocol.value import Value
-from penstock.work.connect import errors
-from penstock.work.connect.api import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
-from penstock.work.connect.built_in import CONNECTORS
-from penstock.work.connect.calls import Calls
-from penstock.work.connect.chain import chain_of
-from penstock.work.connect.config import ConfigError, ConfigKey, parse
-from penstock.work.connect.converters import converter_of
-from penstock.work.connect.plugins import PluginError, find_class
-from penstock.work.connect.tasks import OffsetStore, RunningSink, RunningSource, RunningTask, Setting, pause
+from penstock.work.connect.calls import LONG_S, Calls
+from penstock.work.connect.config import parse
+from penstock.work.connect.making import KEYS, Around, checked, checked_task_configs, new_task
+from penstock.work.connect.tasks import OffsetStore
 
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
 WELL_AGAIN_S: Final = 600.0
 """A task that ran for so long has all its restarts again. A cluster that cannot be reached costs none."""
-KEYS: Final = (
-    ConfigKey("name", required=True, documentation="the name of the connector", importance="high"),
-    ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
-    ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
-    ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0),
-    *errors.KEYS,
-)
-SINK_KEYS: Final = (
-    ConfigKey("topics", "list", (), "The topics to read."),
-    ConfigKey("topics.regex", documentation="A pattern that matches the topics to read, instead of their names."),
-)
 logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """See the drawing of the module."""
+    """See the drawing of the module. PAUSED is what is to run later, DESTROYED what is no more."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
 
 
-class Surroundings(Value, kw_only=True):
-    """What all jobs of a worker share."""
-
-    bootstrap_servers: str
-    config: Mapping[str, str]
-    store: OffsetStore
-    flush_interval_ms: int
-    shutdown_timeout_s: float
-    on_change: Callable[[str, State, str], None]
-    """Told of each change of a task's or a connector's state: its name, the state, and why."""
+OnChange = Callable[[str, State, str], None]
+"""Told of each change of a task's or a connector's state: its name, the state, and why."""
 
 
-class RunningJobTask:
-    """A task that is started again when it fails."""
+class Runnable(Protocol):
+    """What can be kept running: `run` lasts until `stop` was called, or raises."""
 
-    def __init__(self, name: str, make: Callable[[], RunningTask], restarts: int, around: Surroundings) -> None:
+    has_started: asyncio.Event
+    on_long: Callable[[str], None]
+    records: int
+
+    async def run(self) -> None:
+        """See the class."""
+
+    def stop(self) -> None:
+        """See the class."""
+
+
+class Kept:
+    """Something that is started again when it fails; `make` makes it, each time anew, in a thread of its own."""
+
+    def __init__(
+        self, name: str, make: Callable[[], Runnable], restarts: int, patience_s: float, on_change: OnChange
+    ) -> None:
         self.name = name
         self.state = State.UNASSIGNED
         self.trace = ""
@@ -74,8 +68,9 @@ class RunningJobTask:
         self.restarts = 0
         self._make = make
         self._restarts_max = restarts
-        self._around = around
-        self._current: RunningTask | None = None
+        self._patience_s = patience_s
+        self._on_change = on_change
+        self._current: Runnable | None = None
         self._stopping = asyncio.Event()
         self._runs = asyncio.create_task(self._run(), name=name)
 
@@ -84,11 +79,18 @@ class RunningJobTask:
         self._stopping.set()
         if self._current is not None:
             self._current.stop()
-        done, _ = await asyncio.wait([self._runs], timeout=self._around.shutdown_timeout_s)
+        done, _ = await asyncio.wait([self._runs], timeout=self._patience_s)
         if not done:
-            logger.warning("task %s did not end in time, and is left behind", self.name)
+            logger.warning("%s did not end in time, and is left behind", self.name)
             self._runs.cancel()
         self._set(State.STOPPED, "")
+
+    async def abandon(self) -> None:
+        """End it at once; nothing that it still says is told."""
+        self._on_change = lambda *_: None
+        self._stopping.set()
+        self._runs.cancel()
+        await asyncio.wait([self._runs], timeout=self._patience_s)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -96,13 +98,7 @@ class RunningJobTask:
         while not self._stopping.is_set():
             began = loop.time()
             try:
-                self._current = self._make()
-                watching = asyncio.create_task(self._say_when_it_runs(self._current))
-                try:
-                    await self._current.run()
-                finally:
-                    watching.cancel()
-                    self.records += self._current.records
+                await self._run_once()
                 return
             except Exception as error:
                 self.trace = "".join(traceback.format_exception(error))
@@ -114,89 +110,122 @@ class RunningJobTask:
                 self._set(State.FAILED, f"{type(error).__name__}: {error}; {how}")
                 if is_over:
                     return
-            await pause(self._stopping, pause_s)
-            self.restarts += 1
+            try:
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            except TimeoutError:
+                self.restarts += 1
             pause_s = min(2 * pause_s, LONGEST_RESTART_S)
 
-    async def _say_when_it_runs(self, task: RunningTask) -> None:
-        await task.has_started.wait()
+    async def _run_once(self) -> None:
+        making = Calls(f"{self.name} is made", self._say_what_lasts)
+        try:
+            self._current = current = await making.call(self._make)
+        finally:
+            making.close()
+        current.on_long = self._say_what_lasts
+        if self._stopping.is_set():
+            return
+        watching = asyncio.create_task(self._say_when_it_runs(current))
+        try:
+            await current.run()
+        finally:
+            watching.cancel()
+            self.records += current.records
+
+    async def _say_when_it_runs(self, current: Runnable) -> None:
+        await current.has_started.wait()
+        self.trace = ""
         self._set(State.RUNNING, "")
+
+    def _say_what_lasts(self, method: str) -> None:
+        if self._runs.done():
+            return
+        self.trace = f"{method} has not returned for {LONG_S:g} s" if method else ""
+        self._on_change(self.name, self.state, self.trace)
 
     def _set(self, state: State, reason: str) -> None:
         if state is not self.state or reason:
             self.state = state
-            self._around.on_change(f"task {self.name}", state, reason)
+            self._on_change(self.name, state, reason)
 
 
 class Job:
-    """A connector and its tasks."""
+    """A connector and its tasks on a worker that has all of them."""
 
-    def __init__(self, config: Mapping[str, str], around: Surroundings) -> None:
+    def __init__(self, config: Mapping[str, str], around: Around, store: OffsetStore, on_change: OnChange) -> None:
         self.config = dict(config)
         self.name = config.get("name", "")
-        self.tasks: list[RunningJobTask] = []
+        self.tasks: list[Kept] = []
         self._around = around
-        self._connector: Connector | None = None
-        self._calls = Calls(f"connector {self.name}")
+        self._store = store
+        self._on_change = on_change
+        self._running: RunningConnector | None = None
 
     async def start(self) -> None:
         """Check the configuration, start the connector and its tasks; ConfigError, PluginError, or what it raises."""
-        settings = parse(KEYS, self.config)
-        kind = find_class(settings["connector.class"], CONNECTORS, "connector")
-        if not issubclass(kind, SourceConnector | SinkConnector):
-            raise PluginError(f"{settings['connector.class']} is neither a SourceConnector nor a SinkConnector")
-        parse(kind.config_keys, self.config)
-        if issubclass(kind, SinkConnector):
-            sink = parse(SINK_KEYS, self.config)
-            if bool(sink["topics"]) == (sink["topics.regex"] is not None):
-                raise ConfigError({"topics": ["a sink needs either topics or topics.regex"]})
-        chain_of(self.config)
-        self._connector = kind()
-        await self._calls.call(self._connector.start, self.config)
-        configs = await self._calls.call(self._connector.task_configs, settings["tasks.max"])
-        if len(configs) > settings["tasks.max"]:
-            raise ConfigError({"tasks.max": [f"{self.name} wants {len(configs)} tasks, and tasks.max allows fewer"]})
-        for number, config in enumerate(configs):
-            make = self._maker(kind, {**self.config, **config}, number, settings)
-            self.tasks.append(
-                RunningJobTask(f"{self.name}-{number}", make, settings["task.restarts.max"], self._around)
-            )
+        self._running = RunningConnector(self.config)
+        for number, config in enumerate(await self._running.start()):
+            self.tasks.append(self._kept(number, {**self.config, **config}))
 
     async def stop(self) -> None:
         """End all tasks, then the connector."""
         await asyncio.gather(*(task.stop() for task in self.tasks))
-        if self._connector is not None:
+        if self._running is not None:
             try:
                 async with asyncio.timeout(self._around.shutdown_timeout_s):
-                    await self._calls.call(self._connector.stop)
+                    await self._running.end()
             except Exception as error:
                 logger.warning("connector %s did not stop well: %r", self.name, error)
-        self._calls.close()
 
-    def _maker(
-        self, kind: type[Connector], config: Mapping[str, str], number: int, settings: Mapping[str, Any]
-    ) -> Callable[[], RunningTask]:
-        """What makes the task, each time anew."""
-        around = self._around
+    def _kept(self, number: int, config: Mapping[str, str]) -> Kept:
+        restarts, patience_s = parse(KEYS, config)["task.restarts.max"], self._around.shutdown_timeout_s
 
-        def make() -> RunningTask:
-            setting = Setting(
-                connector=self.name,
-                number=number,
-                config=config,
-                bootstrap_servers=around.bootstrap_servers,
-                key_converter=converter_of(config, around.config, "key.converter"),
-                value_converter=converter_of(config, around.config, "value.converter"),
-                transforms=chain_of(config),
-                errors=settings,
-                flush_interval_ms=around.flush_interval_ms,
-                client_settings=around.config,
-            )
-            task = kind.task_class()
-            if isinstance(task, SourceTask):
-                return RunningSource(setting, task, around.store)
-            if isinstance(task, SinkTask):
-                return RunningSink(setting, task)
-            raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
+        def make() -> Runnable:
+            return new_task(config, number, self._around, self._store)
 
-        return make
+        return Kept(f"task {self.name}-{number}", make, restarts, patience_s, self._on_change)
+
+
+class RunningConnector:
+    """A connector while it runs; `publish` is told what its tasks are to be."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        publish: Callable[[list[dict[str, str]]], Awaitable[None]] | None = None,
+    ) -> None:
+        self.records = 0
+        self.has_started = asyncio.Event()
+        self.on_long: Callable[[str], None] = lambda _: None
+        self._config = dict(config)
+        self._publish = publish
+        self._stopping = asyncio.Event()
+        self._calls = Calls(f"connector {config.get('name', '')}", lambda method: self.on_long(method))
+        self._connector = checked(config)()
+
+    async def start(self) -> list[dict[str, str]]:
+        """The configurations of its tasks; ConfigError, or what it raises."""
+        await self._calls.call(self._connector.start, self._config)
+        most = parse(KEYS, self._config)["tasks.max"]
+        return checked_task_configs(await self._calls.call(self._connector.task_configs, most), self._config)
+
+    async def run(self) -> None:
+        """See Runnable."""
+        assert self._publish is not None
+        try:
+            await self._publish(await self.start())
+            self.has_started.set()
+            await self._stopping.wait()
+        finally:
+            await self.end()
+
+    def stop(self) -> None:
+        """See Runnable."""
+        self._stopping.set()
+
+    async def end(self) -> None:
+        """Let the connector go; what it raises."""
+        try:
+            await self._calls.call(self._connector.stop)
+        finally:
+            self._calls.close()

@@ -1,5 +1,6 @@
 """How far sources have been read, in a file: what a standalone worker keeps between two runs."""
 
+import asyncio
 import json
 import os
 import threading
@@ -33,8 +34,14 @@ class OffsetFile:
         found: Position | None = self._offsets.get(_key(connector, partition))
         return found
 
-    def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
+    async def ready(self) -> None:
+        """See OffsetStore: nobody else writes to the file."""
+
+    async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
         """Store these, and bring them to the disk."""
+        await asyncio.to_thread(self._put, connector, offsets)
+
+    def _put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
         with self._writing:
             for partition, offset in offsets.values():
                 self._offsets[_key(connector, partition)] = dict(offset)

@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.work.connect.config import ConfigKey, parse
-from penstock.work.connect.jobs import Job, State, Surroundings
+from penstock.work.connect.jobs import Job, OnChange
+from penstock.work.connect.making import Around
 from penstock.work.connect.offsets import OffsetFile
 
-KEYS: Final = (
+SHARED_KEYS: Final = (
     ConfigKey("bootstrap.servers", default="localhost:9092", documentation="Where to reach the cluster."),
     ConfigKey("key.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What keys are in topics."),
     ConfigKey("value.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What values are in topics."),
     ConfigKey(
+        "offset.flush.interval.ms", "long", 60_000, "How often it is written down how far sources were read.", least=1
+    ),
+    ConfigKey("task.shutdown.graceful.timeout.ms", "long", 5_000, "How long tasks may take to end.", least=0),
+)
+"""What standalone and distributed workers understand alike."""
+KEYS: Final = (
+    *SHARED_KEYS,
+    ConfigKey(
         "offset.storage.file.filename", required=True, documentation="the file that keeps how far sources were read"
     ),
-    ConfigKey("offset.flush.interval.ms", "long", 60_000, "How often that is written.", least=1),
-    ConfigKey("task.shutdown.graceful.timeout.ms", "long", 5_000, "How long tasks may take to end.", least=0),
 )
 
 
@@ -47,21 +54,21 @@ def read_job(path: Path, read_properties: Callable[[Path], dict[str, str]]) -> d
 class StandaloneWorker:
     """Runs some jobs until it is stopped."""
 
-    def __init__(self, config: Mapping[str, str], on_change: Callable[[str, State, str], None]) -> None:
+    def __init__(self, config: Mapping[str, str], on_change: OnChange) -> None:
         settings = parse(KEYS, config)
-        self._around = Surroundings(
+        self._around = Around(
             bootstrap_servers=settings["bootstrap.servers"],
             config=config,
-            store=OffsetFile(Path(settings["offset.storage.file.filename"])),
             flush_interval_ms=settings["offset.flush.interval.ms"],
             shutdown_timeout_s=settings["task.shutdown.graceful.timeout.ms"] / 1000,
-            on_change=on_change,
         )
+        self._store = OffsetFile(Path(settings["offset.storage.file.filename"]))
+        self._on_change = on_change
         self.jobs: dict[str, Job] = {}
 
     async def start(self, config: Mapping[str, str]) -> Job:
         """Start a connector; ConfigError, PluginError, or what the connector raises."""
-        job = Job(config, self._around)
+        job = Job(config, self._around, self._store, self._on_change)
         try:
             await job.start()
         except BaseException:
@@ -76,9 +83,7 @@ class StandaloneWorker:
         await asyncio.gather(*(job.stop() for job in jobs.values()))
 
 
-async def run_standalone(
-    config: Mapping[str, str], jobs: Sequence[Mapping[str, str]], on_change: Callable[[str, State, str], None]
-) -> None:
+async def run_standalone(config: Mapping[str, str], jobs: Sequence[Mapping[str, str]], on_change: OnChange) -> None:
     """Run these connectors until SIGINT or SIGTERM."""
     worker, stopped = StandaloneWorker(config, on_change), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,7 +7,7 @@ after a crash some records come again, and none is missing.
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from penstock.client.consumer import Consumer
@@ -46,8 +46,11 @@ class OffsetStore(Protocol):
     def get(self, connector: str, partition: Position) -> Position | None:
         """How far that partition was read."""
 
-    def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
-        """Store these; it may block."""
+    async def ready(self) -> None:
+        """Wait until `get` knows what other workers have stored so far."""
+
+    async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
+        """Store these."""
 
 
 class Setting(Value, kw_only=True):
@@ -64,6 +67,8 @@ class Setting(Value, kw_only=True):
     flush_interval_ms: int
     client_settings: Mapping[str, str]
     """Keys of the worker such as `producer.linger.ms` and `consumer.max.poll.records`."""
+    on_topic: Callable[[str], None] = lambda _: None
+    """Told of each topic when the task reads or writes it for the first time."""
 
     @property
     def name(self) -> str:
@@ -83,7 +88,9 @@ class RunningTask(ABC):
         self.records = 0
         self.stopping = asyncio.Event()
         self.has_started = asyncio.Event()
-        self._calls = Calls(f"task {setting.name}")
+        self.on_long: Callable[[str], None] = lambda _: None
+        self._calls = Calls(f"task {setting.name}", lambda method: self.on_long(method))
+        self._topics: set[str] = set()
         self._sent: list[asyncio.Future[RecordMetadata]] = []
 
     def stop(self) -> None:
@@ -125,6 +132,12 @@ class RunningTask(ABC):
                 timestamp_ms=record.timestamp_ms,
             )
         )
+        self._note(record.topic)
+
+    def _note(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self.setting.on_topic(topic)
 
     async def _delivered(self) -> None:
         """Wait until all that was sent is in Kafka."""
@@ -153,6 +166,7 @@ class RunningSource(RunningTask):
 
     async def _run(self) -> None:
         context = SourceContext(lambda partition: self._store.get(self.setting.connector, partition))
+        await self._store.ready()
         async with self._new_producer() as producer:
             await self._calls.call(self._task.start, self.setting.config, context)
             self.has_started.set()
@@ -194,7 +208,7 @@ class RunningSource(RunningTask):
         await self._delivered()
         offsets, self._offsets = self._offsets, {}
         if offsets:
-            await asyncio.to_thread(self._store.put, self.setting.connector, offsets)
+            await self._store.put(self.setting.connector, offsets)
             await self._calls.call(self._task.commit)
 
 
@@ -269,6 +283,7 @@ class RunningSink(RunningTask, RebalanceListener):
                 records.append(record)
         for one in consumed:
             self._done[one.topic_partition] = one.offset + 1
+            self._note(one.topic)
         return records
 
     async def _read(self, one: ConsumedRecord) -> SinkRecord:

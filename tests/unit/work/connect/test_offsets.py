@@ -6,20 +6,20 @@ import pytest
 from penstock.work.connect.offsets import OffsetFile, OffsetFileError
 
 
-def test_offsets_outlive_the_worker(tmp_path: Path) -> None:
+async def test_offsets_outlive_the_worker(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     store = OffsetFile(path)
     assert store.get("one", {"filename": "a"}) is None
-    store.put("one", {"": ({"filename": "a"}, {"position": 7})})
-    store.put("two", {"": ({"filename": "a"}, {"position": 9})})
+    await store.put("one", {"": ({"filename": "a"}, {"position": 7})})
+    await store.put("two", {"": ({"filename": "a"}, {"position": 9})})
     again = OffsetFile(path)
     assert [again.get(name, {"filename": "a"}) for name in ("one", "two")] == [{"position": 7}, {"position": 9}]
     assert len(json.loads(path.read_text())) == 2
 
 
-def test_the_order_of_a_partitions_words_does_not_matter(tmp_path: Path) -> None:
+async def test_the_order_of_a_partitions_words_does_not_matter(tmp_path: Path) -> None:
     store = OffsetFile(tmp_path / "offsets")
-    store.put("one", {"": ({"a": 1, "b": 2}, {"position": 7})})
+    await store.put("one", {"": ({"a": 1, "b": 2}, {"position": 7})})
     assert store.get("one", {"b": 2, "a": 1}) == {"position": 7}
 
 

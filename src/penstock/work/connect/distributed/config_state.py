@@ -1,0 +1,161 @@
+"""What the config topic says, as a machine: records go in, in the order of the topic, and the state comes out.
+
+Configurations of tasks wait for their commit, so that nobody runs half of what a leader has written. Compaction may
+take some of them away before it takes the commit: such a connector is `inconsistent`, and the leader writes them anew.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.protocol.value import Value
+from penstock.work.connect.distributed.records import (
+    COMMIT,
+    CONNECTOR,
+    LOGGER,
+    RESTART,
+    TARGET_STATE,
+    TASK,
+    Target,
+    TaskId,
+    decode,
+    parse_task,
+    read_target,
+)
+
+Config = Mapping[str, str]
+
+
+class RestartRequest(Value):
+    """Somebody wants a connector started again (KIP-745)."""
+
+    connector: str
+    include_tasks: bool
+    only_failed: bool
+
+
+class LoggerLevel(Value):
+    """Somebody wants another log level on all workers (KIP-976)."""
+
+    logger: str
+    level: str
+
+
+News = RestartRequest | LoggerLevel
+"""What is an order and no state: it counts for those who are there when it comes."""
+
+
+@dataclass(slots=True)
+class Known:
+    """One connector. `applied` is the configuration that it had when its tasks were committed."""
+
+    config: Config
+    target: Target = Target.STARTED
+    tasks: tuple[Config, ...] = ()
+    applied: Config | None = None
+    is_inconsistent: bool = False
+
+
+class ConfigState:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, Known] = {}
+        self._uncommitted: dict[str, dict[int, Config]] = {}
+        self._targets: dict[str, Target] = {}
+
+    def apply(self, key: str, value: bytes | None) -> News | None:
+        """Take a record; an order is returned."""
+        for prefix, take in _KINDS.items():
+            if key.startswith(prefix):
+                return take(self, key.removeprefix(prefix), decode(value), value is None)
+        return None
+
+    def task_names(self) -> list[str]:
+        """All tasks that somebody has to run, by the keys of their configurations, sorted."""
+        return sorted(f"{TASK}{name}-{number}" for name, number, _ in self._tasks())
+
+    def task_config(self, name: str) -> Config | None:
+        """What a task runs with: its connector's configuration when it was committed, and its own on top."""
+        task = parse_task(name.removeprefix(TASK))
+        known = self.connectors.get(task.connector) if task else None
+        if known is None or task is None or task.number >= len(known.tasks):
+            return None
+        return {**(known.applied if known.applied is not None else known.config), **known.tasks[task.number]}
+
+    def task_ids(self, connector: str) -> list[TaskId]:
+        """The tasks of a connector."""
+        known = self.connectors.get(connector)
+        return [TaskId(connector, number) for number in range(len(known.tasks))] if known else []
+
+    def _tasks(self) -> Iterator[tuple[str, int, Config]]:
+        for name, known in self.connectors.items():
+            for number, config in enumerate(known.tasks):
+                yield name, number, config
+
+    # Records
+
+    def _connector(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        if is_gone:
+            self.connectors.pop(name, None)
+            self._uncommitted.pop(name, None)
+            return
+        config = _properties(document)
+        if config is None:
+            return
+        if name in self.connectors:
+            self.connectors[name].config = config
+        else:
+            self.connectors[name] = Known(config, self._targets.get(name, Target.STARTED))
+
+    def _task(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        task, config = parse_task(name), _properties(document)
+        if task is not None and config is not None:
+            self._uncommitted.setdefault(task.connector, {})[task.number] = config
+
+    def _commit(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        count = (document or {}).get("tasks")
+        if not isinstance(count, int) or count < 0:
+            return
+        configs = self._uncommitted.pop(name, {})
+        known = self.connectors.get(name)
+        if known is None:
+            return  # a connector that was deleted, of which compaction has left this
+        known.is_inconsistent = not configs.keys() >= set(range(count))
+        if not known.is_inconsistent:
+            known.tasks = tuple(configs[number] for number in range(count))
+            known.applied = known.config
+
+    def _target(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        if is_gone:
+            self._targets.pop(name, None)
+        elif document is not None:
+            self._targets[name] = read_target(document)
+        if name in self.connectors:
+            self.connectors[name].target = self._targets.get(name, Target.STARTED)
+
+    def _restart(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> RestartRequest | None:
+        if document is None:
+            return None
+        return RestartRequest(name, bool(document.get("include-tasks")), bool(document.get("only-failed")))
+
+    def _logger(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> LoggerLevel | None:
+        level = (document or {}).get("level")
+        return LoggerLevel(name, level) if isinstance(level, str) else None
+
+
+_KINDS: Final[Mapping[str, Callable[[ConfigState, str, Mapping[str, Any] | None, bool], News | None]]] = {
+    CONNECTOR: ConfigState._connector,
+    TASK: ConfigState._task,
+    COMMIT: ConfigState._commit,
+    TARGET_STATE: ConfigState._target,
+    RESTART: ConfigState._restart,
+    LOGGER: ConfigState._logger,
+}
+
+
+def _properties(document: Mapping[str, Any] | None) -> Config | None:
+    found = (document or {}).get("properties")
+    if not isinstance(found, dict):
+        return None
+    return {str(key): str(value) for key, value in found.items() if value is not None}

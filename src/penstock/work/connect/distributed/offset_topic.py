@@ -1,0 +1,82 @@
+"""How far sources have been read, in a topic: any worker may go on where another has ended."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+
+from penstock.work.connect.api import Position
+from penstock.work.connect.distributed.records import encode, offset_key, parse_offset_key
+from penstock.work.connect.distributed.settings import Storage
+from penstock.work.connect.distributed.topic_log import TopicLog
+
+
+class FencedError(Exception):
+    """The task belongs to another worker by now: nothing of it is stored."""
+
+
+class OffsetTopic:
+    """The offsets of all sources. A partition keeps the bytes of its first key, for compaction goes by them."""
+
+    def __init__(self, bootstrap_servers: str, storage: Storage, name: str) -> None:
+        self.log = TopicLog(bootstrap_servers, storage, f"{name}-offsets", self._read)
+        self._offsets: dict[str, dict[str, tuple[bytes, Position, Position]]] = {}
+
+    def get(self, connector: str, partition: Position) -> Position | None:
+        """How far that partition was read."""
+        found = self._offsets.get(connector, {}).get(_name(partition))
+        return found[2] if found else None
+
+    def all_of(self, connector: str) -> list[tuple[Position, Position]]:
+        """The partitions of a connector, and how far each was read."""
+        return [(partition, offset) for _, partition, offset in self._offsets.get(connector, {}).values()]
+
+    async def write(self, connector: str, offsets: list[tuple[Position, Position | None]]) -> None:
+        """Store these; None forgets a partition."""
+        known = self._offsets.get(connector, {})
+        await asyncio.gather(
+            *(
+                self.log.put(
+                    known[_name(partition)][0] if _name(partition) in known else offset_key(connector, partition),
+                    None if offset is None else encode(dict(offset)),
+                )
+                for partition, offset in offsets
+            )
+        )
+
+    def _read(self, key: bytes, value: bytes | None, _: int) -> None:
+        parsed = parse_offset_key(key)
+        if parsed is None:
+            return
+        connector, partition = parsed
+        offset = json.loads(value) if value is not None else None
+        known = self._offsets.setdefault(connector, {})
+        if isinstance(offset, dict):
+            known[_name(partition)] = (key, partition, offset)
+        else:
+            known.pop(_name(partition), None)
+
+
+class TaskOffsets:
+    """The offsets as one task sees them, which stores nothing any more once it is fenced."""
+
+    def __init__(self, topic: OffsetTopic, may_write: Callable[[], bool]) -> None:
+        self._topic = topic
+        self._may_write = may_write
+
+    async def ready(self) -> None:
+        """See OffsetStore."""
+        await self._topic.log.read_to_end()
+
+    def get(self, connector: str, partition: Position) -> Position | None:
+        """See OffsetStore."""
+        return self._topic.get(connector, partition)
+
+    async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
+        """See OffsetStore; FencedError."""
+        if not self._may_write():
+            raise FencedError(f"{connector}: this task runs elsewhere by now, so its offsets are not stored")
+        await self._topic.write(connector, list(offsets.values()))
+
+
+def _name(partition: Position) -> str:
+    return json.dumps(dict(partition), sort_keys=True)

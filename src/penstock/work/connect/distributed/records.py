@@ -1,0 +1,163 @@
+"""The keys and values of Connect's three topics, byte for byte what Kafka's own workers read and write.
+
+| topic | key | value |
+| --- | --- | --- |
+| config | `connector-NAME` | `{"properties": {…}}` |
+| | `task-NAME-0` | the same, in force from the next commit on |
+| | `commit-NAME` | `{"tasks": 3}` |
+| | `target-state-NAME` | `{"state": "PAUSED", "state.v2": "STOPPED"}` |
+| | `restart-connector-NAME` | `{"include-tasks": true, "only-failed": false}` |
+| | `logger-cluster-LOGGER` | `{"level": "DEBUG"}` |
+| status | `status-connector-NAME`, `status-task-NAME-0` | `{"state": …, "trace": …, "worker_id": …, "generation": …}` |
+| | `status-topic-TOPIC:connector-NAME` | `{"topic": {"name": …, "connector": …, "task": …, "discoverTimestamp": …}}` |
+| offset | `["NAME", {…}]` | `{…}` |
+
+No value at all takes a key away. What is neither of these (`session-key`, `tasks-fencing-NAME`) is let be.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+from penstock.protocol.value import Value
+
+CONNECTOR: Final = "connector-"
+TASK: Final = "task-"
+COMMIT: Final = "commit-"
+TARGET_STATE: Final = "target-state-"
+RESTART: Final = "restart-connector-"
+LOGGER: Final = "logger-cluster-"
+CONNECTOR_STATUS: Final = "status-connector-"
+TASK_STATUS: Final = "status-task-"
+TOPIC_STATUS: Final = "status-topic-"
+_OF_CONNECTOR: Final = ":connector-"
+
+
+class Target(Enum):
+    """What somebody wants of a connector."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class TaskId(Value):
+    """One task of a connector."""
+
+    connector: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.number}"
+
+
+class Status(Value):
+    """The state of a connector or a task, who said it, and in which generation of the workers."""
+
+    state: str
+    trace: str | None
+    worker_id: str
+    generation: int
+
+
+class TopicUse(Value):
+    """A connector has used a topic."""
+
+    topic: str
+    connector: str
+    task: int
+    since_ms: int
+
+
+def encode(document: object) -> bytes:
+    """JSON as Kafka Connect writes it."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(data: bytes | None) -> dict[str, Any] | None:
+    """The object in a value; None if there is none, or if it is no object: somebody else's record harms nobody."""
+    try:
+        document = json.loads(data) if data is not None else None
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def parse_task(text: str) -> TaskId | None:
+    """`NAME-0`; None if it is no task."""
+    connector, _, number = text.rpartition("-")
+    return TaskId(connector, int(number)) if connector and number.isdecimal() and number.isascii() else None
+
+
+def properties(config: Mapping[str, str]) -> bytes:
+    """The configuration of a connector or a task."""
+    return encode({"properties": dict(config)})
+
+
+def target_state(target: Target) -> bytes:
+    """Workers that know no STOPPED see PAUSED (KIP-875)."""
+    old = Target.PAUSED if target is Target.STOPPED else target
+    return encode({"state": old.value, "state.v2": target.value})
+
+
+def read_target(document: Mapping[str, Any]) -> Target:
+    """What is unknown is STARTED."""
+    for field in ("state.v2", "state"):
+        word = document.get(field)
+        if isinstance(word, str) and word in Target.__members__:
+            return Target[word]
+    return Target.STARTED
+
+
+def status(one: Status) -> bytes:
+    """The value of a status."""
+    return encode({"state": one.state, "trace": one.trace, "worker_id": one.worker_id, "generation": one.generation})
+
+
+def read_status(document: Mapping[str, Any]) -> Status | None:
+    """None if it is none."""
+    try:
+        trace = document.get("trace")
+        return Status(
+            str(document["state"]),
+            None if trace is None else str(trace),
+            str(document["worker_id"]),
+            int(document["generation"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def topic_key(topic: str, connector: str) -> str:
+    """Where the use of a topic by a connector is kept."""
+    return f"{TOPIC_STATUS}{topic}{_OF_CONNECTOR}{connector}"
+
+
+def parse_topic_key(key: str) -> tuple[str, str]:
+    """The topic and the connector; a topic's name has no colon."""
+    topic, _, connector = key.removeprefix(TOPIC_STATUS).partition(_OF_CONNECTOR)
+    return topic, connector
+
+
+def topic_use(use: TopicUse) -> bytes:
+    """The value of a topic's use."""
+    words = {"name": use.topic, "connector": use.connector, "task": use.task, "discoverTimestamp": use.since_ms}
+    return encode({"topic": words})
+
+
+def offset_key(connector: str, partition: Mapping[str, Any]) -> bytes:
+    """The key of an offset."""
+    return encode([connector, dict(partition)])
+
+
+def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any]] | None:
+    """The connector and the partition of its source; None if it is no such key."""
+    try:
+        document = json.loads(key)
+    except ValueError:
+        return None
+    match document:
+        case [str(connector), dict(partition)]:
+            return connector, partition
+    return None

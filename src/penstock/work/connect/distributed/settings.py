@@ -1,0 +1,70 @@
+"""The keys of Kafka's `connect-distributed.properties`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.protocol.value import Value
+from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+from penstock.work.connect.standalone import SHARED_KEYS
+
+STORES: Final = ("config", "offset", "status")
+_COMPACTED: Final = {"cleanup.policy": "compact"}
+KEYS: Final = (
+    *SHARED_KEYS,
+    ConfigKey("group.id", required=True, documentation="what the workers that share connectors have in common"),
+    ConfigKey("config.storage.topic", required=True, documentation="the topic that has connectors and their tasks"),
+    ConfigKey("offset.storage.topic", required=True, documentation="the topic that has how far sources were read"),
+    ConfigKey("status.storage.topic", required=True, documentation="the topic that has how connectors and tasks are"),
+    ConfigKey(
+        "offset.storage.partitions", "int", 25, "Its partitions, if it has to be made; -1: the broker's.", least=-1
+    ),
+    ConfigKey(
+        "status.storage.partitions", "int", 5, "Its partitions, if it has to be made; -1: the broker's.", least=-1
+    ),
+    *(
+        ConfigKey(f"{store}.storage.replication.factor", "int", 3, "Its replicas; -1: the broker's number.", least=-1)
+        for store in STORES
+    ),
+    ConfigKey("session.timeout.ms", "int", 10_000, "How long a worker may be silent.", least=1),
+    ConfigKey("heartbeat.interval.ms", "int", 3_000, "How often it shows that it lives.", least=1),
+    ConfigKey("rebalance.timeout.ms", "int", 60_000, "How long all may take to join a generation.", least=1),
+    ConfigKey("scheduled.rebalance.max.delay.ms", "int", 0, "How long tasks wait for a worker that has left.", least=0),
+    ConfigKey("listeners", "list", ("http://127.0.0.1:8083",), "Where the REST interface listens."),
+    ConfigKey("rest.advertised.host.name", documentation="How other workers reach it."),
+    ConfigKey("rest.advertised.port", "int", None, "How other workers reach it."),
+    ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
+    ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
+    ConfigKey("exactly.once.source.support", "string", "disabled", "Transactions of sources.", choices=("disabled",)),
+)
+
+
+class Storage(Value):
+    """One of the three topics, as it is made if it is not there."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+def storage_of(store: str, settings: Mapping[str, Any], config: Mapping[str, str]) -> Storage:
+    """Further keys such as `offset.storage.min.insync.replicas` become configurations of the topic."""
+    own = with_prefix(config, f"{store}.storage.")
+    more = {key: value for key, value in own.items() if key not in ("topic", "partitions", "replication.factor")}
+    if more.get("cleanup.policy", "compact") != "compact":
+        key = f"{store}.storage.cleanup.policy"
+        raise ConfigError({key: [f"{key} is compact, whatever else is wanted"]})
+    partitions = 1 if store == "config" else settings[f"{store}.storage.partitions"]
+    factor = settings[f"{store}.storage.replication.factor"]
+    return Storage(settings[f"{store}.storage.topic"], partitions, factor, {**more, **_COMPACTED})
+
+
+def parse_settings(config: Mapping[str, str]) -> dict[str, Any]:
+    """The values of all keys; ConfigError names everything that is wrong."""
+    settings = parse(KEYS, config)
+    for store in STORES:
+        storage_of(store, settings, config)
+    if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
+        key = "heartbeat.interval.ms"
+        raise ConfigError({key: [f"{key} must be less than session.timeout.ms, and better a third of it"]})
+    return settings

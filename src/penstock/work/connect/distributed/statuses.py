@@ -1,0 +1,127 @@
+"""How connectors and tasks are, and which topics they use: what the status topic says, and how it is told.
+
+A worker that lets something go says UNASSIGNED only if nobody has said anything later: of two workers the one in the
+later generation is right.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from penstock.work.connect.distributed.records import (
+    CONNECTOR_STATUS,
+    TASK_STATUS,
+    TOPIC_STATUS,
+    Status,
+    TaskId,
+    TopicUse,
+    decode,
+    parse_task,
+    parse_topic_key,
+    read_status,
+    status,
+    topic_key,
+    topic_use,
+)
+from penstock.work.connect.jobs import State
+
+LONGEST_TRACE: Final = 20_000
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class Statuses:
+    """See the module. `post` writes a record some time, without waiting."""
+
+    def __init__(self, worker_id: str, post: Callable[[bytes, bytes | None], None]) -> None:
+        self.worker_id = worker_id
+        self.generation = 0
+        self._post = post
+        self._connectors: dict[str, Status] = {}
+        self._tasks: dict[str, dict[int, Status]] = {}
+        self._topics: dict[str, dict[str, str]] = {}
+
+    # What is known
+
+    def connector(self, name: str) -> Status | None:
+        """How a connector is."""
+        return self._connectors.get(name)
+
+    def connectors(self) -> list[str]:
+        """All of which something is known."""
+        found = [*self._connectors, *(name for table in (self._tasks, self._topics) for name in table if table[name])]
+        return list(dict.fromkeys(found))
+
+    def tasks(self, connector: str) -> dict[int, Status]:
+        """How its tasks are, by their numbers."""
+        return dict(sorted(self._tasks.get(connector, {}).items()))
+
+    def topics(self, connector: str) -> list[str]:
+        """What it has used."""
+        return list(self._topics.get(connector, {}))
+
+    def read(self, key: bytes, value: bytes | None, _: int = 0) -> None:
+        """Take a record of the topic."""
+        text = key.decode("utf-8", "replace")
+        document = decode(value)
+        found = read_status(document) if document is not None else None
+        if text.startswith(CONNECTOR_STATUS):
+            _put(self._connectors, text.removeprefix(CONNECTOR_STATUS), found)
+        elif text.startswith(TASK_STATUS):
+            task = parse_task(text.removeprefix(TASK_STATUS))
+            if task is not None:
+                _put(self._tasks.setdefault(task.connector, {}), task.number, found)
+        elif text.startswith(TOPIC_STATUS):
+            topic, connector = parse_topic_key(text)
+            _put(self._topics.setdefault(connector, {}), topic, topic if document is not None else None)
+
+    # What is told
+
+    def tell_connector(self, name: str, state: State, trace: str = "") -> None:
+        """A connector of this worker is like this."""
+        self._tell(f"{CONNECTOR_STATUS}{name}", self._connectors.get(name), state, trace)
+
+    def tell_task(self, task: TaskId, state: State, trace: str = "") -> None:
+        """A task of this worker is like this."""
+        self._tell(f"{TASK_STATUS}{task}", self._tasks.get(task.connector, {}).get(task.number), state, trace)
+
+    def tell_topic(self, task: TaskId, topic: str, now_ms: int) -> None:
+        """A task of this worker uses this topic."""
+        if topic not in self._topics.get(task.connector, {}):
+            key = topic_key(topic, task.connector).encode()
+            self._say(key, topic_use(TopicUse(topic, task.connector, task.number, now_ms)))
+
+    def forget(self, connector: str) -> None:
+        """There is no such connector any more."""
+        for number in self.tasks(connector):
+            self._say(f"{TASK_STATUS}{connector}-{number}".encode(), None)
+        self.forget_topics(connector)
+        self._say(f"{CONNECTOR_STATUS}{connector}".encode(), None)
+
+    def forget_tasks(self, connector: str, count: int) -> None:
+        """The connector has no more than so many tasks."""
+        for number in self.tasks(connector):
+            if number >= count:
+                self._say(f"{TASK_STATUS}{connector}-{number}".encode(), None)
+
+    def forget_topics(self, connector: str) -> None:
+        """Look anew which topics it uses."""
+        for topic in self.topics(connector):
+            self._say(topic_key(topic, connector).encode(), None)
+
+    def _tell(self, key: str, known: Status | None, state: State, trace: str) -> None:
+        is_later = known is not None and known.worker_id != self.worker_id and known.generation > self.generation
+        if state is State.UNASSIGNED and is_later:
+            return
+        told = Status(state.value, trace[:LONGEST_TRACE] or None, self.worker_id, self.generation)
+        self._say(key.encode(), status(told))
+
+    def _say(self, key: bytes, value: bytes | None) -> None:
+        self.read(key, value)
+        self._post(key, value)
+
+
+def _put(table: dict[Key, Found], key: Key, found: Found | None) -> None:
+    if found is not None:
+        table[key] = found
+    else:
+        table.pop(key, None)

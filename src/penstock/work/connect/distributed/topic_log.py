@@ -1,0 +1,161 @@
+"""A compacted topic that several workers write and each of them reads from the beginning: what they all know.
+
+Records are written in the order in which they are handed in. What one worker has written, it reads like the others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from penstock.client.admin import Admin
+from penstock.client.config_admin import ResourceType
+from penstock.client.consumer import Consumer
+from penstock.client.errors import ClientError
+from penstock.client.producer import Producer
+from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from penstock.client.topic_admin import NewTopic
+from penstock.client.values import RecordMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.work.connect.distributed.settings import Storage
+
+POLL_MS: Final = 500
+PAUSE_S: Final = 1.0
+READ_LIMIT_S: Final = 30.0
+OnRecord = Callable[[bytes, bytes | None, int], None]
+"""Told of each record: its key, its value and its offset."""
+logger = logging.getLogger(__name__)
+
+
+class TopicError(Exception):
+    """The topic cannot be used, and what to do about it."""
+
+
+class TopicLog:
+    """See the module. `start`, `put` or `post`, and `stop` at the end."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        storage: Storage,
+        name: str,
+        on_record: OnRecord,
+        on_read: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_read` is called after some records, so that what follows from them is worked out once."""
+        self.storage = storage
+        self.end = 0
+        self._bootstrap = bootstrap_servers
+        self._name = name
+        self._on_record = on_record
+        self._on_read = on_read
+        self._producer = Producer(bootstrap_servers, ProducerSettings(client_id=name, linger_ms=0))
+        self._consumer = Consumer(
+            bootstrap_servers, ConsumerSettings(client_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
+        )
+        self._positions: dict[TopicPartition, int] = {}
+        self._progress = asyncio.Condition()
+        self._posted: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Make the topic if it is not there, and read what it has; TopicError, and what the cluster says."""
+        await self._make()
+        await self._producer.start()
+        await self._consumer.start()
+        partitions = await self._consumer.partitions_for(self.storage.topic)
+        if self.storage.partitions == 1 and len(partitions) != 1:
+            raise TopicError(f"topic {self.storage.topic} has {len(partitions)} partitions, and must have one")
+        await self._consumer.assign(partitions)
+        self._positions = dict.fromkeys(partitions, 0)
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._post())]
+        await self.read_to_end()
+
+    async def stop(self) -> None:
+        """Write what was posted, as far as that is quick, and close everything."""
+        try:
+            async with asyncio.timeout(PAUSE_S):
+                await self._posted.join()
+        except TimeoutError:
+            logger.warning("%s: some records of %s were not written", self._name, self.storage.topic)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await self._consumer.close(timeout_ms=1_000)
+        await self._producer.close(timeout_ms=1_000)
+
+    async def put(self, key: bytes, value: bytes | None) -> RecordMetadata:
+        """Write a record, and wait until it is safe."""
+        return await self._producer.send_and_wait(self.storage.topic, value, key=key)
+
+    def post(self, key: bytes, value: bytes | None) -> None:
+        """Write a record some time, behind all that were posted before."""
+        self._posted.put_nowait((key, value))
+
+    async def read_to_end(self) -> None:
+        """Wait until everything was read that is there now; TimeoutError."""
+        async with asyncio.timeout(READ_LIMIT_S):
+            ends = await self._consumer.end_offsets(list(self._positions))
+            async with self._progress:
+                await self._progress.wait_for(
+                    lambda: all(self._positions[partition] >= end for partition, end in ends.items())
+                )
+
+    # In the background
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                records = await self._consumer.poll(POLL_MS)
+                for record in records:
+                    if record.key is not None:
+                        self._on_record(record.key, record.value, record.offset)
+                    self.end = max(self.end, record.offset + 1)
+                if records:
+                    self._on_read()
+                for partition in self._positions:
+                    self._positions[partition] = await self._consumer.position(partition)
+            except (ClientError, KafkaError) as error:
+                logger.warning("%s cannot read %s: %s", self._name, self.storage.topic, error)
+                await asyncio.sleep(PAUSE_S)
+            async with self._progress:
+                self._progress.notify_all()
+
+    async def _post(self) -> None:
+        while True:
+            key, value = await self._posted.get()
+            try:
+                await self.put(key, value)
+            except (ClientError, KafkaError) as error:
+                logger.warning("%s cannot write %r to %s: %s", self._name, key, self.storage.topic, error)
+            finally:
+                self._posted.task_done()
+
+    async def _make(self) -> None:
+        storage = self.storage
+        async with Admin(self._bootstrap, ClientSettings(client_id=self._name)) as admin:
+            try:
+                await admin.topics.create(
+                    NewTopic(
+                        name=storage.topic,
+                        partitions=storage.partitions,
+                        replication_factor=storage.replication_factor,
+                        configs=storage.configs,
+                    )
+                )
+            except KafkaError as error:
+                if error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                    raise TopicError(
+                        f"topic {storage.topic} cannot have {storage.replication_factor} replicas ({error}); "
+                        "set config., offset. and status.storage.replication.factor"
+                    ) from None
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            await admin.topics.wait_until_led(storage.topic)
+            entries = await admin.configs.describe(ResourceType.TOPIC, storage.topic)
+            policy = next((entry.value for entry in entries if entry.name == "cleanup.policy"), "compact")
+            if policy != "compact":
+                raise TopicError(
+                    f"topic {storage.topic} has cleanup.policy={policy}, and would forget: it must be compact"
+                )

@@ -1,0 +1,104 @@
+"""From a connector's configuration to what runs: its class, its tasks' configurations, and each task."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.protocol.value import Value
+from penstock.work.connect import errors
+from penstock.work.connect.api import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
+from penstock.work.connect.built_in import CONNECTORS
+from penstock.work.connect.chain import chain_of
+from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.converters import converter_of
+from penstock.work.connect.plugins import PluginError, find_class
+from penstock.work.connect.tasks import OffsetStore, RunningSink, RunningSource, RunningTask, Setting
+
+KEYS: Final = (
+    ConfigKey("name", required=True, documentation="the name of the connector", importance="high"),
+    ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
+    ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
+    ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0),
+    *errors.KEYS,
+)
+SINK_KEYS: Final = (
+    ConfigKey("topics", "list", (), "The topics to read."),
+    ConfigKey("topics.regex", documentation="A pattern that matches the topics to read, instead of their names."),
+)
+Kind = type[SourceConnector] | type[SinkConnector]
+
+
+class Around(Value, kw_only=True):
+    """What all tasks of a worker share."""
+
+    bootstrap_servers: str
+    config: Mapping[str, str]
+    flush_interval_ms: int
+    shutdown_timeout_s: float
+
+
+def kind_of(config: Mapping[str, str]) -> Kind:
+    """The connector's class; ConfigError, PluginError."""
+    name = parse(KEYS, config)["connector.class"]
+    kind = find_class(name, CONNECTORS, "connector")
+    if not issubclass(kind, SourceConnector | SinkConnector):
+        raise PluginError(f"{name} is neither a SourceConnector nor a SinkConnector")
+    return kind
+
+
+def checked(config: Mapping[str, str]) -> Kind:
+    """The connector's class, if all of the configuration is good; ConfigError, PluginError."""
+    kind = kind_of(config)
+    parse(kind.config_keys, config)
+    if issubclass(kind, SinkConnector):
+        sink = parse(SINK_KEYS, config)
+        if bool(sink["topics"]) == (sink["topics.regex"] is not None):
+            raise ConfigError({"topics": ["a sink needs either topics or topics.regex"]})
+    chain_of(config)
+    return kind
+
+
+def checked_task_configs(made: Any, config: Mapping[str, str]) -> list[dict[str, str]]:
+    """What a connector's `task_configs` has returned, if it is what it should be; ConfigError."""
+    name, most = config["name"], parse(KEYS, config)["tasks.max"]
+    if not isinstance(made, list | tuple) or not all(isinstance(one, Mapping) for one in made):
+        raise ConfigError(
+            {"name": [f"{name} gave {made!r} as the configurations of its tasks: a list of dicts is needed"]}
+        )
+    if len(made) > most:
+        raise ConfigError({"tasks.max": [f"{name} wants {len(made)} tasks, and tasks.max allows fewer"]})
+    return [{str(key): str(value) for key, value in one.items()} for one in made]
+
+
+def new_task(
+    config: Mapping[str, str],
+    number: int,
+    around: Around,
+    store: OffsetStore,
+    on_topic: Callable[[str], None] = lambda _: None,
+) -> RunningTask:
+    """One task by the configuration of its connector with its own on top; ConfigError, PluginError, or its own."""
+    kind = kind_of(config)
+    setting = Setting(
+        connector=config["name"],
+        number=number,
+        config=config,
+        bootstrap_servers=around.bootstrap_servers,
+        key_converter=converter_of(config, around.config, "key.converter"),
+        value_converter=converter_of(config, around.config, "value.converter"),
+        transforms=chain_of(config),
+        errors=parse(KEYS, config),
+        flush_interval_ms=around.flush_interval_ms,
+        client_settings=around.config,
+        on_topic=on_topic,
+    )
+    task = kind.task_class()
+    if isinstance(task, SourceTask):
+        return RunningSource(setting, task, store)
+    if isinstance(task, SinkTask):
+        return RunningSink(setting, task)
+    raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
+
+
+def is_source(kind: type[Connector]) -> bool:
+    """Whether it brings records into Kafka."""
+    return issubclass(kind, SourceConnector)

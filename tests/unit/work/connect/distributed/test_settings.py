@@ -1,0 +1,46 @@
+"""Keys of `connect-distributed.properties`."""
+
+import pytest
+
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.distributed.settings import parse_settings, storage_of
+
+NEEDED = {
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+def test_the_defaults_are_kafkas_but_for_two() -> None:
+    settings = parse_settings(NEEDED)
+    assert settings["offset.storage.partitions"] == 25
+    assert settings["status.storage.partitions"] == 5
+    assert settings["config.storage.replication.factor"] == 3
+    assert settings["session.timeout.ms"] == 10_000
+    assert settings["scheduled.rebalance.max.delay.ms"] == 0
+    assert settings["listeners"] == ("http://127.0.0.1:8083",)
+
+
+def test_a_topic_takes_further_keys() -> None:
+    config = NEEDED | {"offset.storage.min.insync.replicas": "2", "offset.storage.partitions": "7"}
+    storage = storage_of("offset", parse_settings(config), config)
+    assert (storage.topic, storage.partitions, storage.replication_factor) == ("o", 7, 3)
+    assert storage.configs == {"min.insync.replicas": "2", "cleanup.policy": "compact"}
+    assert storage_of("config", parse_settings(config), config).partitions == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"group.id": None}, "group.id is missing"),
+        ({"status.storage.cleanup.policy": "delete"}, "status.storage.cleanup.policy is compact"),
+        ({"heartbeat.interval.ms": "10000"}, "must be less than session.timeout.ms"),
+        ({"exactly.once.source.support": "enabled"}, "allowed are disabled"),
+    ],
+)
+def test_what_cannot_be(change: dict[str, str | None], reason: str) -> None:
+    config = {key: value for key, value in {**NEEDED, **change}.items() if value is not None}
+    with pytest.raises(ConfigError, match=reason):
+        parse_settings(config)
