@@ -17,9 +17,8 @@ from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
-from penstock.node.broker import Broker
+from penstock.log.log_slice import LogSlice
 from penstock.node.partitions.fetching import FetchReader
-from penstock.protocol.fetch import FetchPartitionResult
 from penstock.replication.read_replica import RACK_AWARE
 
 TOPIC = "orders"
@@ -34,13 +33,11 @@ class Served:
         self.by: dict[int, int] = dict.fromkeys(RACKS, 0)
         read_log = FetchReader._read_log
 
-        def noted(
-            reader: FetchReader, partition: Any, request: Any, result: FetchPartitionResult, reading: Any
-        ) -> None:
-            read_log(reader, partition, request, result, reading)
-            if result.records and reader._replica_id < 0:
-                broker: Broker = reader._broker
-                self.by[broker.node_id] += 1
+        def noted(reader: FetchReader, partition: Any, request: Any, start_offset: int) -> LogSlice:
+            found = read_log(reader, partition, request, start_offset)
+            if found and reader._replica_id < 0:
+                self.by[reader.broker.node_id] += 1
+            return found
 
         monkeypatch.setattr(FetchReader, "_read_log", noted)
 

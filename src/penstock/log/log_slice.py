@@ -6,26 +6,23 @@ from penstock.log.disk import OpenFile
 class LogSlice:
     """`length` bytes from `position` of an open file; they begin with a batch and may end inside one.
 
-    The slice keeps the file open: as long as it is referred to, `fd` stays valid for pread and sendfile, even if
-    the segment is closed, renamed or deleted meanwhile. Only a truncation, which leaders do not do, can make the
-    bytes fewer.
+    The slice keeps the file open: as long as it is referred to, it can be read, even if the segment is closed, renamed
+    or deleted meanwhile. Only a truncation, which leaders do not do, can make the bytes fewer. What is sent of a slice
+    is taken off its beginning.
     """
 
     __slots__ = ("file", "length", "position")
 
-    def __init__(self, file: OpenFile | None, position: int, length: int) -> None:
+    def __init__(self, file: OpenFile, position: int, length: int) -> None:
         self.file = file
         self.position = position
         self.length = length
 
-    @property
-    def fd(self) -> int:
-        """The descriptor to read from; do not ask an empty slice."""
-        assert self.file is not None, "an empty slice has no file"
-        return self.file.fd
+    def __len__(self) -> int:
+        return self.length
 
     def read(self) -> bytes:
-        return self.file.read_at(self.length, self.position) if self.file is not None else b""
+        return self.file.read_at(self.length, self.position) if self.length else b""
 
 
-EMPTY_SLICE = LogSlice(None, 0, 0)
+EMPTY_SLICE = LogSlice(OpenFile(-1), 0, 0)

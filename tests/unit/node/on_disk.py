@@ -11,6 +11,7 @@ from uuid import UUID
 from tests.unit.node.group_ground import idle_groups
 
 from penstock.log.directory import LogDirectories
+from penstock.log.log_slice import LogSlice
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
@@ -28,7 +29,7 @@ from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
-from penstock.node.serving.outgoing import FilePart, ResponsePart
+from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.produce import (
@@ -141,9 +142,7 @@ class Node:
 
     def decode(self, message: Message, version: int, parts: list[ResponsePart]) -> Message:
         """The response in `parts`, files read."""
-        response = b"".join(
-            part.file.read_at(part.length, part.position) if isinstance(part, FilePart) else part for part in parts
-        )
+        response = b"".join(part.read() if isinstance(part, LogSlice) else part for part in parts)
         assert int.from_bytes(response[:4], "big") == len(response) - 4
         api_key = int.from_bytes(encode_request(message, version, 0, None)[4:6], "big")
         correlation_id, answer = decode_response(api_key, version, response[4:])

@@ -29,6 +29,8 @@ EVICTION_MS = 120_000
 """A session that was not used for so long goes for any new one; one that is older may go for a larger one."""
 MAX_PARTITIONS = 250_000
 """Partitions that all sessions together remember: a hundred megabytes."""
+LOOK_AT_ALL_S = 5.0
+"""How often a session of very many partitions is looked at as a whole."""
 _LAST_EPOCH = 2**31 - 1
 _NO_SESSION = 0
 
@@ -77,11 +79,6 @@ class Wanted:
             and partition.log.log_start_offset == self.told_log_start_offset
             and (replica_id < 0 or _has_everything(partition.leader, replica_id, self.request.fetch_offset))
         )
-
-    def ask(self, request: FetchPartition) -> None:
-        """The client asks for something else now."""
-        self.request = request
-        self.role = None
 
 
 def _has_everything(leader: PartitionLeader | None, replica_id: int, offset: int) -> bool:
@@ -135,6 +132,31 @@ class Session:
     woken: Callable[[], None] = nobody_waits
     is_open: bool = True
     looked_at_all_s: float = float("-inf")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it was ever polled with very many partitions; before, none is marked, nor has a standing wait."""
+        return self.looked_at_all_s >= 0
+
+    def to_look_at(self, now_s: float) -> list[Wanted]:
+        """What a poll of very many partitions looks at."""
+        if now_s - self.looked_at_all_s < LOOK_AT_ALL_S:
+            return list(self.marked.values())
+        if not self.is_wide:
+            self.marked = dict(self.wanted)
+        self.looked_at_all_s = now_s
+        return list(self.wanted.values())
+
+    def ask(self, key: Key, request: FetchPartition) -> None:
+        """The client asks for this from now on."""
+        wanted = self.wanted.get(key)
+        if wanted is None:
+            wanted = self.wanted[key] = Wanted(key, request)
+        else:
+            wanted.request = request
+            wanted.role = None
+        if self.is_wide:
+            self.marked[key] = wanted
 
     def mark(self, wanted: Wanted) -> None:
         """Look at this partition in the next poll, if it is still asked for."""
@@ -207,7 +229,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def plan(self, frame: FetchFrame, wanted: dict[Key, Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
-        """What the request asks for; `wanted` is what it names (`wanted_in`).
+        """What the request asks for; `wanted` is what it names if it is a full fetch (`wanted_in`).
 
         KafkaError when it names a session or an epoch that is not there.
         """
@@ -224,8 +246,8 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, frame, wanted)
-        if wanted and self._remembered > MAX_PARTITIONS:
+        self._update(session, frame)
+        if self._remembered > MAX_PARTITIONS:
             self._close(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
         if not session.wanted:
@@ -249,7 +271,6 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
         session = Session(session_id, uses_topic_ids, wanted, privileged, now_ms, now_ms)
-        session.marked = dict(wanted)
         self._sessions[session_id] = session
         self._remembered += len(wanted)
         return session
@@ -279,27 +300,24 @@ class FetchSessions:
         if session is not None:
             self._remembered -= len(session.wanted)
             session.is_open = False
-            if session.looked_at_all_s >= 0:
+            if session.is_wide:
                 self._ended.append(session)
 
-    def _update(self, session: Session, frame: FetchFrame, asked: dict[Key, Wanted]) -> None:
+    def _update(self, session: Session, frame: FetchFrame) -> None:
         before = len(session.wanted)
         for topic in frame.forgotten_topics:
-            name: str | UUID = topic.topic_id if session.uses_topic_ids else topic.name
+            name = topic.topic_id if session.uses_topic_ids else topic.name
             for index in topic.partitions:
                 session.forget((name, index))
-        for key, wanted in asked.items():
-            known = session.wanted.get(key)
-            if known is None:
-                known = session.wanted[key] = wanted
-            else:
-                known.ask(wanted.request)
-            session.mark(known)
+        for asked in frame.topics:
+            name = asked.topic_id if session.uses_topic_ids else asked.name
+            for partition in asked.partitions:
+                session.ask((name, partition.index), partition)
         self._remembered += len(session.wanted) - before
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:
-    """What a request names; nothing that the node holds is touched, so a thread may do it."""
+    """What a full fetch names; nothing that the node holds is touched, so a thread may do it."""
     wanted: dict[Key, Wanted] = {}
     for topic in frame.topics:
         name_or_id = topic.topic_id if uses_topic_ids else topic.name

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.node.broker import Broker
-from penstock.node.partitions.current_leaders import current_leader
+from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import (
     ENDPOINTS_FROM,
@@ -22,8 +22,11 @@ from penstock.protocol.fetch import (
     FetchFrame,
     FetchPartition,
     FetchPartitionResult,
+    Part,
     TopicResults,
+    encode_fetch_response,
 )
+from penstock.protocol.node_endpoints import NodeEndpoint
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
@@ -39,73 +42,6 @@ MAX_SMALL_BYTES = 64 * 1024
 """What one response holds of them at most; behind that they are sent from the file as large ones are."""
 
 
-class Reading:
-    """The results of one pass over the partitions.
-
-    `is_urgent`: there is an error, a divergence or a nearer replica to tell at once; or followers are to hear where the
-    log begins, and how much is committed where they serve consumers.
-    """
-
-    __slots__ = (
-        "_quota",
-        "_throttled_bytes",
-        "_throttled_ms",
-        "_topics",
-        "_with_records",
-        "is_urgent",
-        "left",
-        "results",
-        "total_bytes",
-    )
-
-    def __init__(self, max_bytes: int) -> None:
-        self.left = max_bytes
-        self.results: list[tuple[Wanted, FetchPartitionResult]] = []
-        self.total_bytes = 0
-        self.is_urgent = False
-        self._topics: dict[str | UUID, list[FetchPartitionResult]] = {}
-        self._with_records: list[Key] = []
-        self._quota: ReplicationQuota | None = None
-
-    def throttle(self, quota: ReplicationQuota, size_bytes: int, now_ms: int) -> None:
-        """So many of the bytes count for a quota, if they are sent."""
-        if self._quota is None:
-            self._quota, self._throttled_bytes = quota, 0
-        self._throttled_bytes += size_bytes
-        self._throttled_ms = now_ms
-
-    def topics(self, plan: FetchPlan) -> TopicResults:
-        """What to answer; in an incremental fetch only partitions with news. Notes what was told."""
-        self.tell(plan, self.results)
-        return self.told(plan)
-
-    def tell(self, plan: FetchPlan, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
-        """Put some of the results into the answer, and note that they are told."""
-        topics = self._topics
-        told: list[FetchPartitionResult] = []
-        told_of: str | UUID | None = None
-        for wanted, result in results:
-            key = wanted.key
-            if plan.session is not None:
-                has_records = bool(result.records)
-                if has_records:
-                    self._with_records.append(key)
-                if not _is_news(wanted, result, has_records) and plan.is_incremental:
-                    continue
-            if key[0] is not told_of:
-                told_of = key[0]
-                told = topics.setdefault(told_of, [])
-            told.append(result)
-
-    def told(self, plan: FetchPlan) -> TopicResults:
-        """The answer, once all is told."""
-        if plan.session is not None:
-            plan.session.to_the_back(self._with_records)
-        if self._quota is not None:
-            self._quota.record(self._throttled_bytes, self._throttled_ms)
-        return list(self._topics.items())
-
-
 def read_small(topics: TopicResults) -> None:
     """Put small records in the place of the slices that name them.
 
@@ -115,7 +51,7 @@ def read_small(topics: TopicResults) -> None:
     for _, results in topics:
         for result in results:
             part = result.records
-            if type(part) is FilePart and part.length <= SMALL_BYTES and part.length <= room:
+            if type(part) is LogSlice and part.length <= SMALL_BYTES and part.length <= room:
                 try:
                     records = part.file.read_at(part.length, part.position)
                 except OSError:
@@ -125,9 +61,9 @@ def read_small(topics: TopicResults) -> None:
                     room -= part.length
 
 
-def _is_news(wanted: Wanted, result: FetchPartitionResult, has_records: bool) -> bool:
+def _is_news(wanted: Wanted, result: FetchPartitionResult) -> bool:
     news = (
-        has_records
+        result.records
         or result.error_code != 0
         or result.diverging_epoch is not None
         or result.preferred_replica != NO_REPLICA
@@ -137,38 +73,52 @@ def _is_news(wanted: Wanted, result: FetchPartitionResult, has_records: bool) ->
     # An error is told again until it is gone.
     wanted.told_high_watermark = -1 if result.error_code else result.high_watermark
     wanted.told_log_start_offset = result.log_start_offset
-    return news
+    return bool(news)
 
 
 class FetchReader:
-    """Reads what a request asks for, as often as it is asked to."""
+    """Reads what a request asks for, as often as it is asked to, and answers with what the last pass found.
+
+    `is_urgent`: there is an error, a divergence or a nearer replica to tell at once; or followers are to hear where the
+    log begins, and how much is committed where they serve consumers.
+    """
 
     __slots__ = (
-        "_broker",
-        "_context",
         "_max_bytes",
-        "_plan",
+        "_quota",
         "_rack",
         "_reads_committed",
         "_replica_id",
-        "_request",
+        "_skips_quiet",
         "_tells_starts",
         "_tells_watermarks",
+        "_throttled_bytes",
+        "_topics",
+        "_with_records",
+        "broker",
+        "context",
+        "is_urgent",
+        "plan",
+        "request",
+        "results",
+        "total_bytes",
     )
 
-    def __init__(self, broker: Broker, request: FetchFrame, plan: FetchPlan, context: RequestContext) -> None:
+    def __init__(self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan) -> None:
         config = broker.config
         selects, is_consumer = config.replica_selector_class == RACK_AWARE, request.replica_id < 0
-        self._broker = broker
-        self._context = context
-        self._plan = plan
-        self._request = request
-        self._rack = request.rack_id if selects and is_consumer else ""
-        self._tells_starts = not is_consumer and plan.is_incremental
-        self._tells_watermarks = selects and self._tells_starts
+        self.broker = broker
+        self.context = context
+        self.request = request
+        self.plan = plan
         self._replica_id = request.replica_id
         self._reads_committed = request.isolation_level == READ_COMMITTED
         self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
+        self._rack = request.rack_id if selects and is_consumer else ""
+        # A replica that is nearer to a consumer may come in sync at any time.
+        self._skips_quiet = plan.is_incremental and not self._rack
+        self._tells_starts = plan.is_incremental and not is_consumer
+        self._tells_watermarks = selects and self._tells_starts
 
     def wait(self, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
         """Let `woken` be called when one of the partitions has more than there is now, or another leader.
@@ -194,7 +144,7 @@ class FetchReader:
             if wanted.standing is None and session.is_open and session.wanted.get(wanted.key) is wanted:
                 waits, reached = self._end_of(partition)
                 wanted.standing = StandingWait(session, wanted, waits, reached + 1)
-            if self._is_quiet(wanted):
+            if self._skips_quiet and wanted.is_quiet(self._replica_id):
                 session.marked.pop(wanted.key, None)
             else:
                 session.mark(wanted)
@@ -208,84 +158,177 @@ class FetchReader:
             waits = partition.committed.waits
             found.append((waits, waits.add(partition.high_watermark + 1, woken)))
 
-    def _is_quiet(self, wanted: Wanted) -> bool:
-        """Whether there is nothing to tell of it; a replica nearer to a consumer may come in sync at any time."""
-        return self._plan.is_incremental and not self._rack and wanted.is_quiet(self._replica_id)
-
     def _end_of(self, partition: Partition) -> tuple[Waits, int]:
         """Where who asks has to stop in a partition, and the waits for that to move."""
         if self._replica_id >= 0 and partition.leader is not None:
             return partition.leader.appended, partition.leader.log_end_offset
         return partition.committed.waits, partition.high_watermark
 
-    def read(self) -> Reading:
+    def read(self) -> None:
         """Look at each partition once."""
-        reading = self.start()
-        self.go_on(reading, self._plan.wanted.values())
-        return reading
+        self.start()
+        self.go_on(self.plan.wanted.values())
 
-    def start(self) -> Reading:
-        """A pass that has looked at nothing yet."""
-        return Reading(self._max_bytes)
+    def start(self) -> None:
+        """Begin a pass, which has looked at nothing yet."""
+        self.results: list[tuple[Wanted, FetchPartitionResult]] = []
+        self.total_bytes = 0
+        self.is_urgent = False
+        self._topics: dict[str | UUID, list[FetchPartitionResult]] = {}
+        self._with_records: list[Key] = []
+        self._quota: ReplicationQuota | None = None
+        self._throttled_bytes = 0
 
-    def go_on(self, reading: Reading, asked: Iterable[Wanted]) -> None:
+    def go_on(self, asked: Iterable[Wanted]) -> None:
         """Look at some more partitions."""
         for wanted in asked:
-            if self._is_quiet(wanted):
+            if self._skips_quiet and wanted.is_quiet(self._replica_id):
                 continue
-            result = FetchPartitionResult(wanted.request.index)
             try:
-                self._read(wanted, result, reading)
+                result = self._read(wanted)
             except KafkaError as error:
-                wanted.partition = wanted.role = None
-                result.error_code = error.code
-                if self._context.api_version >= ENDPOINTS_FROM and error.code in LEADER_MOVED:
-                    result.current_leader = current_leader(self._broker.image, *wanted.key)
-                reading.is_urgent = True
-            reading.results.append((wanted, result))
+                result = self._refused(wanted, error.code)
+            self.results.append((wanted, result))
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the last pass found what is worth an answer."""
+        return self.total_bytes >= self.request.min_bytes or self.is_urgent
+
+    # answering
+
+    def answer(self) -> list[Part]:
+        """The response; in an incremental fetch it names only partitions with news. Notes what was told."""
+        self.tell(self.results)
+        return self.encode(self.told(), self.endpoints())
+
+    def tell(self, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+        """Put some of the results into the answer, and note that they are told."""
+        in_session, is_incremental = self.plan.session is not None, self.plan.is_incremental
+        told: list[FetchPartitionResult] = []
+        told_of: str | UUID | None = None
+        for wanted, result in results:
+            key = wanted.key
+            if in_session:
+                if result.records:
+                    self._with_records.append(key)
+                if not _is_news(wanted, result) and is_incremental:
+                    continue
+            if key[0] is not told_of:
+                told_of = key[0]
+                told = self._topics.setdefault(told_of, [])
+            told.append(result)
+
+    def told(self) -> TopicResults:
+        """What to answer, once all is told."""
+        if self.plan.session is not None:
+            self.plan.session.to_the_back(self._with_records)
+        if self._quota is not None:
+            self._quota.record(self._throttled_bytes, self.broker.now_ms())
+        return list(self._topics.items())
+
+    def endpoints(self) -> list[NodeEndpoint]:
+        """Where the leaders are that the results name."""
+        if not self.is_urgent:
+            return []
+        leaders = [result.current_leader for _, result in self.results if result.current_leader is not None]
+        return endpoints_of(self.broker.image, self.context.peer.listener, leaders)
+
+    def encode(self, topics: TopicResults, endpoints: list[NodeEndpoint]) -> list[Part]:
+        """The parts of the response; nothing that the node holds is touched, so a thread may do it."""
+        read_small(topics)
+        return encode_fetch_response(
+            topics,
+            self.context.api_version,
+            self.context.correlation_id,
+            session_id=self.plan.session_id,
+            endpoints=endpoints,
+        )
+
+    # one partition
+
+    def _refused(self, wanted: Wanted, code: int) -> FetchPartitionResult:
+        wanted.partition = wanted.role = None
+        self.is_urgent = True
+        result = FetchPartitionResult(wanted.request.index, code)
+        if self.context.api_version >= ENDPOINTS_FROM and code in LEADER_MOVED:
+            result.current_leader = current_leader(self.broker.image, *wanted.key)
+        return result
 
     def _find(self, wanted: Wanted) -> Partition | None:
         topic, index = wanted.key
         if isinstance(topic, str):
-            return self._broker.partitions.get(topic, index)
-        return self._broker.partitions.get_by_id(topic, index)
+            return self.broker.partitions.get(topic, index)
+        return self.broker.partitions.get_by_id(topic, index)
 
     def _missing(self, wanted: Wanted) -> Partition:
         """One that is not in the table; KafkaError if it is not there at all."""
         topic, index = wanted.key
         if isinstance(topic, str):
-            return self._broker.partition(topic, index)
-        return self._broker.partition("", index, topic)
+            return self.broker.partition(topic, index)
+        return self.broker.partition("", index, topic)
 
-    def _read(self, wanted: Wanted, result: FetchPartitionResult, reading: Reading) -> None:
-        request = wanted.request
-        partition = self._find(wanted) or self._missing(wanted)
+    def _read(self, wanted: Wanted) -> FetchPartitionResult:
+        request, partition = wanted.request, wanted.partition
+        if partition is None or partition.role is None:
+            partition = self._find(wanted) or self._missing(wanted)
         wanted.role = self._check(partition, request.current_leader_epoch)
         wanted.partition = partition
+        start_offset, committed = partition.log.log_start_offset, partition.committed
+        records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:
-            result.preferred_replica = self._nearest_replica(partition, request.fetch_offset)
-        if result.preferred_replica != NO_REPLICA:
-            reading.is_urgent = True
+            preferred = self._nearest_replica(partition, request.fetch_offset)
+        if request.last_fetched_epoch >= 0 and preferred == NO_REPLICA and request.fetch_offset >= start_offset:
+            diverging = _divergence(partition, request.last_fetched_epoch, request.fetch_offset)
+        if preferred != NO_REPLICA or diverging is not None:
+            self.is_urgent = True
         else:
-            self._read_log(partition, request, result, reading)
-        result.high_watermark = partition.committed.high_watermark
-        result.last_stable_offset = partition.committed.last_stable_offset
-        result.log_start_offset = partition.log.log_start_offset
-        result.lists_aborted = self._reads_committed
-        if self._tells_watermarks and result.high_watermark > wanted.told_high_watermark:
-            reading.is_urgent = True
-        if self._tells_starts and result.log_start_offset > wanted.told_log_start_offset:
-            reading.is_urgent = True
+            records = self._read_log(partition, request, start_offset)
+        if self._tells_starts and start_offset > wanted.told_log_start_offset:
+            self.is_urgent = True
+        if self._tells_watermarks and committed.high_watermark > wanted.told_high_watermark:
+            self.is_urgent = True
+        return FetchPartitionResult(
+            request.index,
+            0,
+            committed.high_watermark,
+            committed.last_stable_offset,
+            start_offset,
+            records,
+            self._reads_committed,
+            diverging,
+            None,
+            preferred,
+        )
+
+    def _read_log(self, partition: Partition, request: FetchPartition, start_offset: int) -> LogSlice:
+        log, offset = partition.log, request.fetch_offset
+        if not start_offset <= offset <= log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self._replica_id >= 0:
+            partition.on_fetched(
+                self._replica_id, offset, self.request.replica_epoch, self.broker.now_ms(), request.log_start_offset
+            )
+        upper_offset, is_first = self._upper_offset(partition), self.total_bytes == 0
+        max_bytes = min(request.max_bytes, self._max_bytes - self.total_bytes)
+        if offset >= upper_offset or (max_bytes <= 0 and not is_first):
+            return EMPTY_SLICE
+        found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
+        self.total_bytes += found.length
+        if self._replica_id >= 0 and partition.leader_quota is not None:
+            self._quota = partition.leader_quota
+            self._throttled_bytes += found.length
+        return found
 
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
         if self._replica_id >= 0:
             return partition.check_follower(self._replica_id, current_leader_epoch)
-        if self._context.api_version >= RACKS_FROM:
+        if self.context.api_version >= RACKS_FROM:
             return partition.check_replica(current_leader_epoch)
         return partition.check_leader(current_leader_epoch)
 
     def _nearest_replica(self, partition: Partition, offset: int) -> int:
-        brokers = self._broker.image.brokers
+        brokers = self.broker.image.brokers
 
         def is_near(replica: int) -> bool:
             broker = brokers.get(replica)
@@ -293,42 +336,17 @@ class FetchReader:
                 broker is not None
                 and broker.rack == self._rack
                 and not broker.fenced
-                and broker.endpoint(self._context.peer.listener) is not None
+                and broker.endpoint(self.context.peer.listener) is not None
             )
 
         return NO_REPLICA if partition.leader is None else nearest_replica(partition.leader, offset, is_near)
-
-    def _read_log(
-        self, partition: Partition, request: FetchPartition, result: FetchPartitionResult, reading: Reading
-    ) -> None:
-        log, offset = partition.log, request.fetch_offset
-        if request.last_fetched_epoch >= 0 and offset >= log.log_start_offset:
-            result.diverging_epoch = _divergence(partition, request.last_fetched_epoch, offset)
-            if result.diverging_epoch is not None:
-                reading.is_urgent = True
-                return
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if self._replica_id >= 0:
-            now_ms, start_offset = self._broker.now_ms(), request.log_start_offset
-            partition.on_fetched(self._replica_id, offset, self._request.replica_epoch, now_ms, start_offset)
-        max_bytes, upper_offset = min(request.max_bytes, reading.left), self._upper_offset(partition)
-        is_first = reading.total_bytes == 0
-        if offset < upper_offset and (max_bytes > 0 or is_first):
-            found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
-            if found.file is not None:
-                result.records = FilePart(found.file, found.position, found.length)
-                reading.left -= found.length
-                reading.total_bytes += found.length
-                if partition.leader_quota is not None and self._replica_id >= 0:
-                    reading.throttle(partition.leader_quota, found.length, self._broker.now_ms())
 
     def _upper_offset(self, partition: Partition) -> int:
         """What who asks may read ends here; at the log's beginning where a replica is held back (KIP-73)."""
         if self._replica_id >= 0:
             quota = partition.leader_quota
             isr = () if partition.leader is None else partition.leader.isr
-            if quota is None or self._replica_id in isr or not quota.is_exceeded(self._broker.now_ms()):
+            if quota is None or self._replica_id in isr or not quota.is_exceeded(self.broker.now_ms()):
                 return partition.log.log_end_offset
             return partition.log.log_start_offset
         committed = partition.committed

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Protocol
+
+from penstock.log.log_slice import LogSlice
 
 CHUNK_BYTES = 256 * 1024
 SENT_BY_SYSTEM_BYTES = 64 * 1024
@@ -22,33 +23,7 @@ WAITING_CHUNK_BYTES = 16 * 1024
 HAS_SENDFILE = hasattr(os, "sendfile")
 
 
-class ReadableFile(Protocol):
-    """An open file that can be read anywhere; it stays open as long as it is referred to."""
-
-    def read_at(self, length: int, position: int) -> bytes:
-        """At most `length` bytes from `position`."""
-        ...
-
-    def send_to(self, socket: int, length: int, position: int) -> int:
-        """Hand bytes to a socket: how many it took, 0 at the file's end; BlockingIOError when it takes none now."""
-        ...
-
-
-class FilePart:
-    """A part of a response that lies in a file."""
-
-    __slots__ = ("file", "length", "position")
-
-    def __init__(self, file: ReadableFile, position: int, length: int) -> None:
-        self.file = file
-        self.position = position
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-
-ResponsePart = bytes | bytearray | memoryview | FilePart
+ResponsePart = bytes | bytearray | memoryview | LogSlice
 
 
 class FileCutError(Exception):
@@ -78,7 +53,7 @@ class Outgoing:
         self._parts += parts
         for part in parts:
             self.queued_bytes += len(part)
-            if type(part) is FilePart:
+            if type(part) is LogSlice:
                 self._files += 1
 
     def clear(self) -> None:
@@ -103,7 +78,7 @@ class Outgoing:
 
     def _pop(self) -> ResponsePart:
         part = self._parts.pop(0)
-        self._files -= type(part) is FilePart
+        self._files -= type(part) is LogSlice
         return part
 
     def _sent_by_system(self, socket: int) -> bool:
@@ -112,7 +87,7 @@ class Outgoing:
         Where the peer has gone, the transport finds out with its next write, as it does for other bytes.
         """
         part = self._parts[0]
-        assert isinstance(part, FilePart)
+        assert isinstance(part, LogSlice)
         try:
             sent = part.file.send_to(socket, part.length, part.position)
         except (BlockingIOError, ConnectionError):
@@ -138,7 +113,7 @@ class Outgoing:
                 break
             if size <= room:
                 self._pop()
-            if isinstance(part, FilePart):
+            if isinstance(part, LogSlice):
                 taken: bytes | bytearray | memoryview = self._read(part, min(size, room))
             elif size <= room:
                 taken = part
@@ -151,7 +126,7 @@ class Outgoing:
         return bytes(chunk[0]) if len(chunk) == 1 else b"".join(chunk)
 
     @staticmethod
-    def _read(part: FilePart, length: int) -> bytes:
+    def _read(part: LogSlice, length: int) -> bytes:
         data = part.file.read_at(length, part.position)
         if len(data) != length:
             raise FileCutError(f"the file ends at {part.position + len(data)}, {length - len(data)} bytes are missing")
@@ -162,7 +137,7 @@ class Outgoing:
 
 def is_large(part: ResponsePart) -> bool:
     """Whether the system sends it straight from the file."""
-    return type(part) is FilePart and part.length >= SENT_BY_SYSTEM_BYTES
+    return type(part) is LogSlice and part.length >= SENT_BY_SYSTEM_BYTES
 
 
 def socket_of(transport: asyncio.Transport) -> int:

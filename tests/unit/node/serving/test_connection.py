@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import RawClient, serving
 
+from penstock.log.disk import OpenFile
+from penstock.log.log_slice import LogSlice
 from penstock.node.serving.connection import MAX_BACKLOG_BYTES, TURN_S, Connection
 from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
-from penstock.node.serving.outgoing import CHUNK_BYTES, FilePart, Outgoing
+from penstock.node.serving.outgoing import CHUNK_BYTES, Outgoing
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import encode_request
@@ -268,10 +270,11 @@ async def test_a_peer_that_sends_while_it_has_to_wait_is_held_back() -> None:
             assert (await client.receive(ApiKey.API_VERSIONS, 3))[0] == 9
 
 
-class EndlessFile:
+class EndlessFile(OpenFile):
     """A file whose every byte is its position's last byte."""
 
     def __init__(self) -> None:
+        super().__init__(-1)
         self.most_read = 0
 
     def read_at(self, length: int, position: int) -> bytes:
@@ -288,8 +291,8 @@ async def test_a_slow_reader_costs_a_chunk_not_what_it_asked_for() -> None:
     file = EndlessFile()
     size = 64 * CHUNK_BYTES
 
-    def fetch(*_: Any) -> list[bytes | FilePart]:
-        return [struct.pack(">ii", size + 4, 1), FilePart(file, 0, size)]
+    def fetch(*_: Any) -> list[bytes | LogSlice]:
+        return [struct.pack(">ii", size + 4, 1), LogSlice(file, 0, size)]
 
     async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, fetch, raw=True)) as node:
         client = await node.connect()

@@ -16,25 +16,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
-from penstock.node.partitions.current_leaders import endpoints_of
-from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
-from penstock.node.partitions.fetching import FetchReader, Reading, read_small
+from penstock.node.partitions.fetch_sessions import Key, Session, Wanted, nobody_waits, wanted_in
+from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, TopicResults, encode_fetch_response, parse_fetch
-from penstock.protocol.node_endpoints import NodeEndpoint
+from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
 from penstock.replication.waits import Wait, Waits
 
 WIDE_BYTES = 16 * 1024
 """A larger request is taken apart in a thread: it names some hundred partitions or more."""
-LOOK_AT_ALL_S = 5.0
-"""How often a session of very many partitions is looked at as a whole."""
 WIDE = 200
 """More partitions than these are read in slices."""
 AT_ONCE = 50
@@ -64,7 +59,8 @@ async def _fetch_apart(broker: Broker, context: RequestContext, frame: bytes, po
 
 def _take_apart(frame: bytes | memoryview, position: int, version: int) -> tuple[FetchFrame, dict[Key, Wanted]]:
     request = parse_fetch(frame, position, version)
-    return request, wanted_in(request, uses_topic_ids=version >= TOPIC_IDS_FROM)
+    is_full = request.session_epoch <= 0
+    return request, wanted_in(request, uses_topic_ids=version >= TOPIC_IDS_FROM) if is_full else {}
 
 
 def _fetch(
@@ -78,34 +74,13 @@ def _fetch(
     finally:
         for session in broker.fetch_sessions.take_ended():
             asyncio.get_running_loop().create_task(_end(broker, session), name="end of a fetch session")
-    reader = FetchReader(broker, request, plan, context)
+    reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
-        return _WideFetch(broker, context, request, plan, reader).answer(broker.slices)
-    reading = reader.read()
-    if _is_enough(reading, request) or request.max_wait_ms <= 0 or not plan.wanted:
-        return _response(context, plan, reading.topics(plan), _endpoints(broker, context, reading))
-    return _WaitingFetch(broker, context, request, plan, reader).future
-
-
-def _is_enough(reading: Reading, request: FetchFrame) -> bool:
-    return reading.total_bytes >= request.min_bytes or reading.is_urgent
-
-
-def _endpoints(broker: Broker, context: RequestContext, reading: Reading) -> list[NodeEndpoint]:
-    """Where the leaders are that the results name."""
-    if not reading.is_urgent:
-        return []
-    leaders = [result.current_leader for _, result in reading.results if result.current_leader is not None]
-    return endpoints_of(broker.image, context.peer.listener, leaders)
-
-
-def _response(
-    context: RequestContext, plan: FetchPlan, topics: TopicResults, endpoints: list[NodeEndpoint]
-) -> list[Any]:
-    read_small(topics)
-    return encode_fetch_response(
-        topics, context.api_version, context.correlation_id, session_id=plan.session_id, endpoints=endpoints
-    )
+        return _WideFetch(reader).answer(broker.slices)
+    reader.read()
+    if reader.is_enough or request.max_wait_ms <= 0 or not plan.wanted:
+        return reader.answer()
+    return _WaitingFetch(reader).future
 
 
 async def _end(broker: Broker, session: Session) -> None:
@@ -135,62 +110,50 @@ async def _in_turns(slices: asyncio.Lock, items: list[T], at_once: int, do: Call
 class _WideFetch:
     """A request about very many partitions: looks at them in slices, waits, and does so again until there is enough.
 
-    In a session it looks only at those that are marked, and at all of them every `LOOK_AT_ALL_S`.
+    In a session it looks at what that says.
     """
 
-    def __init__(
-        self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader
-    ) -> None:
-        self._broker = broker
-        self._context = context
-        self._request = request
-        self._plan = plan
+    def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
-        self._session = plan.session if plan.is_incremental else None
+        self._session = reader.plan.session if reader.plan.is_incremental else None
         self._woken = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
 
     async def answer(self, slices: asyncio.Lock) -> list[Any]:
         """The response; a slice is worked on while `slices` is held."""
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + self._request.max_wait_ms / 1000
+        loop, reader = asyncio.get_running_loop(), self._reader
+        ends_s = loop.time() + reader.request.max_wait_ms / 1000
         try:
             while True:
-                reading = await self._read(slices, may_wait=loop.time() < ends_s)
-                if _is_enough(reading, self._request) or not await self._has_more_before(ends_s):
+                await self._read(slices, may_wait=loop.time() < ends_s)
+                if reader.is_enough or not await self._has_more_before(ends_s):
                     break
                 await self._let_go(slices)
         finally:
             if self._session is not None:
                 self._session.woken = nobody_waits
             await self._let_go(slices)
-        await _in_turns(slices, reading.results, NOTED_AT_ONCE, partial(reading.tell, self._plan))
-        topics, endpoints = reading.told(self._plan), _endpoints(self._broker, self._context, reading)
-        return await loop.run_in_executor(None, _response, self._context, self._plan, topics, endpoints)
+        await _in_turns(slices, reader.results, NOTED_AT_ONCE, reader.tell)
+        return await loop.run_in_executor(None, reader.encode, reader.told(), reader.endpoints())
 
-    async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> Reading:
+    async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> None:
         self._woken.clear()
-        reading, session = self._reader.start(), self._session
+        reader, session = self._reader, self._session
+        reader.start()
 
         def read(some: list[Wanted]) -> None:
-            self._reader.go_on(reading, some)
+            reader.go_on(some)
             if session is not None:
-                self._waits += self._reader.stand(session, some, self._woken.set)
-            elif may_wait and not _is_enough(reading, self._request):
-                self._waits += self._reader.wait(some, self._woken.set)
+                self._waits += reader.stand(session, some, self._woken.set)
+            elif may_wait and not reader.is_enough:
+                self._waits += reader.wait(some, self._woken.set)
 
-        await _in_turns(slices, self._to_look_at(), AT_ONCE, read)
-        return reading
-
-    def _to_look_at(self) -> list[Wanted]:
-        session, now_s = self._session, asyncio.get_running_loop().time()
         if session is None:
-            return list(self._plan.wanted.values())
-        session.woken = self._woken.set
-        if now_s - session.looked_at_all_s < LOOK_AT_ALL_S:
-            return list(session.marked.values())
-        session.looked_at_all_s = now_s
-        return list(session.wanted.values())
+            asked = list(reader.plan.wanted.values())
+        else:
+            session.woken = self._woken.set
+            asked = session.to_look_at(asyncio.get_running_loop().time())
+        await _in_turns(slices, asked, AT_ONCE, read)
 
     async def _let_go(self, slices: asyncio.Lock) -> None:
         waits, self._waits = self._waits, []
@@ -211,36 +174,26 @@ class _WaitingFetch:
     """A long poll: waits for enough bytes, or for the time to be up."""
 
     __slots__ = (
-        "_broker",
-        "_context",
         "_is_scheduled",
         "_loop",
-        "_plan",
         "_reader",
-        "_request",
         "_timer",
         "_waits",
         "future",
     )
 
-    def __init__(
-        self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan, reader: FetchReader
-    ) -> None:
-        self._broker = broker
-        self._context = context
-        self._request = request
-        self._plan = plan
+    def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
         self._is_scheduled = False
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[list[Any]] = self._loop.create_future()
         self.future.add_done_callback(self._clean_up)
-        self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._finish)
+        self._timer = self._loop.call_later(reader.request.max_wait_ms / 1000, self._finish)
         self._waits = self._wait()
 
     def _wait(self) -> list[tuple[Waits, Wait]]:
         """Be woken when any of the partitions has more than what was just looked at."""
-        return self._reader.wait(self._plan.wanted.values(), self._woken)
+        return self._reader.wait(self._reader.plan.wanted.values(), self._woken)
 
     def _woken(self) -> None:
         """Look again, once, when all requests that the node has at hand are done: they may bring more."""
@@ -260,10 +213,9 @@ class _WaitingFetch:
 
     def _read(self, *, is_last: bool) -> None:
         try:
-            reading = self._reader.read()
-            if is_last or _is_enough(reading, self._request):
-                endpoints = _endpoints(self._broker, self._context, reading)
-                self.future.set_result(_response(self._context, self._plan, reading.topics(self._plan), endpoints))
+            self._reader.read()
+            if is_last or self._reader.is_enough:
+                self.future.set_result(self._reader.answer())
             else:
                 _cancel(self._waits)
                 self._waits = self._wait()

@@ -12,12 +12,12 @@ import pytest
 from tests.unit.node.on_disk import PEER, Node, batch, node_on, topic_records
 
 from penstock.log import partition_log
+from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
-from penstock.node.serving.outgoing import FilePart
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame
 from penstock.protocol.framing import encode_request
@@ -400,7 +400,7 @@ def test_records_are_read_into_the_response_as_long_as_they_are_small(node: Node
     assert isinstance(small, list)
     assert [type(part) for part in small] == [bytes]
     assert isinstance(large, list)
-    assert [type(part) for part in large] == [bytes, FilePart, bytes]
+    assert [type(part) for part in large] == [bytes, LogSlice, bytes]
 
 
 def test_a_partition_that_left_the_session_while_a_fetch_waited_is_not_put_back(node: Node) -> None:

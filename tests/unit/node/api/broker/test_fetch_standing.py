@@ -11,8 +11,8 @@ import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
-from penstock.node.api.broker.fetch import LOOK_AT_ALL_S, WIDE
-from penstock.node.partitions.fetch_sessions import FetchSessions, Wanted
+from penstock.node.api.broker.fetch import WIDE
+from penstock.node.partitions.fetch_sessions import LOOK_AT_ALL_S, FetchSessions, Wanted
 from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.messages.fetch import (
@@ -94,10 +94,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     go_on = FetchReader.go_on
 
-    def noted(reader: FetchReader, reading: Any, asked: list[Wanted]) -> None:
+    def noted(reader: FetchReader, asked: list[Wanted]) -> None:
         asked = list(asked)
         found.extend(wanted.request.index for wanted in asked)
-        go_on(reader, reading, asked)
+        go_on(reader, asked)
 
     monkeypatch.setattr(FetchReader, "go_on", noted)
     return found
