@@ -26,8 +26,6 @@ VERSION = "`penstock --version` says it for all commands"
 OLD_CONFIG = "Kafka's older name of `--command-config`, which is there"
 NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("cluster", "--config"): OLD_CONFIG,
-    ("cluster", "--bootstrap-controller"): "not there: a broker is asked",
-    ("configs", "--bootstrap-controller"): "not there: a broker is asked",
     ("configs", "--broker-logger"): "`--entity-type broker-loggers --entity-name ID`",
     ("configs", "--client"): NO_SECURITY,
     ("configs", "--client-defaults"): NO_SECURITY,
@@ -48,7 +46,6 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
-    ("reassign-partitions", "--bootstrap-controller"): "not there: a broker is asked",
     ("replica-verification", "--broker-list"): "`--bootstrap-server`",
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",

@@ -48,15 +48,28 @@ class Promise:
 
 def is_up(address: str) -> bool:
     """Whether a node answers."""
+    return count(address) > 0
+
+
+def count(address: str) -> int:
+    """How many brokers there are, as a node says; 0 if it does not answer."""
     try:
-        return bool(AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=2).brokers)
+        return len(AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=2).brokers)
     except Exception:
-        return False
+        return 0
 
 
 def create(address: str, topic: str) -> None:
     """A topic with a setting of its own."""
-    new = NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "604800001"})
+    _create(address, NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "604800001"}))
+
+
+def create_pair(address: str, topic: str) -> None:
+    """A topic of one partition that needs both of its replicas."""
+    _create(address, NewTopic(topic, 1, 2, config={"min.insync.replicas": "2"}))
+
+
+def _create(address: str, new: NewTopic) -> None:
     admin = AdminClient({"bootstrap.servers": address})  # its futures end with it
     for future in admin.create_topics([new]).values():
         future.result(LIMIT_S)

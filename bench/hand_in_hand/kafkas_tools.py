@@ -10,7 +10,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from bench.hand_in_hand.node import HEAP, HandError, wait_until
+from bench.hand_in_hand.node import HEAP, HandError, penstock, wait_until
 from bench.versus.maven import Artifact, fetch, java
 from penstock.testing import Cluster
 
@@ -43,6 +43,17 @@ class Tools:
             raise HandError(f"{tool} {' '.join(words)}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def refuse(self, expected: str, tool: str, *words: str) -> None:
+        """Raises HandError unless a tool fails and says this."""
+        try:
+            self.run(tool, *words)
+        except HandError as error:
+            if expected not in str(error):
+                raise
+            self._say(f"{tool} {' '.join(words[:2])}: {expected}")
+        else:
+            raise HandError(f"{tool} {' '.join(words)}: it does not fail")
+
     def watch(self, expected: str, tool: str, *words: str) -> None:
         """Start a tool that never ends, and end it when it says this. Raises HandError if it does not."""
         command = [java(), *HEAP, "-cp", self._jars, f"org.apache.kafka.tools.{tool}", *words]
@@ -73,12 +84,39 @@ def try_kafkas_tools(folder: Path, say: Callable[[str], None]) -> None:
     """See the module. Raises HandError."""
     with Cluster(nodes=3, process=True) as cluster:
         tools = Tools(cluster, say)
+        _features(tools)
         _topics(tools, cluster)
         _moves(tools, folder)
         tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", "clicks")
         _comparison(tools, cluster)
         _trouble(tools, cluster)
         _unclean(tools, cluster)
+
+
+def _features(tools: Tools) -> None:
+    """Levels are shown, changed and refused; what needs no cluster is said in the same words as by `penstock`."""
+    name = "eligible.leader.replicas.version"
+    shown = f"Feature: {name}\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel:"
+    tools.expect(f"{shown} 1", "FeatureCommand", "describe")
+    tools.expect(f"{name} can be disabled.", "FeatureCommand", "disable", "--feature", name, "--dry-run")
+    tools.expect(f"{name} was disabled.", "FeatureCommand", "disable", "--feature", name)
+    tools.expect(f"{shown} 0", "FeatureCommand", "describe")
+    tools.expect(f"{name} was upgraded to 1.", "FeatureCommand", "upgrade", "--feature", f"{name}=1")
+    tools.expect(f"{shown} 1", "FeatureCommand", "describe")
+    tools.refuse("Could not upgrade group.version to 1.", "FeatureCommand", "upgrade", "--feature", "group.version=1")
+    tools.refuse(
+        "Can not downgrade metadata.version to 25.", "FeatureCommand", "downgrade", "--metadata", "4.0", "--dry-run"
+    )
+    for words in (
+        ["version-mapping", "--release-version", "3.9"],
+        ["version-mapping", "--release-version", "4.0"],
+        ["version-mapping", "--release-version", "4.1"],
+        ["feature-dependencies", "--feature", f"{name}=1", "--feature", "transaction.version=2"],
+    ):
+        ours = subprocess.run([*penstock(), "features", *words], capture_output=True, text=True, check=True).stdout
+        theirs = tools.run("FeatureCommand", *words)
+        if ours != theirs:
+            raise HandError(f"{' '.join(words)}: {ours!r} is not {theirs!r}")
 
 
 def _topics(tools: Tools, cluster: Cluster) -> None:

@@ -1,7 +1,9 @@
 """Three controllers of both systems in one quorum: two of the founder's, which begin, and one of the other.
 
-A broker of the other system joins. Leaders are killed and come back until each system has led; a topic is created and
-written under each leader, and in the end the logs of all three controllers say the same.
+A broker of each system joins. Leaders are killed and come back until each system has led; a topic is created and
+written under each leader. Where the release has eligible leader replicas, the founder's broker is killed under each
+leader, too: it has to be eligible while it is away, and in sync when it is back. In the end the logs of all three
+controllers say the same.
 """
 
 import re
@@ -16,10 +18,19 @@ from bench.hand_in_hand.clients import Promise
 from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError, Node, penstock, wait_until
 from bench.process import free_port
 from penstock.cli.metadata_shell_source import read_view
-from penstock.metadata.features import KAFKAS_FEATURES, KRAFT_VERSION
+from penstock.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    KAFKAS_FEATURES,
+    SUPPORTED_FEATURES,
+    default_level,
+    metadata_version_named,
+)
 
 CONTROLLERS: Final = (1, 2, 3)
-BROKER: Final = 4
+BROKERS: Final = (4, 5)
+"""One of the other system, which all clients ask, and one of the founder's, which is killed."""
+PAIR: Final = "pair"
+"""A topic with a replica on each broker, both of which must have what is committed."""
 MOST_ROUNDS: Final = 12
 """So often a leader is killed until the other system has led: each election is a draw."""
 
@@ -27,27 +38,31 @@ MOST_ROUNDS: Final = 12
 def mix(folder: Path, founder: str, release: str, say: Callable[[str], None]) -> None:
     """See the module. Raises HandError."""
     other = PENSTOCK if founder == KAFKA else KAFKA
-    systems = {1: founder, 2: founder, 3: other, BROKER: other}
+    systems = {1: founder, 2: founder, 3: other, 4: other, 5: founder}
     nodes, address, founders = _nodes(folder)
+    has_eligible = default_level(ELIGIBLE_LEADER_REPLICAS, metadata_version_named(release) or 0) > 0
     try:
         for node_id, node in nodes.items():
             node.format(systems[node_id], CLUSTER_ID, *_wishes(systems[node_id], release))
         for node_id in (1, 2):
             nodes[node_id].start(founder)
         _leader({1: nodes[1], 2: nodes[2]}, ["--bootstrap-controller", founders])
-        for node_id in (3, BROKER):
-            nodes[node_id].start(other)
-        wait_until("the broker serves", lambda: clients.is_up(address), list(nodes.values()))
-        led = _rounds(nodes, systems, address, say)
+        for node_id in (3, *BROKERS):
+            nodes[node_id].start(systems[node_id])
+        wait_until("the brokers serve", lambda: clients.count(address) == len(BROKERS), list(nodes.values()))
+        clients.create_pair(address, PAIR)
+        led = _rounds(nodes, systems, address, say, has_eligible)
         if set(led) != {KAFKA, PENSTOCK}:
             raise HandError(f"only {set(led)} led in {len(led)} rounds")
-        wait_until("all controllers say the same", lambda: _agree(nodes, len(led)), list(nodes.values()))
+        wait_until("all controllers say the same", lambda: _agree(nodes, len(led) + 1), list(nodes.values()))
     finally:
-        for node_id in (BROKER, *CONTROLLERS):
+        for node_id in (*BROKERS, *CONTROLLERS):
             nodes[node_id].stop()
 
 
-def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: Callable[[str], None]) -> list[str]:
+def _rounds(
+    nodes: dict[int, Node], systems: dict[int, str], address: str, say: Callable[[str], None], has_eligible: bool
+) -> list[str]:
     """Which system led in each round."""
     led: list[str] = []
     for number in range(MOST_ROUNDS):
@@ -58,12 +73,31 @@ def _rounds(nodes: dict[int, Node], systems: dict[int, str], address: str, say: 
         clients.produce(address, promise, number)
         clients.check(address, promise)
         say(f"controller {leader} ({systems[leader]}) leads: {promise.topic} is there")
+        if has_eligible:
+            _lose_a_broker(nodes, systems)
+            say(f"broker {BROKERS[1]} was eligible while it was away")
         if len(set(led)) == 2:
             break
         nodes[leader].kill()
         _leader(nodes, ["--bootstrap-server", address], besides=leader)
         nodes[leader].start(systems[leader])
     return led
+
+
+def _lose_a_broker(nodes: dict[int, Node], systems: dict[int, str]) -> None:
+    """Kill the founder's broker, look what all controllers have of the pair meanwhile, and let it come back."""
+    stays, goes = BROKERS
+    nodes[goes].kill()
+    others = [node for node_id, node in nodes.items() if node_id != goes]
+    wait_until(f"broker {goes} is eligible", lambda: _pair(nodes) == {((stays,), (goes,))}, others)
+    nodes[goes].start(systems[goes])
+    wait_until(f"broker {goes} is in sync", lambda: _pair(nodes) == {(BROKERS, ())}, list(nodes.values()))
+
+
+def _pair(nodes: dict[int, Node]) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Who is in sync, and who is eligible, as the log of each controller says."""
+    partitions = [read_view(nodes[node_id].data).image.topics[PAIR].partitions[0] for node_id in CONTROLLERS]
+    return {(tuple(sorted(each.isr)), each.eligible_leader_replicas) for each in partitions}
 
 
 def _leader(nodes: dict[int, Node], reach: list[str], besides: int = -1) -> int:
@@ -93,21 +127,21 @@ def _agree(nodes: dict[int, Node], topics: int) -> bool:
 
 
 def _wishes(system: str, release: str) -> list[str]:
-    """Kafka's tool is told to leave out the features that Penstock does not have yet."""
+    """Kafka's tool is told to leave out the features that Penstock does not have."""
     wishes = ["--release-version", release]
     if system == KAFKA:
-        for feature in KAFKAS_FEATURES.keys() - {KRAFT_VERSION}:
+        for feature in KAFKAS_FEATURES.keys() - SUPPORTED_FEATURES.keys():
             wishes += ["--feature", f"{feature}=0"]
     return wishes
 
 
 def _nodes(folder: Path) -> tuple[dict[int, Node], str, str]:
-    """The nodes, the address of the broker, and those of the founders."""
-    ports = {node_id: free_port() for node_id in (*CONTROLLERS, BROKER)}
+    """The nodes, the address of the first broker, and those of the founders."""
+    ports = {node_id: free_port() for node_id in (*CONTROLLERS, *BROKERS)}
     voters = ",".join(f"{node_id}@127.0.0.1:{ports[node_id]}" for node_id in CONTROLLERS)
     nodes = {}
     for node_id, port in ports.items():
-        is_broker = node_id == BROKER
+        is_broker = node_id in BROKERS
         settings = {
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node_id),
@@ -120,4 +154,4 @@ def _nodes(folder: Path) -> tuple[dict[int, Node], str, str]:
         }
         nodes[node_id] = Node(folder / str(node_id), settings)
     founders = ",".join(f"127.0.0.1:{ports[node_id]}" for node_id in (1, 2))
-    return nodes, f"127.0.0.1:{ports[BROKER]}", founders
+    return nodes, f"127.0.0.1:{ports[BROKERS[0]]}", founders

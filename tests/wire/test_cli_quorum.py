@@ -212,7 +212,12 @@ def test_the_features(reach: tuple[str, str]) -> None:
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"
     done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
-    assert done == "metadata.version can be upgraded to 33.\n"
+    assert done == ("eligible.leader.replicas.version can be upgraded to 1.\nmetadata.version can be upgraded to 33.\n")
+    done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
+    assert done == "eligible.leader.replicas.version can be disabled.\n"
+    refused = penstock("features", *reach, "disable", "--feature", names[2], "--unsafe", exit_code=1)
+    assert refused.stdout.startswith("Could not disable metadata.version. ")
+    penstock("features", *reach, "disable", exit_code=2)
     penstock("features", *reach, "upgrade", "--release-version", "4.4", "--metadata", "33", exit_code=2)
     lossy = penstock("features", *reach, "downgrade", "--metadata", "4.4-IV1", "--dry-run", exit_code=1)
     assert lossy.stdout.startswith("Can not downgrade metadata.version to 32. ")
@@ -230,6 +235,42 @@ def test_features_that_are_none(arguments: list[str]) -> None:
 
 def test_a_broker_is_unregistered_only_if_it_is_known(reach: tuple[str, str]) -> None:
     assert "BROKER_ID_NOT_REGISTERED" in penstock("cluster", "unregister", *reach, "--id", "77", exit_code=1).stderr
+
+
+def test_both_tell_the_clusters_id(three: Cluster, reach: tuple[str, str]) -> None:
+    described = penstock("cluster", "describe", "--bootstrap-server", three.bootstrap_servers).stdout
+    assert f"cluster {penstock('cluster', 'cluster-id', *reach).stdout}" in described
+
+
+def test_both_change_configs_and_list_moves(three: Cluster, reach: tuple[str, str]) -> None:
+    topic = f"changed-by-{reach[0].removeprefix('--bootstrap-')}"
+    create(three, topic)
+    for owner, key in (
+        (["--topic", topic], "retention.ms"),
+        (["--broker-defaults"], "log.retention.ms"),
+        (["--broker", "2"], "log.retention.ms"),
+    ):
+        penstock("configs", *reach, "--alter", *owner, "--add-config", f"{key}=77")
+        described = ["configs", "--bootstrap-server", three.bootstrap_servers, "--describe", *owner]
+
+        def look(key: str = key, described: list[str] = described) -> bool | None:
+            shown = penstock(*described).stdout.splitlines()
+            return [key, "77"] in [line.split()[:2] for line in shown] or None
+
+        wait_until(look, 30, f"{key} of {owner}")
+        penstock("configs", *reach, "--alter", *owner, "--delete-config", key)
+    assert penstock("reassign-partitions", *reach, "--list").stdout == "No partition reassignments found.\n"
+
+
+def test_what_only_brokers_can_do_is_not_asked_of_controllers(tmp_path: Path) -> None:
+    file = tmp_path / "moves.json"
+    file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}')
+    reach = ["--bootstrap-controller", "127.0.0.1:1"]
+    for action in (["--execute"], ["--verify"], ["--cancel"]):
+        words = ["reassign-partitions", *reach, *action, "--reassignment-json-file", str(file)]
+        assert "--bootstrap-controller goes with --list" in penstock(*words, exit_code=2).stderr
+    words = ["configs", *reach, "--describe", "--topic", "t"]
+    assert "--bootstrap-controller goes with --alter only" in penstock(*words, exit_code=2).stderr
 
 
 def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:

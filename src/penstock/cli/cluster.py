@@ -26,16 +26,19 @@ def command() -> None:
 
 
 @command.command("cluster-id")
-@bootstrap_option
+@reach_options
 @command_config_option
 @json_option
-def cluster_id(bootstrap_server: str, command_config: Path | None, as_json: bool) -> None:
+def cluster_id(
+    bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, as_json: bool
+) -> None:
     """Print the cluster's id."""
-    description = run_with_admin(bootstrap_server, command_config, lambda admin: admin.describe_cluster())
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
+    found = run_with_admin(reach, command_config, lambda admin: admin.cluster.refresh()).cluster_id
     if as_json:
-        print_json({"cluster_id": description.cluster_id})
+        print_json({"cluster_id": found})
     else:
-        click.echo(description.cluster_id)
+        click.echo(found)
 
 
 @command.command("describe")

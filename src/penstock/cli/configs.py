@@ -9,10 +9,11 @@ import click
 
 from penstock.cli.output import print_json, print_table
 from penstock.cli.session import (
-    bootstrap_option,
+    Reach,
     command_config_option,
     json_option,
     one_of,
+    reach_options,
     read_properties,
     run_with_admin,
 )
@@ -43,7 +44,7 @@ _ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
 
 
 @click.command(short_help="show and change the configuration of topics, brokers and groups")
-@bootstrap_option
+@reach_options
 @command_config_option
 @click.option("--describe", is_flag=True, help="Show configurations.")
 @click.option("--alter", is_flag=True, help="Change configurations.")
@@ -60,7 +61,8 @@ _ADDITION = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,\[]*)(?:,|$)")
 @click.option("--delete-config", help="Keys to set back to the default: k1,k2.")
 @json_option
 def command(
-    bootstrap_server: str,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
     command_config: Path | None,
     describe: bool,
     alter: bool,
@@ -77,8 +79,11 @@ def command(
     group: str | None,
     broker_defaults: bool,
 ) -> None:
-    """Show and change configurations while the cluster runs."""
+    """Show and change configurations while the cluster runs. Controllers only change them."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
     action = one_of({"describe": describe, "alter": alter})
+    if reach.of_controllers and action != "alter":
+        raise click.UsageError("--bootstrap-controller goes with --alter only")
     short = {"topics": topic, "brokers": "" if broker_defaults else broker, "groups": group}
     kind, name = _entity(entity_type, "" if entity_default else entity_name, short)
     changes = _changes(add_config, add_config_file, delete_config)
@@ -98,7 +103,7 @@ def command(
         described = {each: await admin.configs.describe(kind, each) for each in names}
         _show(kind, described, all_, as_json)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    run_with_admin(reach, command_config, work)
 
 
 def _entity(

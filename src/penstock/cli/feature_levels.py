@@ -9,9 +9,11 @@ import click
 
 from penstock.metadata.features import (
     KAFKAS_FEATURES,
+    KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_NAMES,
     NEWEST_METADATA_VERSION,
+    SUPPORTED_FEATURES,
     default_level,
     metadata_version_named,
     shown_level,
@@ -26,6 +28,15 @@ def release_level(option: str, text: str) -> int:
     if level is None:
         raise click.UsageError(f"{option} {text}: known are {', '.join(METADATA_VERSION_NAMES.values())}")
     return level
+
+
+def release_levels(metadata_version: int, *, is_upgrade: bool) -> dict[str, int]:
+    """The levels of a release of those features that can be changed here; no upgrade takes one away."""
+    changeable = KAFKAS_FEATURES.keys() & SUPPORTED_FEATURES.keys() - {KRAFT_VERSION}
+    levels = {name: default_level(name, metadata_version) for name in changeable}
+    return {METADATA_VERSION: metadata_version} | {
+        name: level for name, level in levels.items() if level or not is_upgrade
+    }
 
 
 def named_levels(texts: tuple[str, ...]) -> dict[str, int]:

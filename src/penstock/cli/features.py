@@ -6,7 +6,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from penstock.cli.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
+from penstock.cli.feature_levels import (
+    feature_dependencies,
+    named_levels,
+    release_level,
+    release_levels,
+    version_mapping,
+)
 from penstock.cli.output import print_json
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.feature_admin import UpgradeType
@@ -87,9 +93,8 @@ def upgrade(
 ) -> None:
     """Raise levels, all that are named or none."""
     reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
-    _update(
-        "upgrade", reach, command_config, _levels(features, metadata, release_version), UpgradeType.UPGRADE, dry_run
-    )
+    levels = _levels(features, metadata, release_version, is_upgrade=True)
+    _update("upgrade", reach, command_config, levels, UpgradeType.UPGRADE, dry_run)
 
 
 @command.command("downgrade")
@@ -112,15 +117,41 @@ def downgrade(
     """Lower levels, all that are named or none."""
     reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    _update("downgrade", reach, command_config, _levels(features, metadata, release_version), kind, dry_run)
+    levels = _levels(features, metadata, release_version, is_upgrade=False)
+    _update("downgrade", reach, command_config, levels, kind, dry_run)
 
 
-def _levels(features: tuple[str, ...], metadata: str | None, release_version: str | None) -> dict[str, int]:
+@command.command("disable")
+@reach_options
+@command_config_option
+@click.option("--feature", "features", multiple=True, required=True, metavar="NAME", help="May be given several times.")
+@click.option("--dry-run", is_flag=True, help="Ask whether it could be done.")
+@click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
+@click.pass_obj
+def disable(
+    outer: Reach,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+    features: tuple[str, ...],
+    dry_run: bool,
+    unsafe: bool,
+) -> None:
+    """Lower features to level 0, all that are named or none."""
+    reach = Reach.of(bootstrap_server, bootstrap_controller, outer)
+    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+    levels = named_levels(tuple(f"{name}=0" for name in features))
+    _update("disable", reach, command_config, levels, kind, dry_run)
+
+
+def _levels(
+    features: tuple[str, ...], metadata: str | None, release_version: str | None, *, is_upgrade: bool
+) -> dict[str, int]:
     """The level that each feature is to have. A release stands for those of its levels that there are here."""
     if release_version is not None:
         if features or metadata is not None:
             raise click.UsageError("--release-version stands for all features: give it alone")
-        return {METADATA_VERSION: release_level("--release-version", release_version)}
+        return release_levels(release_level("--release-version", release_version), is_upgrade=is_upgrade)
     levels = named_levels(features)
     if metadata is not None:
         if METADATA_VERSION in levels:
@@ -149,7 +180,9 @@ def _update(
         if not isinstance(error.__cause__ or error.__context__, KafkaError):
             raise
         for name, level in sorted(levels.items()):
-            click.echo(f"{'Can' if dry_run else 'Could'} not {operation} {name} to {level}. {error.format_message()}")
+            what = name if operation == "disable" else f"{name} to {level}"
+            click.echo(f"{'Can' if dry_run else 'Could'} not {operation} {what}. {error.format_message()}")
         raise click.ClickException(f"{len(levels)} out of {len(levels)} operation(s) failed.") from None
     for name, level in sorted(levels.items()):
-        click.echo(f"{name} {'can be' if dry_run else 'was'} {operation}d to {level}.")
+        done = "disabled" if operation == "disable" else f"{operation}d to {level}"
+        click.echo(f"{name} {'can be' if dry_run else 'was'} {done}.")

@@ -23,6 +23,7 @@ from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
+NO_RECORDS = (0, 0)
 
 
 @dataclass(slots=True)
@@ -50,12 +51,19 @@ def read_view(path: Path) -> MetadataView:
 
 
 def _files(directory: Path) -> list[Path]:
-    """The newest snapshot, then the segments."""
+    """The newest snapshot, then the segments.
+
+    A snapshot of no records is what a cluster was to begin with if this node had founded it; once there is a log, that
+    says what it began with.
+    """
     snapshots = sorted(file for file in directory.glob("*.checkpoint") if parse_snapshot_name(file.name))
     segments = sorted(directory.glob("*.log"))
     if not snapshots and not segments:
         raise DecodeError(f"{directory} holds neither a snapshot nor a segment of the metadata log")
-    return snapshots[-1:] + segments
+    has_log = any(segment.stat().st_size for segment in segments)
+    return [
+        file for file in snapshots[-1:] if not (has_log and parse_snapshot_name(file.name) == NO_RECORDS)
+    ] + segments
 
 
 def _read_file(view: MetadataView, file: Path) -> None:

@@ -10,7 +10,7 @@ from penstock.cli.directory_moves import DEFAULT_TIMEOUT_MS, begin_moves, cancel
 from penstock.cli.partition_files import Replica, assignment_text, directories_in, replicas_in
 from penstock.cli.reassignment_plan import generate
 from penstock.cli.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
-from penstock.cli.session import bootstrap_option, command_config_option, one_of, run_with_admin
+from penstock.cli.session import Reach, command_config_option, one_of, reach_options, run_with_admin
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Outcome, Reassignment
 from penstock.client.values import TopicPartition
@@ -41,7 +41,7 @@ class Plan(Value, kw_only=True):
 
 
 @click.command(short_help="move replicas of partitions to other brokers")
-@bootstrap_option
+@reach_options
 @command_config_option
 @click.option("--generate", "propose", is_flag=True, help="Propose where the replicas of topics could be.")
 @click.option(
@@ -90,7 +90,8 @@ class Plan(Value, kw_only=True):
     help="With --execute and --cancel: how long to wait until moves between log directories can begin.",
 )
 def command(
-    bootstrap_server: str,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
     command_config: Path | None,
     propose: bool,
     topics: Path | None,
@@ -108,7 +109,11 @@ def command(
     preserve_throttles: bool,
     timeout_ms: int,
 ) -> None:
-    """Move replicas of partitions to other brokers, and follow the moves."""
+    """Move replicas of partitions to other brokers, and follow the moves.
+
+    Controllers list and cancel moves; throttles and directories are a matter of brokers.
+    """
+    reach = Reach.of(bootstrap_server, bootstrap_controller)
     action = one_of({"generate": propose, "execute": execute, "verify": verify, "cancel": cancel, "list": list_all})
     if (file is None) != (list_all or propose):
         verb = "does not go with" if list_all or propose else "is needed for"
@@ -131,6 +136,7 @@ def command(
         preserve_throttles=preserve_throttles,
         timeout_ms=timeout_ms,
     )
+    _check_reach(reach, action, plan)
 
     async def work(admin: Admin) -> None:
         if topics is not None and broker_list is not None:
@@ -144,7 +150,15 @@ def command(
         else:
             await _cancel(admin, plan)
 
-    run_with_admin(bootstrap_server, command_config, work)
+    run_with_admin(reach, command_config, work)
+
+
+def _check_reach(reach: Reach, action: str, plan: Plan) -> None:
+    can_controllers = action == "list" or (action == "cancel" and plan.preserve_throttles and not plan.directories)
+    if reach.of_controllers and not can_controllers:
+        raise click.UsageError(
+            "--bootstrap-controller goes with --list, and with --cancel --preserve-throttles of moves between brokers"
+        )
 
 
 def _print_list(moving: Mapping[TopicPartition, Reassignment]) -> None:

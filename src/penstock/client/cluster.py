@@ -34,7 +34,12 @@ class _Purpose(NamedTuple):
 
 
 class ClusterClient:
-    """See the module. Use it as an async context manager, or call `start` and `close`."""
+    """See the module. Use it as an async context manager, or call `start` and `close`.
+
+    `of_controllers`: the nodes are controllers.
+    """
+
+    of_controllers = False
 
     def __init__(self, bootstrap_servers: str | Sequence[Address], settings: ClientSettings | None = None) -> None:
         self.settings = settings or ClientSettings()

@@ -99,7 +99,10 @@ class ConfigChange(Value):
 
 
 class ConfigAdmin:
-    """See the module. A broker's own configuration is asked of that broker, everything else of any."""
+    """See the module. A broker's own configuration is asked of that broker, everything else of any.
+
+    Where the nodes are controllers, the active one is asked, which changes configurations and describes none.
+    """
 
     def __init__(self, cluster: ClusterClient) -> None:
         self._cluster = cluster
@@ -165,6 +168,8 @@ class ConfigAdmin:
         return sorted(row.resource_name for row in response.config_resources)
 
     async def _ask(self, kind: ResourceType, name: str, request: Message, answer: type[Answer]) -> Answer:
+        if self._cluster.of_controllers:
+            return await self._cluster.to_controller(request, answer)
         of_one_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit()
         if of_one_broker and int(name) in self._cluster.metadata.brokers:
             return await self._cluster.to_node(int(name), request, answer)

@@ -19,6 +19,8 @@ CONTROLLERS_ENDPOINT: Final = 2
 class ControllerClient(ClusterClient):
     """See the module."""
 
+    of_controllers = True
+
     async def refresh(self, topics: Collection[str] | None = None, *, create: bool = False) -> ClusterMetadata:
         """Ask which controllers there are and which one is active; controllers tell of no topics."""
         assert not topics, "controllers tell of no topics"

@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from penstock.cli.feature_levels import release_levels
 from penstock.cli.main import main
 
 NEWEST = """\
@@ -55,6 +56,13 @@ def test_what_a_level_needs(feature: str, printed: str) -> None:
 def test_levels_that_there_are_not(feature: str, complaint: str) -> None:
     result = CliRunner().invoke(main, ["storage", "feature-dependencies", "--feature", feature])
     assert (result.exit_code, result.stderr) == (1, f"Error: {complaint}\n")
+
+
+def test_a_release_stands_for_all_levels_that_can_be_changed() -> None:
+    newest = {"metadata.version": 33, "eligible.leader.replicas.version": 1}
+    assert release_levels(33, is_upgrade=True) == release_levels(33, is_upgrade=False) == newest
+    assert release_levels(25, is_upgrade=True) == {"metadata.version": 25}
+    assert release_levels(25, is_upgrade=False) == {"metadata.version": 25, "eligible.leader.replicas.version": 0}
 
 
 def test_a_level_of_metadata_version_needs_nothing() -> None:

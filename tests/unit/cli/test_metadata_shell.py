@@ -17,6 +17,7 @@ from penstock.metadata.records import (
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -119,6 +120,17 @@ def test_a_snapshot_counts_and_the_log_before_it_tells_who_leads(data: Path) -> 
     assert '"brokerid":1' in content(data, "/controller")
     assert '"broker":1' in content(data, "/latest_producer_id_block")
     assert "controller" not in build_tree(read_view(snapshot)).children, "a snapshot alone does not say who leads"
+
+
+def test_what_a_node_was_formatted_with_counts_only_while_there_is_no_log(data: Path) -> None:
+    """A node that joins a cluster keeps what it would have founded one with."""
+    directory = data / "__cluster_metadata-0"
+    wishes = [FeatureLevelRecord(name="metadata.version", feature_level=33)]
+    formatted = b"".join(encode_snapshot(wishes, leader_epoch=0, last_timestamp_ms=1, now_ms=1))
+    (directory / snapshot_name(0, 0)).write_bytes(formatted)
+    assert read_view(data).image.features == {}
+    (directory / f"{0:020d}.log").write_bytes(b"")
+    assert read_view(data).image.features == {"metadata.version": 33}
 
 
 def test_damage_is_one_line(data: Path) -> None:
