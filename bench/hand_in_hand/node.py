@@ -52,9 +52,7 @@ class Node:
         self._stints += 1
         program = [*kafka_class("kafka.Kafka", *HEAP)] if system == KAFKA else [*penstock(), "start"]
         with self._output.open("ab") as output:
-            self._process = subprocess.Popen(
-                ["nice", "-n", "10", *program, str(self.properties)], stdout=output, stderr=subprocess.STDOUT
-            )
+            self._process = subprocess.Popen([*program, str(self.properties)], stdout=output, stderr=subprocess.STDOUT)
 
     def stop(self) -> None:
         """Stop it cleanly."""
