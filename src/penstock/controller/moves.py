@@ -42,10 +42,13 @@ from penstock.metadata.topics import NO_LEADER, PartitionImage
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:
-    """What becomes of the partitions of a broker that goes, and a note if that is not all yet."""
+    """What becomes of the partitions of a broker that goes, and a note if that is not all yet.
+
+    Where one that loses something is eligible is known at once: `lost_before` has left room for that.
+    """
     records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id)))
     if going.loses:
-        records += islice(_not_eligible(state, broker_id, _all), MAX_RECORDS_PER_DECISION - 1 - len(records))
+        records += _not_eligible(state, broker_id, _all)
     return records
 
 
@@ -92,14 +95,10 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """The next part of what was noted as unfinished for a broker; the note goes when all is done."""
     broker, note = state.image.brokers.get(broker_id), state.heartbeats.unfinished[broker_id]
     if broker is None or broker.fenced:
-        if isinstance(note, Left) and note.going is not Going.STOPPING:
-            return _go_on(state, broker_id, note)
-        is_unknown = keeps_track(state.image) and not isinstance(note, Left)
-        return _go_on(
-            state,
-            broker_id,
-            Left(Going.WITHOUT_DATA if is_unknown else Going.FENCED, state.image.index.in_sync(broker_id)),
-        )
+        if not isinstance(note, Left):  # an earlier controller knew how it went
+            going = Going.WITHOUT_DATA if keeps_track(state.image) else Going.FENCED
+            note = Left(going, state.image.index.in_sync(broker_id))
+        return _go_on(state, broker_id, note)
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
     if note:
@@ -224,10 +223,8 @@ def _kept(state: ControllerState, electorate: Electorate) -> Iterator[MetadataRe
         record = None
         if not electorate.may_lead(partition, electorate.coming):
             record = _left(state, going, topic, index, Going.WITHOUT_DATA)
-        elif partition.leader == electorate.coming and len(partition.isr) > 1:
+        elif partition.leader != NO_LEADER and len(partition.isr) > 1:  # others may not be there yet
             record = changed(electorate, topic, index, Wanted())
-        elif partition.leader != NO_LEADER and not electorate.is_active(partition.leader):
-            record = changed(electorate, topic, index, Wanted())  # who kept the leadership is not there yet
         if record is not None:
             yield record
     coming = electorate.coming

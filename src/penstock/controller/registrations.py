@@ -51,7 +51,7 @@ def decide_broker_registration(
     if before is not None and before.incarnation_id == request.incarnation_id:
         return _amended(state, request, before, now_ms)
     was_clean = before is not None and request.previous_broker_epoch == before.epoch
-    unfinished = lost_before(state, request.broker_id) if keeps_track(state.image) and not was_clean else []
+    unfinished = [] if was_clean else lost_before(state, request.broker_id)
     if unfinished:
         return Decision(unfinished, BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
     epoch = state.next_offset

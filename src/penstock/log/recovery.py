@@ -48,8 +48,6 @@ def _believable(reader: "_ChunkReader", segment: Segment, end_offset: int) -> Ba
         header = read_header(reader.read(HEADER_SIZE, position), 0)
     except DecodeError:
         return None
-    if header.size_in_bytes > reader.end - position:
-        return None
     if header.base_offset < end_offset or header.last_offset < header.base_offset:
         return None
     if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
