@@ -38,7 +38,7 @@ def after_change(
         return []
     records: list[MetadataRecord] = []
     for key, value in changes:
-        if key == MIN_ISR and resource.resource_type in (ResourceType.BROKER, ResourceType.TOPIC):
+        if key == MIN_ISR:
             _check(resource, value)
             topic = resource.name if resource.resource_type is ResourceType.TOPIC else ""
             records += [ClearElrRecord(topic_name=topic), *_kept(state.image, topic)]

@@ -176,9 +176,8 @@ def _left(
 ) -> PartitionChangeRecord | None:
     partition, broker_id = topic.partitions[index], electorate.going
     others = tuple(replica for replica in partition.isr if replica != broker_id)
-    goes_on = partition.leader in others and electorate.may_go_on(partition.leader)
     lost = broker_id if going.loses else NOBODY
-    if goes_on or _any(electorate, partition, others):
+    if electorate.may_go_on(partition.leader) or _any(electorate, partition, others):
         return changed(electorate, topic, index, Wanted(isr=others, lost=lost))
     if keeps_track(state.image):
         return _left_by_the_last(state, electorate, topic, index, going)

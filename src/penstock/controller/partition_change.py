@@ -140,7 +140,7 @@ def _or(wanted: Sequence[ItemT] | None, present: tuple[ItemT, ...]) -> tuple[Ite
 def _completed(partition: PartitionImage) -> PartitionImage:
     """A partition on the move as it is when all replicas of the target are in sync; itself while they are not."""
     target = tuple(replica for replica in partition.replicas if replica not in partition.removing_replicas)
-    if not target or not all(replica in partition.isr for replica in target):
+    if not all(replica in partition.isr for replica in target):
         return partition
     isr = tuple(replica for replica in partition.isr if replica in target)
     return partition._replace(replicas=target, isr=isr, removing_replicas=(), adding_replicas=())
@@ -179,7 +179,7 @@ def _elect(electorate: Electorate, partition: PartitionImage, election: Election
         return leader, False
     if candidates:
         return candidates[0], False
-    if leader in isr and leader in replicas and electorate.may_go_on(leader):
+    if leader in isr and electorate.may_go_on(leader):
         return leader, False
     last = partition.last_known_elr
     if not isr and len(last) == 1 and last[0] in replicas and electorate.may_lead(partition, last[0]):

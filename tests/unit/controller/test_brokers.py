@@ -108,6 +108,9 @@ def test_who_has_the_directory_and_the_address_of_a_dead_process_need_not_wait_f
         "as Kafka's brokers do"
     )
     assert carry_out(controller, registration(2, 99, [DISK_1])).error_code == ErrorCode.NONE
+    carry_out(controller, UnregisterBrokerRequest(broker_id=2))
+    assert carry_out(controller, unordered).error_code == ErrorCode.NONE
+    assert carry_out(controller, registration(2, 100, [DISK_1])).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_delayed_registration_of_a_dead_process_is_not_believed_after_its_successors() -> None:
@@ -255,6 +258,14 @@ def test_the_same_incarnation_amends_its_registration() -> None:
     assert not after.fenced
 
 
+def test_who_amends_its_registration_is_heard() -> None:
+    controller = active_controller(log_dirs=[DISK_1])
+    same = registration(1, 1, [DISK_1])
+    same.incarnation_id = controller.image.brokers[1].incarnation_id
+    carry_out(controller, same, SESSION_MS - 1)
+    assert controller.next_deadline_ms == 2 * SESSION_MS - 1
+
+
 def test_a_broker_says_which_directories_are_to_get_nothing_new() -> None:
     controller = active_controller(log_dirs=[DISK_1, DISK_2])
     cordoning = heartbeat(controller, 1, cordoned_log_dirs=[DISK_2])
@@ -279,10 +290,11 @@ def test_a_broker_is_unregistered_with_all_it_led() -> None:
     assert tick(successor(controller), 0) == []
 
 
-def test_a_controller_registers_once() -> None:
+@pytest.mark.parametrize("controller_id", [0, 3000])
+def test_a_controller_registers_once(controller_id: int) -> None:
     controller = active_controller()
     request = ControllerRegistrationRequest(
-        controller_id=3000,
+        controller_id=controller_id,
         incarnation_id=UUID(int=5),
         listeners=[ControllerListener(name="CONTROLLER", host="localhost", port=9093)],
         features=[Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)],
@@ -290,11 +302,12 @@ def test_a_controller_registers_once() -> None:
     decision = controller.decide(request, 0)
     assert isinstance(decision.records[0], RegisterControllerRecord)
     controller.apply(decision.records)
-    assert controller.image.controllers[3000].features["metadata.version"].newest == 25
+    assert controller.image.controllers[controller_id].features["metadata.version"].newest == 25
     again = controller.decide(request, 0)
     assert (again.records, again.reply.error_code, again.reply.error_message) == ([], ErrorCode.NONE, None)
-    nobody = controller.decide(ControllerRegistrationRequest(controller_id=4), 0)
-    assert (nobody.records, nobody.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)
+    for nobody in (ControllerRegistrationRequest(controller_id=4), request.replace(controller_id=-1)):
+        decision = controller.decide(nobody, 0)
+        assert (decision.records, decision.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)
 
 
 def test_leadership_goes_back_to_preferred_replicas_when_it_is_time() -> None:

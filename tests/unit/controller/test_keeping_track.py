@@ -231,6 +231,20 @@ def test_who_is_eligible_is_so_no_more_when_its_directory_goes_offline() -> None
     assert state(come_back(controller, 1, clean=True, log_dirs=[DISK_2])) == (2, (2,), (), ())
 
 
+def test_who_is_eligible_stays_so_where_its_directory_is_there() -> None:
+    controller = track(active_controller(2, 3))
+    join(controller, 1, [DISK_1, DISK_2])
+    carry_out(controller, assigned("flights", [2, 1], [2, 1], min_insync_replicas="2"))
+    topic_id = controller.image.topics["flights"].topic_id
+    say_where(controller, topic_id, 0, DISK_2)
+    say_where(controller, topic_id, 1, DISK_1)
+    fence(controller, 1)
+    carry_out(controller, heartbeat(controller, 1))
+    assert [p.eligible_leader_replicas for p in controller.image.topics["flights"].partitions.values()] == [(1,), (1,)]
+    carry_out(controller, heartbeat(controller, 1, offline_log_dirs=[DISK_1]))
+    assert [p.eligible_leader_replicas for p in controller.image.topics["flights"].partitions.values()] == [(1,), ()]
+
+
 def say_where(controller: Controller, topic_id: UUID, index: int, directory: UUID) -> None:
     from penstock.protocol.messages import assign_replicas_to_dirs as message
 
@@ -288,8 +302,9 @@ def crashed_in_many() -> Controller:
     return controller
 
 
-def test_what_does_not_follow_a_crash_yet_when_the_controller_changes_is_taken_for_lost() -> None:
-    controller = successor(crashed_in_many())
+@pytest.mark.parametrize("most", [2, 100])
+def test_what_does_not_follow_a_crash_yet_when_the_controller_changes_is_taken_for_lost(most: int) -> None:
+    controller = successor(crashed_in_many(), max_moves_per_decision=most)
     tick(controller, 0)
     assert eligible_in(controller, 1) == 0
     assert {(p.leader, p.isr) for p in controller.image.topics["pairs"].partitions.values()} == {(2, (2,))}

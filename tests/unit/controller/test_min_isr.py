@@ -16,6 +16,7 @@ from penstock.metadata.records import (
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
 )
 from penstock.metadata.security_records import UserScramCredentialRecord
@@ -95,6 +96,27 @@ def test_where_nobody_leads_who_was_eligible_goes_on_being_so() -> None:
     assert len(decision.records) == 3, "of its own partitions alone"
 
 
+def test_what_is_remembered_where_nobody_leads_is_who_was_eligible_and_who_led_last() -> None:
+    controller = track(active_controller(1, 2))
+    known: dict[str, tuple[list[int], list[int]]] = {"a": ([2], []), "b": ([], [1]), "c": ([], [])}
+    for topic, (eligible_ones, last) in known.items():
+        carry_out(controller, assigned(topic, [1, 2]))
+        nobody = PartitionChangeRecord(
+            partition_id=0,
+            topic_id=controller.image.topics[topic].topic_id,
+            leader=-1,
+            isr=[],
+            eligible_leader_replicas=eligible_ones,
+            last_known_elr=last,
+        )
+        controller.apply([nobody])
+    decision = controller.decide(change(BROKER, "", "3"), 0)
+    controller.apply(decision.records)
+    found = {topic: partition(controller, topic) for topic in known}
+    assert {t: ([*p.eligible_leader_replicas], [*p.last_known_elr]) for t, p in found.items()} == known
+    assert sum(isinstance(record, PartitionChangeRecord) for record in decision.records) == 2, "c knows nothing"
+
+
 def test_a_change_that_would_have_to_remember_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     controller = with_eligible_leaders()
     carry_out(controller, heartbeat(controller, 1, want_fence=True))
@@ -154,6 +176,21 @@ def test_the_feature_begins_with_one_value_for_all_brokers() -> None:
     assert update(controller, (ELIGIBLE_LEADER_REPLICAS, 0, 2)) == (ErrorCode.NONE, "")
     assert controller.image.config_of(BROKER, "") == {KEY: "2"}
     assert code(controller, change(BROKER, "", None)) == ErrorCode.NONE
+
+
+def test_the_feature_takes_nothing_away_but_what_single_brokers_have() -> None:
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("flights", [1], min_insync_replicas="2"))
+    carry_out(controller, change(BROKER, "1", "3"))
+    carry_out(controller, change(BROKER, "2", "77", "log.retention.ms"))
+    request = UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature=ELIGIBLE_LEADER_REPLICAS, max_version_level=1, upgrade_type=1)]
+    )
+    records = [record for record in controller.decide(request, 0).records if isinstance(record, ConfigRecord)]
+    assert [(record.resource_type, record.resource_name, record.value) for record in records] == [
+        (BROKER, "", "1"),
+        (BROKER, "1", None),
+    ]
 
 
 def test_a_value_that_the_cluster_has_already_stays() -> None:
