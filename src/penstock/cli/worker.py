@@ -10,6 +10,7 @@ import click
 from penstock.cli.session import parse_pairs, run
 from penstock.node.properties import read_properties
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.distributed.topic_log import TopicError
 from penstock.work.connect.jobs import State
 from penstock.work.connect.offsets import OffsetFileError
 from penstock.work.connect.plugins import PluginError
@@ -20,21 +21,37 @@ from penstock.work.connect.standalone import JobFileError, read_job, run_standal
 @click.option("--standalone", is_flag=True, help="Run alone: offsets of sources are kept in a file.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the worker; may be repeated.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("jobs", metavar="JOB...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("jobs", metavar="[JOB...]", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[Path, ...]) -> None:
     """Run connectors until Ctrl-C.
 
-    FILE is Kafka's connect-standalone.properties, each JOB the configuration of a connector, as properties or JSON.
+    FILE is Kafka's connect-distributed.properties: workers with the same group.id share connectors, which are created
+    by `penstock connect` or over REST. With --standalone it is connect-standalone.properties, and each JOB is the
+    configuration of a connector, as properties or JSON.
     """
-    if not standalone:
-        raise click.UsageError("workers that share connectors are not there yet: use --standalone")
-    if not jobs:
-        raise click.UsageError("name at least one connector's file")
+    if standalone != bool(jobs):
+        raise click.UsageError(
+            "name at least one connector's file" if standalone else "JOBs are for --standalone: use `penstock connect`"
+        )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = {**read_properties(file), **parse_pairs(changes, "--set")}
-        run(run_standalone(config, [read_job(job, read_properties) for job in jobs], _say))
+        if standalone:
+            run(run_standalone(config, [read_job(job, read_properties) for job in jobs], _say))
+        else:
+            _run_distributed(config)
     except (ConfigError, PluginError, JobFileError, OffsetFileError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _run_distributed(config: dict[str, str]) -> None:
+    try:
+        from penstock.work.connect.rest.running import run_distributed
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
+    try:
+        run(run_distributed(config, click.echo))
+    except (TopicError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -17,6 +17,10 @@ KEYS: Final = (
     ConfigKey("name", required=True, documentation="the name of the connector", importance="high"),
     ConfigKey("connector.class", "class", required=True, documentation="what it is", importance="high"),
     ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
+    ConfigKey("key.converter", "class", None, "What keys are in topics; the worker's, if none is named."),
+    ConfigKey("value.converter", "class", None, "What values are in topics; the worker's, if none is named."),
+    ConfigKey("transforms", "list", (), "The transforms that records go through, by names of one's own."),
+    ConfigKey("predicates", "list", (), "What says to which records a transform applies, by names of one's own."),
     ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0),
     *errors.KEYS,
 )

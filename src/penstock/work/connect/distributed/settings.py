@@ -32,6 +32,7 @@ KEYS: Final = (
     ConfigKey("listeners", "list", ("http://127.0.0.1:8083",), "Where the REST interface listens."),
     ConfigKey("rest.advertised.host.name", documentation="How other workers reach it."),
     ConfigKey("rest.advertised.port", "int", None, "How other workers reach it."),
+    ConfigKey("access.control.allow.origin", default="", documentation="A web page from where may ask, * for any."),
     ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
     ConfigKey("exactly.once.source.support", "string", "disabled", "Transactions of sources.", choices=("disabled",)),

@@ -1,7 +1,6 @@
 """The tasks that a worker has been given: those run whose configuration is known, as it is now."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,8 +12,6 @@ from penstock.work.connect.distributed.records import TASK, TaskId, parse_task
 from penstock.work.connect.distributed.statuses import Statuses
 from penstock.work.connect.jobs import Kept, Runnable, State
 from penstock.work.connect.making import KEYS, Around, new_task
-
-logger = logging.getLogger(__name__)
 
 
 class Tasks:
@@ -31,6 +28,7 @@ class Tasks:
         is_tracking: bool,
     ) -> None:
         self.ended: Callable[[str], None] = lambda _: None
+        self.on_complaint: Callable[[str], None] = lambda _: None
         self._state = state
         self._statuses = statuses
         self._offsets = offsets
@@ -45,7 +43,7 @@ class Tasks:
 
     def complain(self, reason: str) -> None:
         """See Runner."""
-        logger.warning("%s", reason)
+        self.on_complaint(reason)
 
     def start(self, task: str) -> None:
         """See Runner."""

@@ -42,6 +42,7 @@ class DistributedWorker:
         self.config = dict(config)
         self.settings = parse_settings(config)
         self.worker_id = worker_id
+        self.url = f"http://{worker_id}/"
         self.cluster_id = ""
         self.state = ConfigState()
         self.on_logger_level: Callable[[LoggerLevel], None] = lambda _: None
@@ -66,6 +67,8 @@ class DistributedWorker:
         self.tasks.ended = self.group.ended
         self.group.on_generation = self._new_generation
         self._is_started = False
+        self._failed = asyncio.Event()
+        self.tasks.on_complaint = self._complain
         self._changing = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -73,7 +76,7 @@ class DistributedWorker:
         settings = self.settings
         worker = WorkerSettings(
             name=self.worker_id,
-            url=f"http://{self.worker_id}/",
+            url=self.url,
             session_timeout_ms=settings["session.timeout.ms"],
             heartbeat_interval_ms=settings["heartbeat.interval.ms"],
             rebalance_timeout_ms=settings["rebalance.timeout.ms"],
@@ -99,6 +102,17 @@ class DistributedWorker:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await asyncio.gather(self.config_log.stop(), self._status_log.stop(), self.offsets.log.stop())
+
+    async def ended(self) -> Exception:
+        """Wait for what ends the membership for good, a group of somebody else's for instance."""
+        await self._failed.wait()
+        assert self.group.failure is not None
+        return self.group.failure
+
+    def _complain(self, reason: str) -> None:
+        logger.warning("%s", reason)
+        if self.group.failure is not None:
+            self._failed.set()
 
     @property
     def is_ready(self) -> bool:

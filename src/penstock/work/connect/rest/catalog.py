@@ -1,0 +1,188 @@
+"""Which plugins there are, which keys each understands, and what is wrong with a configuration."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from penstock import __version__
+from penstock.client.properties import with_properties
+from penstock.client.settings import ConsumerSettings, ProducerSettings
+from penstock.work.connect.api import SinkConnector
+from penstock.work.connect.built_in import CONNECTORS
+from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of
+from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
+from penstock.work.connect.converters import CONVERTERS, converter_of
+from penstock.work.connect.errors import KEYS as ERROR_KEYS
+from penstock.work.connect.making import KEYS, SINK_KEYS, Kind, is_source, kind_of
+from penstock.work.connect.plugins import PluginError, find_class
+from penstock.work.connect.rest.errors import RestError, bad_request, not_found
+
+KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
+    "connector": CONNECTORS,
+    "transform": TRANSFORMS,
+    "predicate": PREDICATES,
+    "converter": CONVERTERS,
+}
+TYPES: Final[Mapping[str, str]] = {"transform": "transformation"}
+Errors = dict[str, list[str]]
+
+
+def plugins(*, connectors_only: bool) -> list[dict[str, str]]:
+    """All that are built in or offered by an entry point; `module:Class` finds others as well."""
+    found: list[dict[str, str]] = []
+    for kind, built_in in KINDS.items():
+        if connectors_only and kind != "connector":
+            continue
+        for name, plugin in (*built_in.items(), *_offered(kind)):
+            type_ = TYPES.get(kind, kind) if kind != "connector" else type_of(plugin)
+            found.append({"class": name, "type": type_, "version": getattr(plugin, "version", __version__)})
+    return found
+
+
+def type_of(kind: type[Any]) -> str:
+    """Whether a connector is a source or a sink."""
+    return "source" if is_source(kind) else "sink"
+
+
+def definitions(name: str) -> list[dict[str, Any]]:
+    """The keys that a plugin understands; RestError."""
+    for kind, built_in in KINDS.items():
+        try:
+            plugin = find_class(name, built_in, kind)
+        except PluginError:
+            continue
+        keys = keys_of(plugin) if kind == "connector" else getattr(plugin, "keys", ())
+        return [_definition(key, order) for order, key in enumerate(keys, start=1)]
+    raise not_found(f"there is no plugin {name}")
+
+
+def keys_of(kind: Kind) -> list[ConfigKey]:
+    """The keys of a connector: its own, then what all have."""
+    common = (*KEYS, *(SINK_KEYS if issubclass(kind, SinkConnector) else ()))
+    own = {key.name: key for key in kind.config_keys}
+    return [*own.values(), *(key for key in common if key.name not in own)]
+
+
+def validated(
+    config: Mapping[str, str | None], defaults: Mapping[str, str], group_id: str, plugin: str | None = None
+) -> dict[str, Any]:
+    """What each key says and what is wrong with it; RestError if there is no such connector."""
+    name = config.get("connector.class")
+    if name is None:
+        raise bad_request("the configuration has no connector.class")
+    if plugin is not None and not _stem(name).endswith(_stem(plugin)):
+        raise bad_request(f"connector.class is {name}, and this is about {plugin}")
+    given = {key: value for key, value in config.items() if value is not None}
+    try:
+        kind = kind_of({"name": "?", "connector.class": name})
+    except PluginError as error:
+        raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None  # as Connect does
+    errors = _errors(kind, given, defaults, group_id)
+    for key, value in config.items():
+        if value is None:
+            errors.setdefault(key, []).append(f"{key} is null, and must be a text")
+    keys = keys_of(kind)
+    rows: list[dict[str, Any]] = [
+        {"definition": _definition(key, order), "value": _value(key, config, errors.pop(key.name, []))}
+        for order, key in enumerate(keys, start=1)
+    ]
+    rows += [{"definition": None, "value": _shown(key, config.get(key), reasons)} for key, reasons in errors.items()]
+    count = sum(len(row["value"]["errors"]) for row in rows)
+    groups = list(dict.fromkeys(_group(key) for key in keys))
+    return {"name": name, "error_count": count, "groups": groups, "configs": rows}
+
+
+def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], group_id: str) -> Errors:
+    errors: Errors = {}
+    for key in keys_of(kind):
+        try:
+            key.parse(given.get(key.name))
+        except ValueError as error:
+            errors.setdefault(key.name, []).append(str(error))
+    checks: list[tuple[str, Callable[[], object]]] = [
+        ("transforms", lambda: chain_of(given)),
+        ("key.converter", lambda: converter_of(given, defaults, "key.converter")),
+        ("value.converter", lambda: converter_of(given, defaults, "value.converter")),
+        ("producer.override", lambda: with_properties(ProducerSettings(), with_prefix(given, "producer.override."))),
+        ("consumer.override", lambda: with_properties(ConsumerSettings(), with_prefix(given, "consumer.override."))),
+    ]
+    for name, check in checks:
+        try:
+            check()
+        except ConfigError as error:
+            for wrong, reasons in error.errors.items():
+                errors.setdefault(wrong, []).extend(reasons)
+        except Exception as error:  # a plugin may raise anything
+            errors.setdefault(name, []).append(str(error))
+    if issubclass(kind, SinkConnector):
+        if bool(given.get("topics", "").strip()) == ("topics.regex" in given):
+            errors.setdefault("topics", []).append("a sink needs either topics or topics.regex")
+        readers = given.get("consumer.override.group.id", f"connect-{given.get('name', '')}")
+        if readers == group_id:
+            errors.setdefault("name", []).append(
+                f"the sink would read as group {readers}, which is that of the workers"
+            )
+    return errors
+
+
+def _offered(kind: str) -> Iterator[tuple[str, type[Any]]]:
+    for point in entry_points(group=f"penstock.{kind}s"):
+        try:
+            yield point.name, point.load()
+        except Exception:
+            continue  # it cannot be loaded: whoever names it is told why
+
+
+def _definition(key: ConfigKey, order: int) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "type": key.type.upper(),
+        "required": key.required,
+        "default_value": _text(key.default),
+        "importance": key.importance.upper(),
+        "documentation": key.documentation,
+        "group": _group(key),
+        "order": order,
+        "width": "MEDIUM",
+        "display_name": key.name,
+        "dependents": [],
+    }
+
+
+def _group(key: ConfigKey) -> str:
+    if key in ERROR_KEYS:
+        return "Error Handling"
+    return "Common" if key in KEYS or key in SINK_KEYS else "Connector"
+
+
+def _value(key: ConfigKey, config: Mapping[str, str | None], errors: Sequence[str]) -> dict[str, Any]:
+    value = config.get(key.name)
+    shown = _text(key.default) if key.name not in config else "[hidden]" if key.type == "password" else value
+    return _shown(key.name, shown, errors, key.choices)
+
+
+def _shown(name: str, value: str | None, errors: Sequence[str], choices: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "recommended_values": list(choices),
+        "errors": list(errors),
+        "visible": True,
+    }
+
+
+def _text(default: object) -> str | None:
+    match default:
+        case None:
+            return None
+        case bool():
+            return str(default).lower()
+        case tuple():
+            return ",".join(map(str, default))
+        case _:
+            return str(default)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix("Connector") if len(name) > len("Connector") else name

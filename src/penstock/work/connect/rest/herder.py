@@ -1,0 +1,232 @@
+"""What requests do with a worker: each method is one of them, and returns what the answer's JSON is.
+
+What changes the config topic is done by the leader: on another worker it raises ElsewhereError.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from penstock import __version__
+from penstock.work.connect.calls import Calls
+from penstock.work.connect.distributed.config_state import Known, RestartRequest
+from penstock.work.connect.distributed.leading import NotLeadingError
+from penstock.work.connect.distributed.records import LOGGER, Status, Target, TaskId, encode
+from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.making import kind_of
+from penstock.work.connect.rest.catalog import type_of, validated
+from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
+
+LIMIT_S: Final = 90.0
+Json = Any
+
+
+class Herder:
+    """See the module: connectors and their tasks."""
+
+    def __init__(self, worker: DistributedWorker) -> None:
+        self.worker = worker
+
+    # Looking
+
+    def server_info(self) -> Json:
+        """Who answers, and for which cluster."""
+        return {"version": __version__, "commit": "penstock", "kafka_cluster_id": self.worker.cluster_id}
+
+    def connectors(self, expand: Sequence[str]) -> Json:
+        """The names of all, or what is asked of each."""
+        names = sorted(self.worker.state.connectors)
+        if not expand:
+            return names
+        found: dict[str, dict[str, Json]] = {}
+        for name in names:
+            found[name] = {}
+            if "info" in expand:
+                found[name]["info"] = self.info(name)
+            if "status" in expand and self.worker.statuses.connector(name) is not None:
+                found[name]["status"] = self.status(name)
+        return found
+
+    def info(self, name: str) -> Json:
+        """What it is."""
+        known = self.known(name)
+        tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
+        return {"name": name, "config": dict(known.config), "tasks": tasks, "type": _type(known.config)}
+
+    def config(self, name: str) -> Json:
+        """Its configuration."""
+        return dict(self.known(name).config)
+
+    def tasks(self, name: str) -> Json:
+        """Its tasks with their configurations."""
+        return [
+            {"id": {"connector": name, "task": number}, "config": dict(config)}
+            for number, config in enumerate(self.known(name).tasks)
+        ]
+
+    def tasks_config(self, name: str) -> Json:
+        """The same in an older form."""
+        return {f"{name}-{number}": dict(config) for number, config in enumerate(self.known(name).tasks)}
+
+    def status(self, name: str) -> Json:
+        """How it and its tasks are, and where they run."""
+        status = self.worker.statuses.connector(name)
+        if status is None:
+            raise not_found(f"nothing is known yet of how connector {name} is")
+        tasks = [{"id": number, **_state(one)} for number, one in self.worker.statuses.tasks(name).items()]
+        known = self.worker.state.connectors.get(name)
+        return {
+            "name": name,
+            "connector": _state(status),
+            "tasks": tasks,
+            "type": _type(known.config if known else {}),
+        }
+
+    def task_status(self, name: str, number: int) -> Json:
+        """How one task is."""
+        status = self.worker.statuses.tasks(name).get(number)
+        if status is None:
+            raise not_found(f"nothing is known of how task {name}-{number} is")
+        return {"id": number, **_state(status)}
+
+    def topics(self, name: str) -> Json:
+        """Which topics it has used."""
+        self._check_tracking("topic.tracking.enable")
+        return {name: {"topics": self.worker.statuses.topics(name)}}
+
+    def reset_topics(self, name: str) -> None:
+        """Forget which topics it has used."""
+        self._check_tracking("topic.tracking.enable")
+        self._check_tracking("topic.tracking.allow.reset")
+        self.worker.statuses.forget_topics(name)
+
+    # Changing
+
+    async def create(self, name: str, config: Mapping[str, str | None], target: Target | None) -> Json:
+        """A connector that is not there yet."""
+        good = await self._checked(config)
+        self.lead()
+        if name in self.worker.state.connectors:
+            raise conflict(f"connector {name} exists already")
+        await self._write(lambda: self.worker.leading.put_connector(name, good, target))
+        return self.info(name)
+
+    async def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[bool, Json]:
+        """A connector's configuration as a whole; whether it is a new connector."""
+        good = await self._checked(config)
+        self.lead()
+        is_new = name not in self.worker.state.connectors
+        await self._write(lambda: self.worker.leading.put_connector(name, good, None))
+        return is_new, self.info(name)
+
+    async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> Json:
+        """Single keys of it; null takes one away."""
+        self.lead()
+        changed = {**self.known(name).config, **changes}
+        return (await self.put_config(name, {key: value for key, value in changed.items() if value is not None}))[1]
+
+    async def delete(self, name: str) -> None:
+        """There is to be no such connector."""
+        self.lead()
+        self.known(name)
+        await self._write(lambda: self.worker.leading.delete_connector(name))
+
+    async def set_target(self, name: str, target: Target) -> None:
+        """Let it run, pause or stop."""
+        self.known(name)
+        self.lead()
+        leading = self.worker.leading
+        if target is Target.STOPPED:
+            await self._write(lambda: leading.stop_connector(name))
+        else:
+            await self._write(lambda: leading.set_target(name, target))
+
+    async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
+        """Start it again; what it is then, if more than the connector was meant (KIP-745)."""
+        self.known(name)
+        self.lead()
+        if not include_tasks and not only_failed:
+            self.worker.leading.restart(name)
+            return None
+        status = self.status(name)
+        await self.worker.request_restart(RestartRequest(name, include_tasks, only_failed))
+        failed = "FAILED"
+        parts = [status["connector"], *(status["tasks"] if include_tasks else [])]
+        for part in parts:
+            if not only_failed or part["state"] == failed:
+                part["state"] = "RESTARTING"
+        return status
+
+    async def restart_task(self, name: str, number: int) -> None:
+        """Start one task again, on the worker that has it."""
+        task = TaskId(name, number)
+        self.known(name)
+        if task not in self.worker.state.task_ids(name):
+            raise not_found(f"connector {name} has no task {number}")
+        if not self.worker.tasks.runs(task):
+            raise ElsewhereError(self.worker.owner_url(task))
+        self.worker.tasks.restart(task)
+
+    async def set_cluster_level(self, logger: str, level: str) -> None:
+        """Change a log level on all workers (KIP-976)."""
+        await self.worker.config_log.put(f"{LOGGER}{logger}".encode(), encode({"level": level}))
+
+    async def validate(self, config: Mapping[str, str | None], plugin: str | None = None) -> Json:
+        """What is wrong with a configuration. Plugins are loaded for that, in a thread of its own."""
+        calls = Calls("validation")
+        worker = self.worker
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                return await calls.call(validated, config, worker.config, worker.settings["group.id"], plugin)
+        except TimeoutError:
+            raise RestError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s"
+            ) from None
+        finally:
+            calls.close()
+
+    # How it is done
+
+    def known(self, name: str) -> Known:
+        """The connector; RestError if there is none."""
+        known = self.worker.state.connectors.get(name)
+        if known is None:
+            raise not_found(f"connector {name} not found")
+        return known
+
+    def lead(self) -> None:
+        """Raise ElsewhereError if another worker leads."""
+        if self.worker.may_lead() and self.worker.leading.leads:
+            return
+        url = self.worker.leader_url
+        raise ElsewhereError(None if url == self.worker.url else url)
+
+    async def _write(self, writing: Callable[[], Any]) -> None:
+        try:
+            await writing()
+        except NotLeadingError:
+            raise ElsewhereError(self.worker.leader_url) from None
+
+    async def _checked(self, config: Mapping[str, str | None]) -> dict[str, str]:
+        found = await self.validate(config)
+        if found["error_count"]:
+            reasons = [reason for row in found["configs"] for reason in row["value"]["errors"]]
+            raise bad_request(f"{found['error_count']} of the configuration cannot be right:\n" + "\n".join(reasons))
+        return {key: value for key, value in config.items() if value is not None}
+
+    def _check_tracking(self, key: str) -> None:
+        if not self.worker.settings[key]:
+            raise RestError(HTTPStatus.FORBIDDEN, f"{key}=false")
+
+
+def _state(status: Status) -> dict[str, str]:
+    trace = {"trace": status.trace} if status.trace else {}
+    return {"state": status.state, "worker_id": status.worker_id, **trace}
+
+
+def _type(config: Mapping[str, str]) -> str:
+    try:
+        return type_of(kind_of(config))
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,139 @@
+"""How far connectors are, as requests see and change it: a source's own offsets, or the positions of a sink's group."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from penstock.client.admin import Admin
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.work.connect.distributed.config_state import Known
+from penstock.work.connect.distributed.records import Target
+from penstock.work.connect.making import is_source, kind_of
+from penstock.work.connect.rest.errors import RestError, bad_request
+from penstock.work.connect.rest.herder import Herder
+
+Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
+
+
+class Offsets:
+    """See the module."""
+
+    def __init__(self, herder: Herder) -> None:
+        self._herder = herder
+        self._worker = herder.worker
+
+    async def get(self, name: str) -> dict[str, Any]:
+        """How far a connector is."""
+        known = self._herder.known(name)
+        if is_source(kind_of(known.config)):
+            await self._worker.offsets.log.read_to_end()
+            rows = [{"partition": dict(part), "offset": dict(at)} for part, at in self._worker.offsets.all_of(name)]
+            return {"offsets": rows}
+        async with self._admin() as admin:
+            committed = await admin.groups.offsets(_group_of(name, known))
+        rows = [
+            {
+                "partition": {"kafka_topic": partition.topic, "kafka_partition": partition.partition},
+                "offset": {"kafka_offset": position.offset},
+            }
+            for partition, position in sorted(committed.items())
+        ]
+        return {"offsets": rows}
+
+    async def alter(self, name: str, document: Any) -> dict[str, str]:
+        """Go on from elsewhere; only while the connector is stopped."""
+        known = self._stopped(name)
+        changes = _parsed(document)
+        if is_source(kind_of(known.config)):
+            await self._worker.offsets.write(name, list(changes))
+            await self._worker.offsets.log.read_to_end()
+        else:
+            await self._alter_group(_group_of(name, known), _positions(changes))
+        return {"message": f"the offsets of {name} that the worker keeps have been altered"}
+
+    async def reset(self, name: str) -> dict[str, str]:
+        """Begin anew; only while the connector is stopped."""
+        known = self._stopped(name)
+        if is_source(kind_of(known.config)):
+            await self._worker.offsets.log.read_to_end()
+            await self._worker.offsets.write(name, [(part, None) for part, _ in self._worker.offsets.all_of(name)])
+            await self._worker.offsets.log.read_to_end()
+        else:
+            await self._delete_group(_group_of(name, known))
+        return {"message": f"the offsets of {name} that the worker keeps have been reset"}
+
+    def _stopped(self, name: str) -> Known:
+        self._herder.lead()
+        known = self._herder.known(name)
+        if known.target is not Target.STOPPED or known.tasks:
+            raise bad_request(f"offsets change only while a connector is stopped: PUT /connectors/{name}/stop first")
+        return known
+
+    async def _alter_group(self, group_id: str, positions: Mapping[TopicPartition, int | None]) -> None:
+        async with self._admin() as admin:
+            try:
+                moved = {where: OffsetAndMetadata(at) for where, at in positions.items() if at is not None}
+                if moved:
+                    await admin.groups.set_offsets(group_id, moved)
+                forgotten = [where for where, at in positions.items() if at is None]
+                if forgotten:
+                    await admin.groups.delete_offsets(group_id, forgotten)
+            except KafkaError as error:
+                raise _refused(group_id, error) from None
+
+    async def _delete_group(self, group_id: str) -> None:
+        async with self._admin() as admin:
+            try:
+                await admin.groups.delete(group_id)
+            except KafkaError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise _refused(group_id, error) from None
+
+    def _admin(self) -> Admin:
+        return Admin(self._worker.settings["bootstrap.servers"])
+
+
+def _group_of(name: str, known: Known) -> str:
+    return known.config.get("consumer.override.group.id", f"connect-{name}")
+
+
+def _refused(group_id: str, error: KafkaError) -> RestError:
+    hint = (
+        "; its tasks may not have ended yet"
+        if error.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID)
+        else ""
+    )
+    return RestError(
+        HTTPStatus.INTERNAL_SERVER_ERROR, f"the offsets of group {group_id} cannot be changed: {error}{hint}"
+    )
+
+
+def _parsed(document: Any) -> Changes:
+    rows = document.get("offsets") if isinstance(document, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise bad_request("offsets is a list of objects with partition and offset, and at least one")
+    changes: Changes = []
+    for row in rows:
+        match row:
+            case {"partition": dict(partition), "offset": dict() | None as offset}:
+                changes.append((partition, offset))
+            case {"partition": dict(partition)}:
+                changes.append((partition, None))
+            case _:
+                raise bad_request(f"{row!r} is no object with partition and offset")
+    return changes
+
+
+def _positions(changes: Changes) -> dict[TopicPartition, int | None]:
+    positions: dict[TopicPartition, int | None] = {}
+    for partition, offset in changes:
+        try:
+            where = TopicPartition(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
+            positions[where] = None if offset is None else int(offset["kafka_offset"])
+        except (KeyError, TypeError, ValueError):
+            raise bad_request(
+                "a sink's partition has kafka_topic and kafka_partition, its offset kafka_offset, the latter two whole "
+                f"numbers; not so {partition!r}, {offset!r}"
+            ) from None
+    return positions

@@ -1,0 +1,184 @@
+"""The REST interface over HTTP: requests in, JSON out, and on to another worker where that one has to do it.
+
+A page of a browser may not ask unless `access.control.allow.origin` says so: whoever may create a connector runs code.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
+
+from penstock.client.errors import ClientError as KafkaClientError
+from penstock.protocol.errors import KafkaError
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
+from penstock.work.connect.rest.herder import LIMIT_S
+from penstock.work.connect.rest.routes import NOTHING, ROUTES, Answer, Asked, Route, Served
+
+LARGEST_BODY: Final = 16 * 1024 * 1024
+ANYWHERE: Final = ("", "0.0.0.0", "::")
+logger = logging.getLogger(__name__)
+
+
+class RestServer:
+    """See the module. It listens from `start` on, and answers 503 until `served` is set."""
+
+    def __init__(self, listeners: Sequence[str], allowed_origin: str = "") -> None:
+        self.served: Served | None = None
+        self.urls: list[str] = []
+        self._listeners = [_parse_listener(listener) for listener in listeners]
+        self._allowed_origin = allowed_origin
+        self._runner: web.AppRunner | None = None
+        self._session: ClientSession | None = None
+
+    async def start(self) -> None:
+        """Listen; OSError, with what cannot be listened at."""
+        app = web.Application(client_max_size=LARGEST_BODY)
+        for route in ROUTES:
+            handle = self._handler(route)
+            for path in (route.path,) if route.path == "/" else (route.path, f"{route.path}/"):
+                app.router.add_route(route.verb, path, handle)
+        app.router.add_route("*", "/{anything:.*}", self._no_such_path)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
+        await self._runner.setup()
+        for host, port in self._listeners:
+            site = web.TCPSite(self._runner, host or None, port)
+            await site.start()
+        for address in self._runner.addresses:
+            host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            self.urls.append(f"http://{host}:{address[1]}")
+        self._session = ClientSession(timeout=ClientTimeout(total=LIMIT_S))
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._session is not None:
+            await self._session.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def advertised(self, host: str | None, port: int | None) -> str:
+        """The host and port at which other workers reach this one."""
+        first = urlsplit(self.urls[0])
+        listens_at = self._listeners[0][0]
+        name = host or (socket.getfqdn() if listens_at in ANYWHERE else listens_at)
+        return f"{f'[{name}]' if ':' in name else name}:{port or first.port}"
+
+    def _handler(self, route: Route) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                self._check_origin(request)
+                return await self._answer(route, request)
+            except ElsewhereError as elsewhere:
+                return await self._forward(request, elsewhere.url)
+            except RestError as error:
+                return _error(error.status, str(error))
+            except ConfigError as error:
+                return _error(HTTPStatus.BAD_REQUEST, str(error))
+            except (TimeoutError, KafkaError, KafkaClientError) as error:
+                return _error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or "the cluster has not answered in time")
+            except web.HTTPException:
+                raise
+            except Exception as error:
+                logger.exception("%s %s failed", request.method, request.path)
+                return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+        return handle
+
+    async def _answer(self, route: Route, request: web.Request) -> web.Response:
+        if self.served is None:
+            if route.path == "/health":
+                starting = {"status": "starting", "message": "the worker starts"}
+                return _response(Answer(starting, HTTPStatus.SERVICE_UNAVAILABLE))
+            raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "the worker starts")
+        query = {name: request.query.getall(name) for name in request.query}
+        asked = Asked(dict(request.match_info), query, await _body(request) if route.body else None)
+        async with asyncio.timeout(LIMIT_S):
+            return _response(await route.handle(self.served, asked))
+
+    async def _forward(self, request: web.Request, url: str | None) -> web.Response:
+        """Let the right worker answer; a request goes on twice at most."""
+        hops = request.query.get("forward")
+        if hops == "false":
+            return _error(HTTPStatus.CONFLICT, "the workers do not agree on who has to do this: they rebalance")
+        if url is None:
+            return _error(
+                HTTPStatus.CONFLICT, "it is not known at the moment who has to do this: the workers rebalance"
+            )
+        target = request.url.update_query({"forward": "true" if hops is None else "false"})
+        body = await request.read()
+        headers = {"Content-Type": "application/json"} if body else {}
+        assert self._session is not None
+        try:
+            async with self._session.request(
+                request.method, f"{url.rstrip('/')}{target.raw_path_qs}", data=body, headers=headers
+            ) as answer:
+                kept = {name: answer.headers[name] for name in ("Location",) if name in answer.headers}
+                said = await answer.read()
+                await self._catch_up()
+                kind = "application/json" if said else None
+                return web.Response(status=answer.status, body=said or None, content_type=kind, headers=kept)
+        except (ClientError, TimeoutError) as error:
+            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"worker {url} cannot be asked: {error!r}")
+
+    async def _catch_up(self) -> None:
+        """Who asks this worker next is to see what another one has just changed."""
+        if self.served is not None:
+            try:
+                await self.served.herder.worker.config_log.read_to_end()
+            except (TimeoutError, KafkaError, KafkaClientError):
+                pass  # it was changed all the same
+
+    def _check_origin(self, request: web.Request) -> None:
+        origin = request.headers.get("Origin")
+        if origin is not None and self._allowed_origin not in ("*", origin):
+            raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
+
+    async def _no_such_path(self, request: web.Request) -> web.Response:
+        paths = {route.path for route in ROUTES}
+        known = any(_matches(path, request.path.rstrip("/")) for path in paths)
+        status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+        return _error(status, f"HTTP {status.value} {status.phrase}")
+
+
+async def _body(request: web.Request) -> Any:
+    if request.content_type != "application/json":
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is application/json")
+    try:
+        return json.loads(await request.read())
+    except ValueError as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+
+
+def _response(answer: Answer) -> web.Response:
+    headers = {"Location": answer.location} if answer.location else {}
+    if answer.body is NOTHING:
+        return web.Response(status=answer.status, headers=headers)
+    return web.json_response(answer.body, status=answer.status, headers=headers)
+
+
+def _error(status: HTTPStatus, message: str) -> web.Response:
+    return web.json_response({"error_code": status.value, "message": message}, status=status)
+
+
+def _matches(path: str, asked: str) -> bool:
+    parts, others = path.rstrip("/").split("/"), asked.split("/")
+    return len(parts) == len(others) and all(
+        part.startswith("{") or part == other for part, other in zip(parts, others, strict=True)
+    )
+
+
+def _parse_listener(listener: str) -> tuple[str, int]:
+    parsed = urlsplit(listener)
+    try:
+        port = parsed.port if parsed.port is not None else 8083
+    except ValueError:
+        port = -1
+    if parsed.scheme.lower() != "http" or port < 0 or parsed.path not in ("", "/"):
+        raise ConfigError({"listeners": [f"listeners: {listener} is not http://host:port (there is no TLS yet)"]})
+    return parsed.hostname or "", port

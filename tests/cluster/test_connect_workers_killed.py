@@ -1,0 +1,131 @@
+"""Workers that share connectors as processes of their own: one is killed, and what it ran goes on elsewhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer
+from tests.cluster.started import environment
+
+from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
+
+SECONDS = 60
+SESSION_MS = 3_000
+FILES = 6
+
+
+@contextmanager
+def a_worker(config: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`penstock worker FILE`, and where its REST interface is."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "worker", str(config)], env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "REST at " in line, line
+        yield process, line.rpartition("REST at ")[2].strip()
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def ask(verb: str, url: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=verb)
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+def owners(url: str) -> dict[str, str] | None:
+    """Which worker runs the task of each connector, when all run."""
+    found = ask("GET", f"{url}/connectors?expand=status")
+    tasks = {name: one["status"]["tasks"] for name, one in found.items() if "status" in one}
+    if len(tasks) != FILES or any([task["state"] for task in of] != ["RUNNING"] for of in tasks.values()):
+        return None
+    return {name: of[0]["worker_id"] for name, of in tasks.items()}
+
+
+def append(directory: Path, text: str) -> set[str]:
+    for number in range(FILES):
+        with (directory / f"file-{number}").open("a") as file:
+            file.write(f"{text} {number}\n")
+    return {f"{text} {number}" for number in range(FILES)}
+
+
+def test_what_a_killed_worker_ran_goes_on_elsewhere(tmp_path: Path) -> None:
+    broker = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
+    with Cluster(config=broker) as cluster, ExitStack() as stack:
+        config = tmp_path / "worker.properties"
+        stores = "".join(
+            f"{store}.storage.topic=connect-{store}\n{store}.storage.replication.factor=1\n"
+            for store in ("config", "offset", "status")
+        )
+        config.write_text(
+            f"bootstrap.servers={cluster.bootstrap_servers}\ngroup.id=connect\n{stores}"
+            f"session.timeout.ms={SESSION_MS}\nheartbeat.interval.ms=300\noffset.flush.interval.ms=50\n"
+            "value.converter=StringConverter\nlisteners=http://127.0.0.1:0\n"
+        )
+        workers = dict(stack.enter_context(a_worker(config))[::-1] for _ in range(3))
+        first = next(iter(workers))
+        wait_until(lambda: ask("GET", f"{first}/health")["status"] == "healthy" or None, SECONDS, "a healthy worker")
+        expected = append(tmp_path, "before")
+        for number in range(FILES):
+            lines = {"connector.class": "FileStreamSource", "file": str(tmp_path / f"file-{number}"), "topic": "lines"}
+            wait_until(lambda n=number, c=lines: put(first, n, c), SECONDS, "a leader")  # type: ignore[misc]
+        spread = wait_until(lambda: balanced(owners(first)), SECONDS, "two tasks on each worker")
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["lines"])
+        found: list[str] = []
+        read_until(consumer, found, expected)
+
+        killed = next(url for url in workers if url != first)
+        os.kill(workers[killed].pid, signal.SIGKILL)
+        expected |= append(tmp_path, "after")
+        read_until(consumer, found, expected)
+        gone = killed.removeprefix("http://")
+        wait_until(lambda: gone not in (owners(first) or {gone: gone}).values() or None, SECONDS, "tasks elsewhere")
+        after = owners(first) or {}
+        stayed = {name for name, owner in spread.items() if owner != gone}
+        assert len(stayed) == FILES - 2
+        assert {name: after[name] for name in stayed} == {name: spread[name] for name in stayed}
+        consumer.close()
+
+
+def put(url: str, number: int, config: dict[str, str]) -> bool | None:
+    """Create a connector, as soon as the workers know who leads."""
+    try:
+        ask("PUT", f"{url}/connectors/lines-{number}/config", config)
+    except urllib.error.HTTPError as error:
+        if error.code != 409:
+            raise
+        return None
+    return True
+
+
+def balanced(found: dict[str, str] | None) -> dict[str, str] | None:
+    counts = sorted(list((found or {}).values()).count(owner) for owner in set((found or {}).values()))
+    return found if counts == [2, 2, 2] else None
+
+
+def read_until(consumer: Consumer, found: list[str], expected: set[str]) -> None:
+    def read() -> bool | None:
+        found.extend((message.value() or b"").decode() for message in consumer.consume(100, 0.1))
+        return expected <= set(found) or None
+
+    wait_until(read, SECONDS, "all lines")
+    assert set(found) == expected

@@ -1,0 +1,307 @@
+"""Kafka Connect's REST interface: its shapes and status codes, on the worker that leads and on one that does not."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from kafka_connect import KafkaConnect
+from tests.wire.connect_workers import LIMIT_S, worker_config
+
+from penstock.client.producer import Producer
+from penstock.work.connect.rest.running import RunningWorker
+
+Answer = tuple[int, Any]
+
+
+class Asking:
+    """Two workers, of which one does not lead; what is asked of it goes on to the other."""
+
+    def __init__(self, workers: list[RunningWorker], session: aiohttp.ClientSession) -> None:
+        self.workers = workers
+        self.session = session
+        leads = [worker for worker in workers if worker.worker is not None and worker.worker.leading.leads]
+        (self.leader,) = leads
+        (self.other,) = [worker for worker in workers if worker is not self.leader]
+
+    async def ask(
+        self,
+        verb: str,
+        path: str,
+        body: object = None,
+        *,
+        leader: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        url = (self.leader if leader else self.other).server.urls[0]
+        data = None if body is None else json.dumps(body)
+        kind = {"Content-Type": "application/json"} if body is not None else {}
+        async with self.session.request(verb, f"{url}{path}", data=data, headers={**kind, **(headers or {})}) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if text else None
+
+    async def until(self, path: str, wanted: object, *keys: str | int) -> Any:
+        """Ask until what lies behind these keys is that."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                status, answer = await self.ask("GET", path)
+                found = answer
+                if status == 200:
+                    try:
+                        for key in keys:
+                            found = found[key]
+                    except (LookupError, TypeError):
+                        found = None
+                    if found == wanted:
+                        return answer
+                await asyncio.sleep(0.02)
+
+    async def until_running(self, name: str, tasks: int = 1) -> Any:
+        await self.until(f"/connectors/{name}/status", "RUNNING", "connector", "state")
+        for number in range(tasks):
+            await self.until(f"/connectors/{name}/tasks/{number}/status", "RUNNING", "state")
+        return (await self.ask("GET", f"/connectors/{name}/status"))[1]
+
+
+@pytest.fixture
+async def asking(bootstrap: str, topic: str) -> AsyncIterator[Asking]:
+    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
+    async with RunningWorker(config) as one, RunningWorker(config) as two, aiohttp.ClientSession() as session:
+        async with asyncio.timeout(LIMIT_S):
+            while sum(bool(each.worker and each.worker.leading.leads) for each in (one, two)) != 1 or not all(
+                each.worker and each.worker.leader_url == (one if one.worker.leading.leads else two).worker.url  # type: ignore[union-attr]
+                for each in (one, two)
+            ):
+                await asyncio.sleep(0.02)
+        yield Asking([one, two], session)
+
+
+def source(tmp_path: Path, topic: str, **more: str) -> dict[str, str]:
+    (tmp_path / "lines").write_text("one\ntwo\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines"), "topic": topic}
+    return config | {key.replace("_", "."): value for key, value in more.items()}
+
+
+async def test_a_connector_from_its_creation_to_its_end(asking: Asking, topic: str, tmp_path: Path) -> None:
+    config = source(tmp_path, topic)
+    assert (await asking.ask("GET", "/connectors"))[1] == []
+    body = {"name": "lines", "config": config | {"tasks.max": 1}}
+    status, created = await asking.ask("POST", "/connectors", body)
+    full = config | {"name": "lines", "tasks.max": "1"}
+    assert (status, created) == (201, {"name": "lines", "config": full, "tasks": [], "type": "source"})
+    again, refused = await asking.ask("POST", "/connectors", body)
+    assert (again, refused["error_code"]) == (409, 409)
+    running = await asking.until_running("lines")
+    assert running["type"] == "source"
+    assert {running["connector"]["worker_id"]} == {asking.leader.worker.worker_id}  # type: ignore[union-attr]
+    assert [task["id"] for task in running["tasks"]] == [0]
+    assert (await asking.ask("GET", "/connectors"))[1] == ["lines"]
+    expanded = (await asking.ask("GET", "/connectors?expand=info&expand=status"))[1]
+    assert expanded["lines"].keys() == {"info", "status"}
+    assert expanded["lines"]["info"]["tasks"] == [{"connector": "lines", "task": 0}]
+    assert (await asking.ask("GET", "/connectors/lines/config"))[1] == full
+    assert (await asking.ask("GET", "/connectors/lines/"))[0] == 200
+    tasks = (await asking.ask("GET", "/connectors/lines/tasks"))[1]
+    assert tasks[0]["id"] == {"connector": "lines", "task": 0}
+    assert (await asking.ask("GET", "/connectors/lines/tasks-config"))[1] == {"lines-0": tasks[0]["config"]}
+    await asking.until("/connectors/lines/topics", [topic], "lines", "topics")
+    assert (await asking.ask("PUT", "/connectors/lines/topics/reset"))[0] == 202
+    assert await asking.ask("DELETE", "/connectors/lines") == (204, None)
+    assert (await asking.ask("GET", "/connectors/lines"))[0] == 404
+    await asking.until("/connectors", [])
+
+
+async def test_it_is_configured_paused_stopped_and_started_again(asking: Asking, topic: str, tmp_path: Path) -> None:
+    config = source(tmp_path, topic)
+    assert (await asking.ask("PUT", "/connectors/lines/config", config))[0] == 201
+    await asking.until_running("lines")
+    status, changed = await asking.ask("PATCH", "/connectors/lines/config", {"batch.size": 7, "tasks.max": None})
+    assert (status, changed["config"]) == (200, config | {"name": "lines", "batch.size": "7"})
+    assert (await asking.ask("PUT", "/connectors/lines/config", config))[0] == 200
+    assert (await asking.ask("PUT", "/connectors/lines/pause"))[0] == 202
+    await asking.until("/connectors/lines/tasks/0/status", "PAUSED", "state")
+    assert (await asking.ask("PUT", "/connectors/lines/resume"))[0] == 202
+    await asking.until_running("lines")
+    assert await asking.ask("POST", "/connectors/lines/restart") == (204, None)
+    status, plan = await asking.ask("POST", "/connectors/lines/restart?includeTasks=true")
+    assert status == 202
+    assert [plan["connector"]["state"], plan["tasks"][0]["state"]] == ["RESTARTING"] * 2
+    await asking.until_running("lines")
+    for leader in (True, False):
+        assert await asking.ask("POST", "/connectors/lines/tasks/0/restart", leader=leader) == (204, None)
+    await asking.until_running("lines")
+    assert (await asking.ask("PUT", "/connectors/lines/stop"))[0] == 204
+    await asking.until("/connectors/lines/status", "STOPPED", "connector", "state")
+    assert (await asking.ask("GET", "/connectors/lines/tasks"))[1] == []
+
+
+async def test_the_offsets_of_a_source(asking: Asking, topic: str, tmp_path: Path) -> None:
+    config = source(tmp_path, topic)
+    await asking.ask("PUT", "/connectors/lines/config", config)
+    part = {"filename": config["file"]}
+    await asking.until("/connectors/lines/offsets", [{"partition": part, "offset": {"position": 8}}], "offsets")
+    change = {"offsets": [{"partition": part, "offset": {"position": 4}}]}
+    assert (await asking.ask("PATCH", "/connectors/lines/offsets", change))[0] == 400
+    await asking.ask("PUT", "/connectors/lines/stop")
+    await asking.until("/connectors/lines/tasks", [])
+    status, said = await asking.ask("PATCH", "/connectors/lines/offsets", change)
+    assert (status, list(said)) == (200, ["message"])
+    assert (await asking.ask("GET", "/connectors/lines/offsets"))[1] == change
+    wrongs: list[object] = [{"offsets": []}, {"offsets": [{"offset": {}}]}, []]
+    for wrong in wrongs:
+        assert (await asking.ask("PATCH", "/connectors/lines/offsets", wrong))[0] == 400
+    assert (await asking.ask("DELETE", "/connectors/lines/offsets"))[0] == 200
+    assert (await asking.ask("GET", "/connectors/lines/offsets"))[1] == {"offsets": []}
+
+
+async def test_the_offsets_of_a_sink(asking: Asking, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    async with Producer(bootstrap) as producer:
+        for _ in range(3):
+            await producer.send_and_wait(topic, b"x", partition=0)
+    config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": topic}
+    name = f"{topic}-sink"
+    await asking.ask("PUT", f"/connectors/{name}/config", config)
+    where = {"kafka_topic": topic, "kafka_partition": 0}
+    path = f"/connectors/{name}/offsets"
+    await asking.until(path, [{"partition": where, "offset": {"kafka_offset": 3}}], "offsets")
+    await asking.ask("PUT", f"/connectors/{name}/stop")
+    await asking.until(f"/connectors/{name}/status", "STOPPED", "connector", "state")
+    change = {"offsets": [{"partition": where | {"kafka_partition": "0"}, "offset": {"kafka_offset": "1"}}]}
+    async with asyncio.timeout(LIMIT_S):
+        while (await asking.ask("PATCH", path, change))[0] == 500:  # until its last task has left its group
+            await asyncio.sleep(0.02)
+    expected = [{"partition": where, "offset": {"kafka_offset": 1}}]
+    assert (await asking.ask("GET", path))[1] == {"offsets": expected}
+    assert (await asking.ask("PATCH", path, {"offsets": [{"partition": {"x": 1}, "offset": None}]}))[0] == 400
+    assert (await asking.ask("DELETE", path))[0] == 200
+    assert (await asking.ask("GET", path))[1] == {"offsets": []}
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body", "status"),
+    [
+        ("GET", "/connectors/none", None, 404),
+        ("GET", "/connectors/none/status", None, 404),
+        ("GET", "/connectors/none/tasks/x/status", None, 404),
+        ("DELETE", "/connectors/none", None, 404),
+        ("PUT", "/connectors/none/pause", None, 404),
+        ("POST", "/connectors/none/restart", None, 404),
+        ("POST", "/connectors/none/tasks/0/restart", None, 404),
+        ("GET", "/connectors/none/offsets", None, 404),
+        ("POST", "/connectors", {"name": "n", "config": {}}, 400),
+        ("POST", "/connectors", {"name": "", "config": {"connector.class": "FileStreamSource"}}, 400),
+        ("POST", "/connectors", {"name": "n", "config": {"name": "m", "connector.class": "FileStreamSource"}}, 400),
+        ("POST", "/connectors", {"name": "n", "config": {"connector.class": "FileStreamSource"}}, 400),
+        ("POST", "/connectors", {"name": "n", "config": {"connector.class": "NoSuchThing"}}, 500),
+        ("POST", "/connectors", ["n"], 400),
+        ("PUT", "/connectors/n/config", {"connector.class": {"a": 1}}, 400),
+        ("PUT", "/admin/loggers/penstock", {"level": "loud"}, 404),
+        ("PUT", "/admin/loggers/penstock", {}, 400),
+        ("GET", "/admin/loggers/no.such.logger", None, 404),
+        ("GET", "/connector-plugins/none/config", None, 404),
+        ("GET", "/nowhere", None, 404),
+        ("DELETE", "/connectors", None, 405),
+    ],
+)
+async def test_what_cannot_be(asking: Asking, verb: str, path: str, body: object, status: int) -> None:
+    answered, said = await asking.ask(verb, path, body)
+    assert answered == status
+    assert said.keys() == {"error_code", "message"}
+    assert said["error_code"] == status
+
+
+async def test_plugins_and_what_is_wrong_with_a_configuration(asking: Asking, tmp_path: Path) -> None:
+    (sources, _) = [
+        [one["class"] for one in (await asking.ask("GET", f"/connector-plugins{query}"))[1]]
+        for query in ("", "?connectorsOnly=false")
+    ]
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in sources
+    types = {one["type"] for one in (await asking.ask("GET", "/connector-plugins?connectorsOnly=false"))[1]}
+    assert types == {"source", "sink", "transformation", "predicate", "converter"}
+    keys = (await asking.ask("GET", "/connector-plugins/FileStreamSource/config"))[1]
+    assert keys[0]["name"] == "file"
+    assert keys[0].keys() == {
+        "name", "type", "required", "default_value", "importance", "documentation", "group", "order", "width",
+        "display_name", "dependents",
+    }  # fmt: skip
+    path = "/connector-plugins/FileStreamSource/config/validate"
+    wrong = {"connector.class": "FileStreamSource", "name": "n", "topic": "t", "tasks.max": "many", "transforms": "x"}
+    status, found = await asking.ask("PUT", path, wrong)
+    assert (status, found["name"], found["error_count"]) == (200, "FileStreamSource", 3)
+    errors = {row["value"]["name"]: row["value"]["errors"] for row in found["configs"] if row["value"]["errors"]}
+    assert errors.keys() == {"file", "tasks.max", "transforms.x.type"}
+    assert (await asking.ask("PUT", path, {"connector.class": "FileStreamSink"}))[0] == 400
+    good = {"connector.class": "FileStreamSource", "name": "n", "topic": "t", "file": "f"}
+    assert (await asking.ask("PUT", path, good))[1]["error_count"] == 0
+
+
+async def test_log_levels_of_one_worker_and_of_all(asking: Asking) -> None:
+    path = "/admin/loggers/penstock.test.connect"
+    assert (await asking.ask("PUT", path, {"level": "debug"})) == (200, ["penstock.test.connect"])
+    level = (await asking.ask("GET", path))[1]
+    assert level["level"] == "DEBUG"
+    assert isinstance(level["last_modified"], int)
+    assert "root" in (await asking.ask("GET", "/admin/loggers"))[1]
+    assert await asking.ask("PUT", f"{path}?scope=cluster", {"level": "WARN"}) == (204, None)
+    await asking.until(path, "WARN", "level")
+
+
+async def test_the_worker_says_who_it_is(asking: Asking) -> None:
+    assert (await asking.ask("GET", "/"))[1].keys() == {"version", "commit", "kafka_cluster_id"}
+    assert (await asking.ask("GET", "/health"))[1]["status"] == "healthy"
+
+
+async def test_a_page_of_a_browser_and_a_form_are_refused(asking: Asking) -> None:
+    evil = {"Origin": "http://evil.example"}
+    assert (await asking.ask("PUT", "/connectors/x/pause", headers=evil))[0] == 403
+    form = {"Content-Type": "text/plain"}
+    assert (await asking.ask("POST", "/connectors", {"name": "n"}, headers=form))[0] == 415
+
+
+async def test_a_request_does_not_go_in_a_circle(asking: Asking, tmp_path: Path, topic: str) -> None:
+    config = source(tmp_path, topic)
+    assert (await asking.ask("PUT", "/connectors/lines/config?forward=false", config))[0] == 409
+    assert (await asking.ask("PUT", "/connectors/lines/config?forward=true", config))[0] == 201
+
+
+async def test_a_client_of_others_drives_it(asking: Asking, topic: str, tmp_path: Path) -> None:
+    """kafka-connect-py, as it is on PyPI, at the worker that does not lead."""
+    config = source(tmp_path, topic)
+    client = KafkaConnect(asking.other.server.urls[0])
+
+    async def call(name: str, *arguments: object, **named: object) -> Any:
+        return await asyncio.to_thread(getattr(client, name), *arguments, **named)
+
+    assert "kafka_cluster_id" in await call("get_cluster_info")
+    await call("create_connector", {"name": "lines", "config": config})
+    await asking.until_running("lines")
+    assert list(await call("list_connectors")) == ["lines"]
+    assert (await call("get_connector_config", "lines"))["file"] == config["file"]
+    await call("update_connector", "lines", config | {"batch.size": "5"})
+    assert (await call("get_connector", "lines"))["config"]["batch.size"] == "5"
+    await asking.until_running("lines")
+    assert (await call("get_connector_task_status", "lines", 0))["id"] == 0
+    assert len(await call("list_connector_tasks", "lines")) == 1
+    await call("pause_connector", "lines")
+    await asking.until("/connectors/lines/status", "PAUSED", "connector", "state")
+    await call("resume_connector", "lines")
+    await asking.until_running("lines")
+    await call("restart_connector", "lines", include_tasks=True, only_failed=True)
+    await call("restart_connector_task", "lines", 0)
+    await call("list_connector_topics", "lines")
+    await call("reset_connector_topics", "lines")
+    assert any("FileStream" in one["class"] for one in await call("list_connector_plugins"))
+    assert (
+        await call(
+            "validate_connector_config",
+            "FileStreamSource",
+            config | {"name": "lines", "connector.class": "FileStreamSource"},
+        )
+    )["error_count"] == 0
+    await call("stop_connector", "lines")
+    await asking.until("/connectors/lines/status", "STOPPED", "connector", "state")
+    await call("delete_connector", "lines")
+    assert list(await call("list_connectors")) == []
