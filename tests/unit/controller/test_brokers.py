@@ -287,7 +287,25 @@ def test_a_broker_is_unregistered_with_all_it_led() -> None:
     assert partition(controller, "pair") == (2, (2,))
     carry_out(controller, UnregisterBrokerRequest(broker_id=2))
     assert partition(controller, "pair") == (-1, (2,))
+    assert controller.next_deadline_ms is None, "nobody is waited for"
     assert tick(successor(controller), 0) == []
+
+
+def test_a_broker_need_not_know_what_penstock_does_not_have() -> None:
+    """A cluster that Kafka founded has such features on."""
+    controller = active_controller(1)
+    controller.apply([FeatureLevelRecord(name="group.version", feature_level=1)])
+    join(controller, 2)
+    assert not controller.image.brokers[2].fenced
+
+
+@pytest.mark.parametrize(("level", "code"), [(14, ErrorCode.UNSUPPORTED_VERSION), (15, ErrorCode.NONE)])
+def test_controllers_register_from_a_level_on(level: int, code: ErrorCode) -> None:
+    controller = active_controller()
+    controller.apply([FeatureLevelRecord(name="metadata.version", feature_level=level)])
+    listener = ControllerListener(name="CONTROLLER", host="localhost", port=9093)
+    request = ControllerRegistrationRequest(controller_id=1, listeners=[listener])
+    assert controller.decide(request, 0).reply.error_code == code
 
 
 @pytest.mark.parametrize("controller_id", [0, 3000])
@@ -305,6 +323,8 @@ def test_a_controller_registers_once(controller_id: int) -> None:
     assert controller.image.controllers[controller_id].features["metadata.version"].newest == 25
     again = controller.decide(request, 0)
     assert (again.records, again.reply.error_code, again.reply.error_message) == ([], ErrorCode.NONE, None)
+    moved = request.replace(listeners=[ControllerListener(name="CONTROLLER", host="localhost", port=9094)])
+    assert len(controller.decide(moved, 0).records) == 1
     for nobody in (ControllerRegistrationRequest(controller_id=4), request.replace(controller_id=-1)):
         decision = controller.decide(nobody, 0)
         assert (decision.records, decision.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)

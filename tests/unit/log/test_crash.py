@@ -6,8 +6,9 @@ import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
 
 from penstock.log.config import LogConfig
-from penstock.log.disk import Disk
+from penstock.log.disk import Disk, OpenFile
 from penstock.log.partition_log import PartitionLog
+from penstock.protocol.checksum import crc32c
 
 CONFIG = LogConfig(segment_bytes=650, index_interval_bytes=100)
 LAST = "00000000000000000016.log"
@@ -250,3 +251,57 @@ def test_a_closed_log_has_its_index_files_even_without_a_record(tmp_path: Path) 
     log.close()
     for suffix in (".log", ".index", ".timeindex"):
         assert (tmp_path / "t-0" / f"{0:020}{suffix}").stat().st_size == 0
+
+
+def test_nothing_stays_behind_damage_to_come_back_after_the_next_crash(tmp_path: Path) -> None:
+    """What is written in the place of a damaged batch may be as long as that, with a whole old batch behind it."""
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(1))
+    log.abandon()
+    file = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3 + 70] ^= 1  # in the second of three
+    file.write_bytes(data)
+    log = open_log(tmp_path)
+    assert log.log_end_offset == 1
+    assert file.stat().st_size == len(data) // 3
+    append(log, batch(1))
+    log.abandon()
+    assert all_batches(open_log(tmp_path)) == [(0, 0), (1, 1)]
+
+
+def test_a_batch_that_ends_before_it_begins_is_not_believed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    append(log, batch(1))
+    log.abandon()
+    file = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    second = len(data) // 2
+    data[second + 23 : second + 27] = (-1).to_bytes(4, "big", signed=True)  # lastOffsetDelta
+    data[second + 17 : second + 21] = crc32c(data[second + 21 :]).to_bytes(4, "big")
+    file.write_bytes(data)
+    assert all_batches(open_log(tmp_path)) == [(0, 0)]
+
+
+def test_the_disk_is_asked_and_not_the_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache may show what a failed sync did not bring to the disk."""
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    log.abandon()
+    seen: list[str] = []
+    forget, read = OpenFile.forget_cache, OpenFile.read_at
+
+    def watched_forget(file: OpenFile) -> None:
+        seen.append("forget")
+        forget(file)
+
+    def watched_read(file: OpenFile, length: int, position: int) -> bytes:
+        seen.append("read")
+        return read(file, length, position)
+
+    monkeypatch.setattr(OpenFile, "forget_cache", watched_forget)
+    monkeypatch.setattr(OpenFile, "read_at", watched_read)
+    assert open_log(tmp_path).log_end_offset == 1
+    assert seen[:2] == ["forget", "read"]
