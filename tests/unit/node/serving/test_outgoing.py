@@ -36,6 +36,12 @@ class EncryptingTransport:
         self.written += data
 
 
+def is_counted(out: Outgoing) -> bool:
+    """Whether it knows how many bytes are left, and how many of its parts lie in files."""
+    left = out._parts
+    return (out.queued_bytes, out._files) == (sum(map(len, left)), sum(isinstance(part, LogSlice) for part in left))
+
+
 class Sending(asyncio.Protocol):
     """Sends as a connection does: on when the transport says so."""
 
@@ -44,6 +50,7 @@ class Sending(asyncio.Protocol):
         self._out = Outgoing()
         self._transport: asyncio.Transport | None = None
         self.error: Exception | None = None
+        self.is_counted = True
         self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -69,6 +76,7 @@ class Sending(asyncio.Protocol):
             self._out.flush(self._transport)
         except FileCutError as error:
             self.error = error
+        self.is_counted &= is_counted(self._out)
         if self.error or not self._out:
             self._transport.close()
 
@@ -102,7 +110,9 @@ async def received(sending: Sending) -> bytes:
 
 
 async def test_parts_arrive_whole_and_in_order(file: OpenFile) -> None:
-    assert await received(Sending(parts_of(file))) == bytes_of(file)
+    sending = Sending(parts_of(file))
+    assert await received(sending) == bytes_of(file)
+    assert sending.is_counted
 
 
 async def test_a_file_that_ends_before_its_slice_is_an_error(file: OpenFile) -> None:
@@ -130,3 +140,4 @@ def test_a_transport_that_encrypts_sees_every_byte(file: OpenFile) -> None:
     out.add(parts_of(file))
     out.flush(cast("Any", transport))
     assert transport.written == bytes_of(file)
+    assert is_counted(out)
