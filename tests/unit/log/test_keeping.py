@@ -1,6 +1,7 @@
 """Rolling, retention, flushing, and full disks."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,11 @@ def test_files_and_directories_are_removed_when_they_are_due(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["directory"]
     assert (removals.remove_due(200), removals.next_deadline_ms()) == (1, None)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_timestamps_is_as_old_as_its_file(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_ms=1000))
+    append(log, batch(1, timestamp_ms=-1))
+    os.utime(tmp_path / "t-0" / f"{0:020d}.log", ns=(0, NOW * 1_000_000))
+    assert log.apply_retention(NOW + 1000) == 0
+    assert log.apply_retention(NOW + 1001) == 1
