@@ -9,7 +9,8 @@ whatever reason, all that wait are told with `ConnectionFailedError`; a connecti
 import asyncio
 import os
 from collections import deque
-from typing import Final, TypeVar, cast
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar, cast
 
 from penstock.client.address import Address
 from penstock.client.errors import (
@@ -35,8 +36,35 @@ _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 SOFTWARE_VERSION = "0.1.0"
 
 
+class Taker(Protocol):
+    """Takes the answer to a request of which it has made the bytes itself (`Connection.exchange`)."""
+
+    def take(self, frame: memoryview) -> None:
+        """The answer, without its length, good until something else is received. DecodeError ends the connection."""
+
+    def fail(self, error: ConnectionFailedError) -> None:
+        """There will be none."""
+
+
+class _Raw(Value):
+    """An answer that is still to come, for a `Taker`."""
+
+    correlation_id: int
+    api: Api
+    taker: Taker
+
+    def take(self, frame: memoryview) -> None:
+        """Hand it over in the turn in which it has come."""
+        _check_correlation(int.from_bytes(frame[:4], "big"), self.correlation_id)
+        self.taker.take(frame)
+
+    def fail(self, error: ConnectionFailedError) -> None:
+        """Tell who waits that there will be none."""
+        self.taker.fail(error)
+
+
 class _Expected(Value):
-    """An answer that is still to come."""
+    """An answer that is still to come, for whoever waits for the future."""
 
     correlation_id: int
     api: Api
@@ -44,10 +72,28 @@ class _Expected(Value):
     answer: type[Message]
     future: asyncio.Future[Message]
 
-    def version_of(self, frame: memoryview) -> int:
+    def take(self, frame: memoryview) -> None:
+        """Decode it."""
+        version = self._version_of(frame)
+        correlation_id, message = decode_response(self.api.key, version, frame, self.answer)
+        _check_correlation(correlation_id, self.correlation_id)
+        if not self.future.done():
+            self.future.set_result(message)
+
+    def fail(self, error: ConnectionFailedError) -> None:
+        """Tell who waits that there will be none."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def _version_of(self, frame: memoryview) -> int:
         """The version of the answer: that of the request, but 0 where ApiVersions says that it does not know ours."""
         refused = self.api.key == ApiKey.API_VERSIONS and frame[4:6] == _REFUSED
         return 0 if refused else self.version
+
+
+def _check_correlation(found: int, expected: int) -> None:
+    if found != expected:
+        raise ProtocolViolationError(f"the answer to {found} where {expected} was due")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -57,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self.address = address
         self._settings = settings
         self._frames = FrameReader()
-        self._expected: deque[_Expected] = deque()
+        self._expected: deque[_Expected | _Raw] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._served: dict[int, tuple[int, int]] = {}
@@ -114,7 +160,13 @@ class Connection(asyncio.BufferedProtocol):
     def send_without_answer(self, message: Message, *, newest: int | None = None) -> None:
         """Send a request that has no response at all: Produce with acks=0."""
         api = _api_of_request(message)
-        self._write(message, self.version_for(api.key, newest))
+        self._write(self._encoded(message, self.version_for(api.key, newest), self._take_number()))
+
+    def exchange(self, api_key: AnyApiKey, encode: Callable[[int], bytes], taker: Taker) -> None:
+        """Send a request whose bytes `encode` makes of its correlation id; `taker` gets the answer as it comes."""
+        correlation_id = self._take_number()
+        self._write(encode(correlation_id))
+        self._expected.append(_Raw(correlation_id, api_of(api_key), taker))
 
     async def answered(self, future: asyncio.Future[Answer], timeout_ms: int | None = None) -> Answer:
         """Wait for what `submit` returned; a time-out closes the connection."""
@@ -165,18 +217,25 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, message: Message, api: Api, version: int, answer: type[Message]) -> asyncio.Future[Message]:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        correlation_id = self._write(message, version)
+        correlation_id = self._take_number()
+        self._write(self._encoded(message, version, correlation_id))
         self._expected.append(_Expected(correlation_id, api, version, answer, future))
         return future
 
-    def _write(self, message: Message, version: int) -> int:
+    def _take_number(self) -> int:
+        """The correlation id of the next request, which is written at once."""
         if self._failure is not None:
             raise self._failed()
-        assert self._transport is not None
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        self._transport.write(encode_request(message, version, correlation_id, self._settings.client_id))
         return correlation_id
+
+    def _encoded(self, message: Message, version: int, correlation_id: int) -> bytes:
+        return encode_request(message, version, correlation_id, self._settings.client_id)
+
+    def _write(self, request: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(request)
 
     def _failed(self) -> ConnectionFailedError:
         """A fresh exception: one that is raised at several places would gather all their tracebacks."""
@@ -188,9 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._failure is None:
             self._failure = failure
             while self._expected:
-                future = self._expected.popleft().future
-                if not future.done():
-                    future.set_exception(self._failed())
+                self._expected.popleft().fail(self._failed())
             self._writable.set()
         if self._transport is None:
             self._lost.set()
@@ -222,15 +279,10 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolViolationError("an answer to no question")
         expected = self._expected.popleft()
         try:
-            version = expected.version_of(frame)
-            correlation_id, message = decode_response(expected.api.key, version, frame, expected.answer)
-            if correlation_id != expected.correlation_id:
-                raise ProtocolViolationError(f"the answer to {correlation_id} where {expected.correlation_id} was due")
+            expected.take(frame)
         except (ProtocolViolationError, DecodeError):
             self._expected.appendleft(expected)
             raise
-        if not expected.future.done():
-            expected.future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost.set()

@@ -103,7 +103,64 @@ class LogContent:
         if is_new and must_roll(segment, config, size, last_offset, max_timestamp, now_ms):
             segment = self.roll(max(self.end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
         segment.write(batch)
-        segments.size_bytes += size
+        self._note(segment, batch, header, base_offset, config, now_ms)
+        if is_new:
+            self._room = Room(segment, config)
+
+    def append_fetched(self, batches: memoryview, found: list[tuple[int, BatchHeader]], config: LogConfig) -> None:
+        """Write batches as they are, `found` at these positions: in one write those that surely fit into the segment.
+
+        After an OSError nothing is written of that write, nor of what was to follow it.
+        """
+        done = 0
+        while done < len(found):
+            count = self._fitting(found, done, config)
+            position, header = found[done]
+            if count < 2 or header.partition_leader_epoch > self.epochs.latest:
+                batch = batches[position : position + header.size_in_bytes]
+                epoch, written_ms = header.partition_leader_epoch, header.max_timestamp
+                self.append(batch, header, header.base_offset, epoch, config, written_ms)
+                done += 1
+                continue
+            last, last_header = found[done + count - 1]
+            segment = self.segments.active
+            segment.write(batches[position : last + last_header.size_in_bytes])
+            for at, one in found[done : done + count]:
+                batch = batches[at : at + one.size_in_bytes]
+                self._note(segment, batch, one, one.base_offset, config, one.max_timestamp)
+            done += count
+
+    def _fitting(self, found: list[tuple[int, BatchHeader]], first: int, config: LogConfig) -> int:
+        """How many batches of the first one's epoch surely fit into the active segment, from this one on."""
+        segment, room = self.segments.active, self._room
+        if segment is not room.segment or config is not room.config:
+            return 0
+        size, epoch = segment.size, found[first][1].partition_leader_epoch
+        for number in range(first, len(found)):
+            header = found[number][1]
+            size += header.size_in_bytes
+            if (
+                size > room.size
+                or header.last_offset > room.last_offset
+                or header.max_timestamp > room.timestamp
+                or header.partition_leader_epoch != epoch
+            ):
+                return number - first
+        return len(found) - first
+
+    def _note(
+        self,
+        segment: Segment,
+        batch: memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+    ) -> None:
+        """A batch was written behind the last one."""
+        size, max_timestamp = len(batch), header.max_timestamp
+        last_offset = base_offset + header.last_offset_delta
+        self.segments.size_bytes += size
         if self.dirty_since_ms is None:
             self.dirty_since_ms = now_ms
             if segment.created_ms is None:
@@ -115,8 +172,6 @@ class LogContent:
             else:
                 self.producers.note_batch(header, base_offset, last_offset, max_timestamp)
         self.end_offset = last_offset + 1
-        if is_new:
-            self._room = Room(segment, config)
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new segment; after an OSError the old one is still the active one."""

@@ -271,7 +271,7 @@ class PartitionLog:
         time_ms = now_ms if rules.stamps else -1
         return tuple.__new__(AppendResult, (base_offset, end_offset - 1, time_ms, content.start_offset, False))
 
-    def append_as_follower(self, batches: memoryview, *, now_ms: int | None = None) -> int:
+    def append_as_follower(self, batches: memoryview) -> int:
         """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if
         there is none.
 
@@ -279,11 +279,9 @@ class PartitionLog:
         """
         self.health.check()
         content = self._content or self.load()
+        found = parse_follower_batches(batches, content.end_offset)
         try:
-            for position, header in parse_follower_batches(batches, content.end_offset):
-                batch = batches[position : position + header.size_in_bytes]
-                epoch, written_ms = header.partition_leader_epoch, header.max_timestamp if now_ms is None else now_ms
-                content.append(batch, header, header.base_offset, epoch, self.config, written_ms)
+            content.append_fetched(batches, found, self.config)
         except OSError as error:
             raise self._storage_error(error) from error
         self._flush_if_due(content)

@@ -29,7 +29,6 @@ from penstock.protocol.batch import (
 from penstock.protocol.checksum import crc32c
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import iterate_batches
 
 MIN_RECORD_BYTES = 7
 """A record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
@@ -182,21 +181,22 @@ def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tup
     Raises KafkaError: CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR for offsets that do not go on from `log_end_offset`.
     """
     headers: list[tuple[int, BatchHeader]] = []
-    expected = log_end_offset
+    expected, position, end = log_end_offset, 0, len(batches)
     try:
-        for position, header in iterate_batches(batches):
+        while end - position >= HEADER_SIZE:
+            header = read_header(batches, position)
+            base_offset, delta = header.base_offset, header.last_offset_delta
+            behind = position + LENGTH_END + header.batch_length
+            if behind > end:
+                break
             if not check_crc(batches, position, header):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"the CRC of batch {header.base_offset} does not fit its bytes"
-                )
-            if header.last_offset_delta < 0:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {header.base_offset} ends before it begins")
-            if header.base_offset < expected:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR, f"batch {header.base_offset} arrives when {expected} is next"
-                )
-            expected = header.last_offset + 1
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of batch {base_offset} does not fit its bytes")
+            if delta < 0:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {base_offset} ends before it begins")
+            if base_offset < expected:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"batch {base_offset} arrives when {expected} is next")
             headers.append((position, header))
+            expected, position = base_offset + delta + 1, behind
     except DecodeError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     return headers

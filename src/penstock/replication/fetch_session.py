@@ -14,23 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
-from uuid import UUID
+
+from penstock.protocol.following import Key, Position
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0
 LAST_EPOCH: Final = 2**31 - 1
-
-Key = tuple[UUID, int]
-"""A partition: the id of its topic, and its index."""
-
-
-class Position(NamedTuple):
-    """How far one follower is: what its leader must know to go on from there, or to tell where their logs part."""
-
-    fetch_offset: int
-    log_start_offset: int
-    leader_epoch: int
-    last_fetched_epoch: int
 
 
 class Asked(NamedTuple):

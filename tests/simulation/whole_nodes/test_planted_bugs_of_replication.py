@@ -11,6 +11,7 @@ from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.following import Followed
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
 
@@ -65,12 +66,12 @@ def fetched_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Now and then a byte of what a follower fetches is another one when it arrives."""
     take, random = ReplicaFetcher._take_partition, Random(1)
 
-    def take_damaged(self: ReplicaFetcher, key: Any, partition: Partition, asked: Any, data: Any) -> None:
+    def take_damaged(self: ReplicaFetcher, data: Followed) -> None:
         if data.records and random.random() < 0.1:
             damaged = bytearray(data.records)
             damaged[-1] ^= 1
-            data.records = bytes(damaged)
-        take(self, key, partition, asked, data)
+            data = data._replace(records=bytes(damaged))
+        take(self, data)
 
     monkeypatch.setattr(ReplicaFetcher, "_take_partition", take_damaged)
 

@@ -11,7 +11,8 @@ from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.log.record_checks import InvalidRecords
 from penstock.log.rolling import must_roll
-from penstock.log.validation import AppendOrigin
+from penstock.log.segment import Segment
+from penstock.log.validation import AppendOrigin, parse_follower_batches
 from penstock.protocol.batch import read_header, write_crc
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -185,6 +186,41 @@ def test_a_follower_takes_batches_as_they_are_and_only_whole(tmp_path: Path) -> 
     with pytest.raises(KafkaError) as refusal:
         open_log(tmp_path / "other").append_as_follower(memoryview(data))
     assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_follower_writes_what_comes_together_at_once_and_ends_up_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments, indexes, epochs and producers are those of a log that got its batches one by one."""
+    config = LogConfig(segment_bytes=2000, index_interval_bytes=200)
+    for name in ("leader", "singly", "together"):
+        (tmp_path / name).mkdir()
+    leader, singly, together = (open_log(tmp_path / name, config) for name in ("leader", "singly", "together"))
+    for number in range(60):
+        append(leader, batch(2, producer=(7, 0, 2 * number)), epoch=3 + number // 25)
+    offset = 0
+    while offset < leader.log_end_offset:
+        data = bytearray(leader.read(offset, 1 << 20).read())
+        for position, header in parse_follower_batches(memoryview(data), offset):
+            singly.append_as_follower(memoryview(data)[position : position + header.size_in_bytes])
+        offset = singly.log_end_offset
+    written: list[int] = []
+    write = Segment.write
+    monkeypatch.setattr(Segment, "write", lambda self, data: (written.append(len(data)), write(self, data)))
+    offset = 0
+    while offset < leader.log_end_offset:
+        together.append_as_follower(memoryview(bytearray(leader.read(offset, 1 << 20).read())))
+        offset = together.log_end_offset
+    assert len(written) < 30
+    assert together.leader_epochs.entries == singly.leader_epochs.entries == [(3, 0), (4, 50), (5, 100)]
+    assert together.segments.size_bytes == singly.segments.size_bytes
+    for log in (singly, together):
+        log.close()
+    files = sorted(path.name for path in (tmp_path / "singly").rglob("*") if path.is_file())
+    assert len(files) > 12
+    for name in files:
+        (mine,), (other,) = ((tmp_path / log).rglob(name) for log in ("together", "singly"))
+        assert mine.read_bytes() == other.read_bytes(), name
 
 
 def test_what_a_coordinator_writes_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,24 +20,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
-from uuid import UUID
 
 from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
-from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.errors import (
+    ClientError,
+    ClusterUnreachableError,
+    RequestTimedOutError,
+    UnsupportedByBrokerError,
+)
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.partitions.partition import Partition
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.fetch import FollowedPartition, FollowerFetchResponse
-from penstock.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
+from penstock.protocol.following import (
+    OLDEST,
+    Followed,
+    FollowerRequest,
+    Key,
+    Position,
+    encode_follower_request,
+    read_follower_response,
 )
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -46,7 +52,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from penstock.protocol.value import Value
-from penstock.replication.fetch_session import Asked, FollowerSession, Key, Position
+from penstock.replication.fetch_session import FollowerSession
 from penstock.replication.quota import ReplicationQuota
 from penstock.replication.truncation import truncation_offset
 
@@ -94,7 +100,12 @@ class ReplicaFetcher:
         self._partitions: dict[Key, Partition] = {}
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._connection: Connection | None = None
+        self._version = OLDEST
         self._failures = 0
+        self._asked_s = 0.0
+        self._over: asyncio.Future[Exception | None] | None = None
+        """Done when something else than the next request has to be done; None while nothing is asked."""
+        self._out_of_range: list[tuple[Key, Partition]] = []
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name=f"follow broker {leader_id}")
@@ -187,27 +198,44 @@ class ReplicaFetcher:
                 await self._failed(error)
 
     async def _fetch(self) -> None:
-        connection = await self._connected()
-        asked = self._session.next()
-        response = await connection.request(
-            self._request(asked), FollowerFetchResponse, timeout_ms=self._follower.config.replica_socket_timeout_ms
-        )
-        if response.error_code:
-            self._session.reset()
-            if response.error_code not in NEW_SESSION:
-                raise KafkaError(ErrorCode(response.error_code))
-            return
-        if self._failures:
-            logger.info("broker %d answers again", self.leader_id)
-            self._failures = 0
-        await self._take(response, connection)
-        self._session.answered(response.session_id)
+        """Go from answer to request, until something else has to be done; an answer is taken as soon as it comes."""
+        self._connection = connection = await self._connected()
+        self._version = _version(connection)
+        self._over = over = self._loop.create_future()
+        try:
+            self._ask(connection)
+            await self._answered(connection, over)
+        finally:
+            self._over = None
+        out_of_range, self._out_of_range = self._out_of_range, []
+        for key, partition in out_of_range:
+            asked = self._session.told(key)
+            if self._partitions.get(key) is partition and asked and asked.leader_epoch == partition.leader_epoch:
+                await self._find_its_end(key, partition, connection)
+
+    async def _answered(self, connection: Connection, over: asyncio.Future[Exception | None]) -> None:
+        """Wait until `over`, but for no single answer longer than `replica.socket.timeout.ms`."""
+        while not over.done():
+            limit_ms = self._follower.config.replica_socket_timeout_ms
+            left_s = self._asked_s + limit_ms / 1000 - self._loop.time()
+            if left_s <= 0:
+                raise RequestTimedOutError(f"{connection.address} did not answer within {limit_ms} ms")
+            await asyncio.wait([over], timeout=left_s)
+        error = over.result()
+        if error is not None:
+            raise error
+
+    def _end(self, error: Exception | None = None) -> None:
+        """What comes next is not another request on this connection."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(error)
 
     async def _failed(self, error: Exception) -> None:
         """Begin again after a pause that grows."""
         if not self._failures:
             logger.warning("could not fetch from broker %d: %s", self.leader_id, error)
         self._session.reset()
+        self._out_of_range.clear()
         await self._hang_up()
         pause_ms = self._follower.settings.backoff_ms(self._failures)
         self._failures += 1
@@ -230,64 +258,88 @@ class ReplicaFetcher:
         if connection is not None:
             await connection.close()
 
-    def _request(self, asked: Asked) -> FetchRequest:
-        config = self._follower.config
-        topics: dict[UUID, FetchTopic] = {}
-        for (topic_id, index), position in asked.positions:
-            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.fetch_offset,
-                    last_fetched_epoch=position.last_fetched_epoch,
-                    log_start_offset=position.log_start_offset,
-                    partition_max_bytes=config.replica_fetch_max_bytes,
-                )
-            )
-        forgotten: dict[UUID, ForgottenTopic] = {}
-        for topic_id, index in asked.forgotten:
-            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
-        return FetchRequest(
-            replica_state=ReplicaState(replica_id=self._follower.node_id, replica_epoch=self._follower.broker_epoch()),
+    def _ask(self, connection: Connection) -> None:
+        """The next request of the session."""
+        config, asked = self._follower.config, self._session.next()
+        request = FollowerRequest(
+            client_id=self._follower.settings.client_id,
+            replica_id=self._follower.node_id,
+            replica_epoch=self._follower.broker_epoch(),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
-            session_id=asked.session_id,
-            session_epoch=asked.epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
+            partition_max_bytes=config.replica_fetch_max_bytes,
+        )
+        self._asked_s = self._loop.time()
+        connection.exchange(
+            ApiKey.FETCH,
+            lambda correlation_id: encode_follower_request(
+                request,
+                self._version,
+                correlation_id,
+                (asked.session_id, asked.epoch),
+                asked.positions,
+                asked.forgotten,
+            ),
+            self,
         )
 
     # -- the answers --------------------------------------------------------------------------------------------------
 
-    async def _take(self, response: FollowerFetchResponse, connection: Connection) -> None:
-        """Do as the leader says. Nothing is asked of it before all records are taken from where they were received."""
-        appended = looked_at = 0
-        out_of_range: list[tuple[Key, Partition]] = []
-        for topic in response.topics:
-            for data in topic.partitions:
-                looked_at += 1
-                key = (topic.topic_id, data.index)
-                partition = self._partitions.get(key)
-                asked = self._session.told(key)
-                if partition is None or asked is None or asked.leader_epoch != partition.leader_epoch:
-                    continue  # it is followed no longer, or in another epoch, since the request went out
-                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    out_of_range.append((key, partition))
-                else:
-                    self._take_partition(key, partition, asked, data)
-                appended += len(data.records or b"")
-                if appended >= APPENDED_AT_ONCE or looked_at >= LOOKED_AT_ONCE:
-                    appended = looked_at = 0
-                    await asyncio.sleep(0)
-        for key, partition in out_of_range:
-            asked = self._session.told(key)
-            if self._partitions.get(key) is partition and asked and asked.leader_epoch == partition.leader_epoch:
-                await self._out_of_range(key, partition, connection)
+    def fail(self, error: ClientError) -> None:
+        """The connection has ended."""
+        self._end(error)
 
-    def _take_partition(self, key: Key, partition: Partition, asked: Position, data: FollowedPartition) -> None:
+    def take(self, frame: memoryview) -> None:
+        """An answer has come. Nothing is asked before all records are taken from where they were received."""
+        if self._over is None:
+            return
+        response = read_follower_response(frame, self._version)
+        if response.error_code:
+            self._session.reset()
+            self._end(None if response.error_code in NEW_SESSION else KafkaError(ErrorCode(response.error_code)))
+            return
+        if self._failures:
+            logger.info("broker %d answers again", self.leader_id)
+            self._failures = 0
+        self._take_some(response.session_id, iter(response.partitions))
+
+    def _take_some(self, session_id: int, answers: Iterator[Followed]) -> None:
+        """Do as the leader says; after some of it the event loop gets to do something else."""
+        if self._over is None:
+            return
+        appended = looked_at = 0
+        try:
+            for data in answers:
+                self._take_partition(data)
+                looked_at += 1
+                appended += len(data.records)
+                if appended >= APPENDED_AT_ONCE or looked_at >= LOOKED_AT_ONCE:
+                    self._loop.call_soon(self._take_some, session_id, answers)
+                    return
+            self._session.answered(session_id)
+            self._go_on_asking()
+        except Exception as error:
+            self._end(error)
+
+    def _go_on_asking(self) -> None:
+        connection = self._connection
+        assert connection is not None
+        is_there = connection.address == self._follower.address_of(self.leader_id)
+        if is_there and len(self._session) and not self._out_of_range:
+            self._ask(connection)
+        else:
+            self._end()
+
+    def _take_partition(self, data: Followed) -> None:
         """Rest if it cannot be used; a log that changed under the request is asked about again."""
+        key = data.key
+        partition, asked = self._partitions.get(key), self._session.told(key)
+        if partition is None or asked is None or asked.leader_epoch != partition.leader_epoch:
+            return  # it is followed no longer, or in another epoch, since the request went out
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.append((key, partition))
+            return
         if data.error_code:
             self._refused(partition, data.error_code)
             self._rest(key)
@@ -296,10 +348,10 @@ class ReplicaFetcher:
             self._want(key, partition)
             return
         try:
-            if data.diverging_epoch is not None:
-                self._cut(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            if data.diverging is not None:
+                self._cut(partition, *data.diverging)
             else:
-                records = data.records or b""
+                records = data.records
                 if records and partition.follower_quota is not None:
                     partition.follower_quota.record(len(records), self._follower.settings.now_ms())
                 partition.append_fetched(records, data.high_watermark, data.log_start_offset)
@@ -330,7 +382,7 @@ class ReplicaFetcher:
         logger.info("%s: cut from %d to %d, where it parts from its leader", partition, log.log_end_offset, offset)
         partition.cut_to(offset)
 
-    async def _out_of_range(self, key: Key, partition: Partition, connection: Connection) -> None:
+    async def _find_its_end(self, key: Key, partition: Partition, connection: Connection) -> None:
         """Our log ends where the leader's has not begun, or behind where the leader's ends."""
         log = partition.log
         try:
@@ -371,3 +423,11 @@ class ReplicaFetcher:
         if partition.leader_epoch != epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "the partition has another leader meanwhile")
         return answer.offset
+
+
+def _version(connection: Connection) -> int:
+    """In which version fetches go to this broker."""
+    version = connection.version_for(ApiKey.FETCH)
+    if version < OLDEST:
+        raise UnsupportedByBrokerError(f"{connection.address} serves Fetch up to version {version}, needed is {OLDEST}")
+    return version

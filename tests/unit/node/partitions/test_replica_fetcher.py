@@ -1,18 +1,25 @@
 """What a follower makes of the answers of its leader."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, topic_records
 
+from penstock.client.address import Address
+from penstock.client.connection import Taker
+from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.metadata.image import PartitionImage
+from penstock.node.partitions import replica_fetcher
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.fetch import DivergingEpoch, FollowedPartition, FollowedTopic, FollowerFetchResponse
+from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, encode_fetch_response, parse_fetch
+from penstock.protocol.following import Key
+from penstock.protocol.framing import read_request_header
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -22,17 +29,53 @@ from penstock.replication.quota import ReplicationQuota
 
 LEADER = NODE_ID + 1
 KEY = (TOPIC_ID, 0)
+ADDRESS = Address("leader", 9092)
+
+
+class Leader:
+    """The connection to a leader's broker, which says what the test wants."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.address = ADDRESS
+        self.asked: list[FetchFrame] = []
+        self.taker: Taker | None = None
+        self.on_offsets_asked: Callable[[], None] = list
+
+    def version_for(self, _: ApiKey) -> int:
+        return 17
+
+    def exchange(self, _: ApiKey, encode: Callable[[int], bytes], taker: Taker) -> None:
+        frame = memoryview(encode(5))[4:]
+        *_, position = read_request_header(frame)
+        self.asked.append(parse_fetch(frame, position, 17))
+        self.taker = taker
+
+    async def request(self, *_: object) -> ListOffsetsResponse:
+        self.on_offsets_asked()
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(partitions=[ListOffsetsPartitionResponse()])])
+
+    async def close(self) -> None:
+        self.closed = True
+        if self.taker is not None:
+            self.taker.fail(ConnectionFailedError("closed"))
+
+    def last_asked(self) -> dict[Key, int]:
+        """From where on the last request asks for what."""
+        topics = self.asked[-1].topics
+        return {(topic.topic_id, one.index): one.fetch_offset for topic in topics for one in topic.partitions}
 
 
 class Followed:
-    """A partition that this node follows in epoch 4, and its fetcher."""
+    """A partition that this node follows in epoch 4, and its fetcher, which has asked."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
         self.now_ms = 0
-        self.node = node = Node(directory)
+        self.node = node = Node(directory, settings)
         node.open(*topic_records(partitions=2))
         self.partition: Partition = node.partition()
         self.obey(4)
+        self.leader = Leader()
         self.fetcher = ReplicaFetcher(
             LEADER,
             Follower(
@@ -40,12 +83,11 @@ class Followed:
                 broker_epoch=lambda: 1,
                 config=node.broker.config,
                 settings=ClientSettings(now_ms=lambda: self.now_ms),
-                address_of=lambda _: None,
+                address_of=lambda _: ADDRESS,
             ),
         )
-        self.fetcher._task.cancel()  # the test says what the leader answers
+        self.fetcher._connection = self.leader  # type: ignore[assignment]  # all that is used of one
         self.fetcher.follow(self.partition)
-        self.fetcher._session.next()
 
     def obey(self, leader_epoch: int, partition: Partition | None = None) -> None:
         replicas = (LEADER, NODE_ID)
@@ -53,32 +95,31 @@ class Followed:
             NODE_ID, PartitionImage(LEADER, leader_epoch, leader_epoch, replicas, replicas), 0
         )
 
+    async def asked(self, times: int) -> None:
+        """Until so many requests went out."""
+        while len(self.leader.asked) < times:
+            await asyncio.sleep(0)
+
     async def take(
         self, records: bytes = b"", error: ErrorCode = ErrorCode.NONE, session_id: int = 7, high_watermark: int = 1
     ) -> int:
         """The leader answers; where the log ends then."""
-        data = FollowedPartition(
-            index=0,
-            error_code=error,
-            high_watermark=high_watermark,
-            log_start_offset=0,
-            records=records,
-        )
-        await self.answer(data, session_id)
+        data = FetchPartitionResult(0, error, high_watermark, log_start_offset=0, records=records)
+        self.answer([data], session_id)
         return self.partition.log.log_end_offset
 
-    async def answer(self, data: FollowedPartition, session_id: int = 7) -> None:
+    def answer(self, data: list[FetchPartitionResult], session_id: int = 7) -> None:
         """The leader says this."""
-        response = FollowerFetchResponse(
-            session_id=session_id, topics=[FollowedTopic(topic_id=TOPIC_ID, partitions=[data])]
-        )
-        await self.fetcher._take(response, None)  # type: ignore[arg-type]  # it is for what is out of range only
-        self.fetcher._session.answered(session_id)
+        (response,) = encode_fetch_response([(TOPIC_ID, data)], 17, 5, session_id=session_id)
+        assert isinstance(response, bytes)
+        assert self.leader.taker is not None
+        self.leader.taker.take(memoryview(response)[4:])
 
 
 @pytest.fixture
 async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
     one = Followed(tmp_path)
+    await one.asked(1)
     yield one
     await one.fetcher.stop()
 
@@ -93,8 +134,7 @@ async def test_the_next_request_goes_on_from_there_with_a_session_and_without(
     followed: Followed, session_id: int
 ) -> None:
     await followed.take(batch(b"a"), session_id=session_id)
-    ((key, position),) = followed.fetcher._session.next().positions
-    assert (key, position.fetch_offset) == (KEY, 1)
+    assert followed.leader.last_asked() == {KEY: 1}
 
 
 async def test_what_a_leader_said_in_an_earlier_epoch_is_not_appended(followed: Followed) -> None:
@@ -110,38 +150,60 @@ async def test_what_was_asked_for_before_the_log_changed_is_not_appended_but_ask
     followed.partition.append_fetched(batch(b"a", b"b"), 0, 0)
     assert await followed.take(batch(b"a")) == 2
     assert not followed.fetcher._resting
-    ((key, position),) = followed.fetcher._session.next().positions
-    assert (key, position.fetch_offset) == (KEY, 2)
+    assert followed.leader.last_asked() == {KEY: 2}
 
 
 async def test_where_logs_part_is_not_believed_of_a_log_that_changed_since(followed: Followed) -> None:
     followed.partition.append_fetched(batch(b"a", b"b"), 0, 0)
-    data = FollowedPartition(index=0, diverging_epoch=DivergingEpoch(epoch=0, end_offset=1))
-    await followed.answer(data)
+    followed.answer([FetchPartitionResult(0, diverging_epoch=(0, 1))])
     assert followed.partition.log.log_end_offset == 2
 
 
 async def test_nothing_is_asked_before_all_records_are_taken_from_where_they_were_received(followed: Followed) -> None:
     """An answer to a question in between would come to lie in their place."""
     ends: list[int] = []
-
-    class Asked:
-        async def request(self, *_: object) -> ListOffsetsResponse:
-            ends.append(followed.partition.log.log_end_offset)
-            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(partitions=[ListOffsetsPartitionResponse()])])
-
+    followed.leader.on_offsets_asked = lambda: ends.append(followed.partition.log.log_end_offset)
     other = followed.node.partition(index=1)
     followed.obey(4, other)
     followed.fetcher.follow(other)
-    followed.fetcher._session.next()
-    answers = [
-        FollowedPartition(index=1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
-        FollowedPartition(index=0, high_watermark=1, log_start_offset=0, records=memoryview(batch(b"a"))),
-    ]
-    response = FollowerFetchResponse(session_id=7, topics=[FollowedTopic(topic_id=TOPIC_ID, partitions=answers)])
-    await followed.fetcher._take(response, Asked())  # type: ignore[arg-type]  # all that is used of a connection
+    await followed.take()
+    assert followed.leader.last_asked() == {(TOPIC_ID, 1): 0}
+    followed.answer(
+        [
+            FetchPartitionResult(1, ErrorCode.OFFSET_OUT_OF_RANGE),
+            FetchPartitionResult(0, high_watermark=1, log_start_offset=0, records=memoryview(batch(b"a"))),
+        ]
+    )
+    await followed.asked(3)
     assert ends
     assert set(ends) == {1}
+
+
+async def test_the_next_request_goes_out_in_the_turn_in_which_the_answer_has_come(followed: Followed) -> None:
+    await followed.take(batch(b"a"))
+    assert len(followed.leader.asked) == 2
+
+
+async def test_very_much_is_appended_in_several_turns(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = followed.node.partition(index=1)
+    followed.obey(4, other)
+    followed.fetcher.follow(other)
+    await followed.take()
+    monkeypatch.setattr(replica_fetcher, "APPENDED_AT_ONCE", 1)
+    records = memoryview(batch(b"a"))
+    followed.answer([FetchPartitionResult(index, high_watermark=1, records=records) for index in (0, 1)])
+    assert [one.log.log_end_offset for one in (followed.partition, other)] == [1, 0]
+    assert len(followed.leader.asked) == 2, "the records are still where the next answer would come"
+    await followed.asked(3)
+    assert [one.log.log_end_offset for one in (followed.partition, other)] == [1, 1]
+
+
+async def test_a_leader_that_does_not_answer_in_time_is_asked_no_longer(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, {"replica.socket.timeout.ms": "1"})
+    await followed.asked(1)
+    while not followed.leader.closed:
+        await asyncio.sleep(0)
+    await followed.fetcher.stop()
 
 
 async def test_what_is_followed_no_longer_is_not_appended(followed: Followed) -> None:
@@ -159,10 +221,10 @@ async def test_damaged_records_are_not_appended_and_the_partition_rests(followed
 async def test_a_partition_whose_leader_refuses_rests_and_goes_on(followed: Followed) -> None:
     await followed.take(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert list(followed.fetcher._resting) == [KEY]
-    assert list(followed.fetcher._session.next().positions) == []
-    followed.fetcher._session.answered(7)
+    assert len(followed.leader.asked) == 1
     followed.fetcher._go_on(KEY)
-    assert [key for key, _ in followed.fetcher._session.next().positions] == [KEY]
+    await followed.asked(2)
+    assert followed.leader.last_asked() == {KEY: 0}
 
 
 # throttled
@@ -173,9 +235,7 @@ def throttle(followed: Followed, bytes_per_s: int) -> None:
 
 
 def fetches(followed: Followed) -> bool:
-    """Whether the partition is in the session after the next request."""
-    followed.fetcher._session.next()
-    followed.fetcher._session.answered(7)
+    """Whether the partition is asked for."""
     return len(followed.fetcher._session) == 1
 
 

@@ -1,0 +1,192 @@
+"""What a follower asks its leader, and what it is told: Fetch, versions 13 to 18, written and read by hand.
+
+Each record that waits for all replicas pays for one request and one response. Most of a request is the same each time;
+most responses hold numbers and records alone. One that holds more, such as where two logs part, is read as any message.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.fetch import TOPIC_IDS_FROM, FollowerFetchResponse
+from penstock.protocol.framing import decode_response
+from penstock.protocol.uuids import uuid_of
+from penstock.protocol.value import Value
+from penstock.protocol.varint import decode_uvarint, encode_compact
+
+OLDEST: Final = TOPIC_IDS_FROM
+"""Before that, partitions go by the names of their topics, which may be deleted and made again meanwhile."""
+REPLICA_STATE_FROM: Final = 15
+
+_START: Final = struct.Struct(">ihhi").pack
+_SESSION: Final = struct.Struct(">ii").pack
+_PARTITION: Final = struct.Struct(">iiqiqix").pack
+_INT32: Final = struct.Struct(">i").pack
+_LIMITS: Final = struct.Struct(">iiix").pack
+_REPLICA_STATE: Final = struct.Struct(">BBBiqx").pack
+_NO_TAGS: Final = b"\x00"
+_NO_RACK: Final = b"\x01"
+
+_ANSWER: Final = struct.Struct(">4xBihi")
+_NUMBERS: Final = struct.Struct(">ihqqqBi")
+_read_answer: Final = _ANSWER.unpack_from
+_read_numbers: Final = _NUMBERS.unpack_from
+_read_id: Final = struct.Struct(">16s").unpack_from
+
+Key = tuple[UUID, int]
+"""A partition: the id of its topic, and its index."""
+
+
+class FollowerRequest(Value):
+    """What is the same in all requests of a follower: who asks, and how much of everything it takes at once."""
+
+    client_id: str
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+
+
+class Position(NamedTuple):
+    """How far one follower is: what its leader must know to go on from there, or to tell where their logs part."""
+
+    fetch_offset: int
+    log_start_offset: int
+    leader_epoch: int
+    last_fetched_epoch: int
+
+
+class Followed(NamedTuple):
+    """What a leader says of one partition. The records are a slice of the frame, good as long as its buffer is.
+
+    `diverging` is (epoch, end offset): up to where the follower's log may be the leader's.
+    """
+
+    key: Key
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview | bytes = b""
+    diverging: tuple[int, int] | None = None
+
+
+class FollowerResponse(NamedTuple):
+    """What a leader says to one request."""
+
+    error_code: int
+    session_id: int
+    partitions: list[Followed]
+
+
+def encode_follower_request(
+    request: FollowerRequest,
+    version: int,
+    correlation_id: int,
+    session: tuple[int, int],
+    positions: Sequence[tuple[Key, Position]],
+    forgotten: Sequence[Key],
+) -> bytes:
+    """Return a whole request, from its length on; `session` is its id and its epoch."""
+    before, behind = _around(
+        version,
+        request.client_id,
+        request.replica_id,
+        request.replica_epoch,
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+    )
+    asked: dict[UUID, list[bytes]] = {}
+    for (topic_id, index), (fetch_offset, log_start_offset, leader_epoch, last_fetched_epoch) in positions:
+        numbers = index, leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset
+        asked.setdefault(topic_id, []).append(_PARTITION(*numbers, request.partition_max_bytes))
+    left: dict[UUID, list[bytes]] = {}
+    for topic_id, index in forgotten:
+        left.setdefault(topic_id, []).append(_INT32(index))
+    body = b"".join((before, _SESSION(*session), _topics(asked), _topics(left), behind))
+    return _START(len(body) + 8, ApiKey.FETCH.value, version, correlation_id) + body
+
+
+def _topics(topics: dict[UUID, list[bytes]]) -> bytes:
+    parts = [encode_compact(len(topics))]
+    for topic_id, partitions in topics.items():
+        parts += (topic_id.bytes, encode_compact(len(partitions)), *partitions, _NO_TAGS)
+    return b"".join(parts)
+
+
+@lru_cache
+def _around(
+    version: int,
+    client_id: str,
+    replica_id: int,
+    replica_epoch: int,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+) -> tuple[bytes, bytes]:
+    """What stands between the correlation id and the session, and what stands behind the partitions."""
+    client = client_id.encode()
+    before = len(client).to_bytes(2, "big") + client + _NO_TAGS
+    if version < REPLICA_STATE_FROM:
+        before += _INT32(replica_id)
+    behind = _NO_RACK
+    if version < REPLICA_STATE_FROM:
+        behind += _NO_TAGS
+    else:
+        behind += _REPLICA_STATE(1, 1, 13, replica_id, replica_epoch)  # one tagged field: its tag, its size, itself
+    return before + _LIMITS(max_wait_ms, min_bytes, max_bytes), behind
+
+
+def read_follower_response(frame: memoryview, version: int) -> FollowerResponse:
+    """Return a response without its length; DecodeError."""
+    try:
+        plain = _read_plain(frame)
+    except (struct.error, IndexError):
+        plain = None  # the other reader says what is wrong
+    return _read_any(frame, version) if plain is None else plain
+
+
+def _read_plain(frame: memoryview) -> FollowerResponse | None:
+    """A response of numbers and records alone; None for another one."""
+    tags, _, error_code, session_id = _read_answer(frame, 0)
+    topics, position = decode_uvarint(frame, _ANSWER.size)
+    if tags or not topics:
+        return None
+    found: list[Followed] = []
+    for _ in range(topics - 1):
+        topic_id = uuid_of(*_read_id(frame, position))
+        partitions, position = decode_uvarint(frame, position + 16)
+        for _ in range(partitions - 1):
+            index, error, high_watermark, _, start_offset, aborted, _ = _read_numbers(frame, position)
+            size, position = decode_uvarint(frame, position + _NUMBERS.size)
+            end = position + size - 1 if size else position
+            if aborted > 1 or frame[end]:
+                return None
+            records = frame[position:end]
+            found.append(Followed((topic_id, index), error, high_watermark, start_offset, records))
+            position = end + 1
+        if frame[position]:
+            return None
+        position += 1
+    if position != len(frame) - 1 or frame[position]:
+        return None
+    return FollowerResponse(error_code, session_id, found)
+
+
+def _read_any(frame: memoryview, version: int) -> FollowerResponse:
+    _, response = decode_response(ApiKey.FETCH, version, frame, FollowerFetchResponse)
+    assert isinstance(response, FollowerFetchResponse)
+    found = []
+    for topic in response.topics:
+        for one in topic.partitions:
+            parting = one.diverging_epoch
+            diverging = None if parting is None else (parting.epoch, parting.end_offset)
+            key = topic.topic_id, one.index
+            told = one.error_code, one.high_watermark, one.log_start_offset, one.records or b"", diverging
+            found.append(Followed(key, *told))
+    return FollowerResponse(response.error_code, response.session_id, found)
