@@ -17,6 +17,8 @@ from penstock.log.time_index import NO_TIMESTAMP, TimeIndex
 from penstock.protocol.batch import BatchHeader
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
+READ_ENDS = 4
+"""So many places where readers go on are remembered: a few followers and consumers that read the same records."""
 REBUILT_INDEX_INTERVAL_BYTES = 4096
 """How dense an index is that had to be rebuilt outside recovery: Kafka's default, whatever the topic says."""
 
@@ -27,6 +29,7 @@ class Segment:
     __slots__ = (
         "_indexes",
         "_open_files",
+        "_read_ends",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
@@ -62,6 +65,8 @@ class Segment:
         self.last_batch_offset = base_offset
         self.last_batch_position = 0
         self.last_offset = base_offset - 1
+        self._read_ends: dict[int, int] | None = None
+        """Where readers that had read everything will go on: offset to position, the latest few."""
 
     # names
 
@@ -222,6 +227,20 @@ class Segment:
                 return span
         return None
 
+    def position_to_go_on(self, offset: int) -> int:
+        """Where the batch begins that begins with `offset`, if a reader was seen off there; else -1."""
+        ends = self._read_ends
+        return -1 if ends is None else ends.get(offset, -1)
+
+    def note_read_to_end(self) -> None:
+        """A reader has got all there is, and will ask for what comes next."""
+        ends = self._read_ends
+        if ends is None:
+            ends = self._read_ends = {}
+        elif len(ends) >= READ_ENDS and self.last_offset + 1 not in ends:
+            del ends[next(iter(ends))]
+        ends[self.last_offset + 1] = self.size
+
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from a position on, which must be a batch's."""
         return batch_headers(self.opened(), position, self.size)
@@ -285,6 +304,7 @@ class Segment:
         return self.last_offset + 1
 
     def _forget_last_batch(self) -> None:
+        self._read_ends = None
         self.last_batch_offset = self.base_offset
         self.last_batch_position = 0
         self.last_offset = self.base_offset - 1

@@ -237,6 +237,10 @@ def _slice(
     segment: Segment, offset: int, max_bytes: int, upper: int, segment_end: int, at_least_one_batch: bool
 ) -> LogSlice | None:
     """The part of a segment that a read gets; None if all of the segment's batches end before `offset`."""
+    if upper >= segment_end:
+        position = segment.position_to_go_on(offset)
+        if 0 <= position < segment.size and segment.size - position <= max_bytes:
+            return _read_to_end(segment, position)
     found = segment.locate(offset)
     if found is None:
         return None
@@ -253,4 +257,11 @@ def _slice(
             if not at_least_one_batch:
                 return EMPTY_SLICE
             length = size
+    elif end == segment.size:
+        return _read_to_end(segment, position)
     return LogSlice(segment.opened(), position, length)
+
+
+def _read_to_end(segment: Segment, position: int) -> LogSlice:
+    segment.note_read_to_end()
+    return LogSlice(segment.opened(), position, segment.size - position)

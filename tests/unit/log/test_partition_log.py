@@ -4,6 +4,7 @@ import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, batches_of, open_log
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import OpenFile
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -112,3 +113,40 @@ def test_what_lies_before_an_offset_goes_at_once(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (20, 20)
     with pytest.raises(KafkaError):
         log.remove_before(21)
+
+
+def test_who_has_read_everything_goes_on_without_a_look_into_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    append(log, batch(3))
+    assert log.read(0, 1 << 20).length == log.size_bytes
+    first = log.size_bytes
+    for _ in range(3):
+        append(log, batch(2))
+    monkeypatch.setattr(OpenFile, "read_at", None)
+    found = log.read(3, 1 << 20)
+    assert (found.position, found.length) == (first, log.size_bytes - first)
+
+
+@pytest.mark.parametrize("upper_offset", [None, 5])
+@pytest.mark.parametrize("max_bytes", [1, 200, 1 << 20])
+def test_a_place_to_go_on_gives_what_a_look_into_the_file_gives(
+    tmp_path: Path, max_bytes: int, upper_offset: int | None
+) -> None:
+    def read(was_at_the_end: bool) -> bytes:
+        (directory := tmp_path / str(was_at_the_end)).mkdir()
+        log = open_log(directory)
+        append(log, batch(3, value=b"long" * 30))
+        append(log, batch(2))
+        if was_at_the_end:
+            log.read(0, 1 << 20)
+        log.truncate_to(3)
+        if was_at_the_end:
+            log.read(0, 1 << 20)
+        for _ in range(3):
+            append(log, batch(2, value=b"other"))
+        log.read(5, 1 << 20)
+        return log.read(3, max_bytes, upper_offset=upper_offset).read()
+
+    assert read(True) == read(False)

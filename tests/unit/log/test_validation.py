@@ -206,7 +206,12 @@ def test_a_follower_writes_what_comes_together_at_once_and_ends_up_the_same(
         offset = singly.log_end_offset
     written: list[int] = []
     write = Segment.write
-    monkeypatch.setattr(Segment, "write", lambda self, data: (written.append(len(data)), write(self, data)))
+
+    def noted(segment: Segment, data: memoryview) -> None:
+        written.append(len(data))
+        write(segment, data)
+
+    monkeypatch.setattr(Segment, "write", noted)
     offset = 0
     while offset < leader.log_end_offset:
         together.append_as_follower(memoryview(bytearray(leader.read(offset, 1 << 20).read())))

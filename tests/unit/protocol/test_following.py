@@ -38,7 +38,7 @@ def asked(index: int) -> FetchPartition:
 def test_a_request_is_written_as_the_message_is(version: int, count: int) -> None:
     message = FetchRequest(
         replica_id=2 if version < 15 else -1,
-        replica_state=ReplicaState(replica_id=2, replica_epoch=77) if version >= 15 else None,
+        replica_state=ReplicaState(replica_id=2, replica_epoch=77) if version >= 15 else ReplicaState(),
         max_wait_ms=500,
         min_bytes=1,
         max_bytes=10 << 20,

@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from penstock.replication.fetch_session import LAST_EPOCH, FollowerSession, Key, Position
+from penstock.protocol.following import Key, Position
+from penstock.replication.fetch_session import LAST_EPOCH, FollowerSession
 
 A: Key = (UUID(int=1), 0)
 B: Key = (UUID(int=1), 1)

@@ -40,14 +40,14 @@ class Leader:
         self.address = ADDRESS
         self.asked: list[FetchFrame] = []
         self.taker: Taker | None = None
-        self.on_offsets_asked: Callable[[], None] = list
+        self.on_offsets_asked: Callable[[], object] = list
 
     def version_for(self, _: ApiKey) -> int:
         return 17
 
     def exchange(self, _: ApiKey, encode: Callable[[int], bytes], taker: Taker) -> None:
         frame = memoryview(encode(5))[4:]
-        *_, position = read_request_header(frame)
+        position = read_request_header(frame)[-1]
         self.asked.append(parse_fetch(frame, position, 17))
         self.taker = taker
 
