@@ -1,6 +1,7 @@
 """`python -m bench.drills [DRILL …] [--rounds N]`: do them, print the table, write `bench/results/drills.json`."""
 
 import argparse
+import signal
 
 from rich.console import Console
 
@@ -19,6 +20,8 @@ def main() -> None:
     unknown = sorted(set(words.drills) - set(DRILLS))
     if unknown:
         parser.error(f"no drill {', '.join(unknown)}: choose from {', '.join(DRILLS)}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts behind itself ignores it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console, measures = Console(), list[Measure]()
     for name in words.drills or DRILLS:
         drill, rounds = DRILLS[name]

@@ -27,7 +27,8 @@ class StartedNodes:
     def __init__(self, directory: Path, count: int = 3) -> None:
         """Start it, and wait until it says where it is."""
         self._data = directory / "penstock-data"
-        self._said = (directory / "said.txt").open("a")
+        self._said = directory / "said.txt"
+        self._keepers: list[threading.Thread] = []
         self.nodes = range(1, count + 1)
         self.parent, lines = self._start("--nodes", str(count), "--port", "0", "--directory", str(self._data))
         told = {node: _value(lines, f"node {node} ") for node in self.nodes}
@@ -100,25 +101,34 @@ class StartedNodes:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self._said.close()
+        for keeper in self._keepers:
+            keeper.join(SECONDS)
 
     def _start(self, *arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
         """The process, and what it said until it served; what it says later goes into `said.txt`."""
-        process = subprocess.Popen([*PENSTOCK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(
+            [*PENSTOCK, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # who stops the drill with Ctrl-C stops its nodes last
+        )
         assert process.stdout is not None
         lines = []
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if line.startswith(ANNOUNCED):
-                threading.Thread(target=self._keep, args=(process, arguments[-1]), daemon=True).start()
+                keeper = threading.Thread(target=self._keep, args=(process, arguments[-1]), daemon=True)
+                keeper.start()
+                self._keepers.append(keeper)
                 return process, lines
         raise RuntimeError(f"{' '.join(arguments)} did not start: {' / '.join(lines)}")
 
     def _keep(self, process: subprocess.Popen[str], name: str) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self._said.write(f"{name}: {line}")
-            self._said.flush()
+        with self._said.open("a", buffering=1) as said:
+            for line in process.stdout:
+                said.write(f"{name}: {line}")
 
 
 def _value(lines: list[str], label: str) -> str:

@@ -93,8 +93,8 @@ class _Client(Protocol):
     def step(self) -> None:
         """Do a little."""
 
-    def close(self) -> None:
-        """The end: what is under way is waited for."""
+    def close(self, patience_s: float) -> None:
+        """The end: what is under way is waited for, but not longer than this."""
 
 
 class LibrdkafkaProducer:
@@ -119,8 +119,8 @@ class LibrdkafkaProducer:
             self._seen.sent += 1
         self._producer.poll(TICK_S)
 
-    def close(self) -> None:
-        left = self._producer.flush(PATIENCE_S)
+    def close(self, patience_s: float) -> None:
+        left = self._producer.flush(patience_s)
         if left:
             self._seen.failed("producer", f"{left} records were never answered")
 
@@ -139,7 +139,11 @@ class PythonProducer:
         self._seen, self._partitions, self._per_step = seen, partitions, per_step
         self._numbers = itertools.count()
         self._producer = kafka.KafkaProducer(
-            bootstrap_servers=bootstrap.split(","), acks="all", enable_idempotence=True, linger_ms=5
+            bootstrap_servers=bootstrap.split(","),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            reconnect_backoff_max_ms=1000,  # as Java's; its own 30 s were all that a record waited for now and then
         )
 
     def step(self) -> None:
@@ -155,9 +159,8 @@ class PythonProducer:
             self._seen.sent += 1
         time.sleep(TICK_S)
 
-    def close(self) -> None:
-        self._producer.flush(PATIENCE_S)
-        self._producer.close(PATIENCE_S)
+    def close(self, patience_s: float) -> None:
+        self._producer.close(patience_s)
 
 
 class LibrdkafkaConsumer:
@@ -190,7 +193,7 @@ class LibrdkafkaConsumer:
             self._seen.was_polled("confluent", partition, offset, value)
         self._commit()
 
-    def close(self) -> None:
+    def close(self, patience_s: float) -> None:
         self._consumer.close()
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
@@ -253,7 +256,7 @@ class PythonConsumer:
             for one, records in found.items():
                 self._seen.was_committed(one.partition, records[-1].offset + 1)
 
-    def close(self) -> None:
+    def close(self, patience_s: float) -> None:
         self._consumer.close()
 
     def _listener(self) -> kafka.ConsumerRebalanceListener:
@@ -285,6 +288,7 @@ class Traffic:
     def __init__(self, bootstrap: str, topic: str, partitions: int, per_step: int = 5) -> None:
         self.seen = Seen(topic)
         self._bootstrap, self._partitions, self._per_step = bootstrap, partitions, per_step
+        self._patience_s = PATIENCE_S
         self._is_over = threading.Event()
         self._all_read = threading.Event()
         makers: list[tuple[str, Callable[[], _Client], threading.Event]] = [
@@ -305,6 +309,8 @@ class Traffic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._patience_s = 0.0  # nobody wants to know any more
         self._is_over.set()
         for thread in self._producing:
             thread.join()
@@ -334,7 +340,7 @@ class Traffic:
             client = make()
             while not is_over.is_set():
                 client.step()
-            client.close()
+            client.close(self._patience_s)
         except Exception as error:
             self.seen.failed(name, f"ended: {error!r}")
 

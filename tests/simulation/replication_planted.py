@@ -33,7 +33,7 @@ def in_sync_before_the_start_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower of a new leader cuts its log to what it knows as committed, and asks for no epoch (before KIP-101)."""
+    """Whoever begins to follow keeps only what it knows as committed, and asks for no epoch (before KIP-101)."""
     follow = Partition._follow
 
     def follow_from_the_high_watermark(partition: Partition, image: PartitionImage) -> None:

@@ -1,6 +1,9 @@
 """P11: three replicas on three nodes, acks=all: how fast, in bulk and one record per request, and what do all pay?"""
 
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.versus.lines import Figure, Line, lines_of
@@ -41,43 +44,63 @@ def produced(nodes: ThreeNodes, topic: str, partitions: int, **load: str | int) 
     return done, used
 
 
-def bulk(nodes: ThreeNodes, number: int, *, records: int, size: int, partitions: int) -> Sample:
+Measured = Callable[[Load, Load, float], Sample]
+"""Figures of a load with acks=1, of one with acks=all, and of the CPU seconds that all nodes used for the second."""
+
+
+def of_bulk(one: Load, every: Load, used_s: float) -> Sample:
     """Batches of 1 MB."""
-    topic = f"bulk-{size}-{partitions}-{number}"
-    load = {"records": records, "size": size, **LARGE}
-    one, _ = produced(nodes, f"{topic}-one", partitions, acks=1, **load)
-    every, used = produced(nodes, f"{topic}-all", partitions, acks="all", **load)
     return {
         RATE.name: every.mb_per_s,
-        CPU.name: used * 1e3 / (every.size_bytes / MB),
+        CPU.name: used_s * 1e3 / (every.size_bytes / MB),
         RATIO.name: every.mb_per_s / one.mb_per_s,
     }
 
 
-def single(nodes: ThreeNodes, number: int, *, records: int, size: int, partitions: int) -> Sample:
+def of_requests(one: Load, every: Load, used_s: float) -> Sample:
     """One record per request."""
-    topic = f"single-{size}-{partitions}-{number}"
-    load = {"records": records, "size": size, **ONE_BY_ONE}
-    one, _ = produced(nodes, f"{topic}-one", partitions, acks=1, **load)
-    every, used = produced(nodes, f"{topic}-all", partitions, acks="all", **load)
     return {
         REQUESTS.name: every.records_per_s,
         P50.name: every.p50_ms,
         P99.name: every.p99_ms,
-        REQUEST_CPU.name: used * 1e6 / every.records,
+        REQUEST_CPU.name: used_s * 1e6 / every.records,
         RATIO.name: every.records_per_s / one.records_per_s,
     }
+
+
+class Way(NamedTuple):
+    """One way to produce: what its topics are called, what the client is told, how much of which size, what counts."""
+
+    topic: str
+    name: str
+    settings: Mapping[str, str | int]
+    records: Mapping[int, int]
+    figures: Sequence[Figure]
+    measured: Measured
+
+
+WAYS = (
+    Way("bulk", "bulk", LARGE, BULK_RECORDS, BULK, of_bulk),
+    Way("single", "one record a request", ONE_BY_ONE, dict.fromkeys(SIZES, REQUEST_RECORDS), ONE, of_requests),
+)
+
+
+def both(nodes: ThreeNodes, number: int, *, way: Way, records: int, size: int, partitions: int) -> Sample:
+    """With acks=1 and with acks=all."""
+    topic = f"{way.topic}-{size}-{partitions}-{number}"
+    load = {"records": records, "size": size, **way.settings}
+    one, _ = produced(nodes, f"{topic}-one", partitions, acks=1, **load)
+    every, used_s = produced(nodes, f"{topic}-all", partitions, acks="all", **load)
+    return way.measured(one, every, used_s)
 
 
 def ask(effort: Effort) -> list[Line]:
     """Ask; the nodes of both systems are there all the time."""
     lines = []
     with three_of_each() as systems:
-        for way, work, figures in (("bulk", bulk, BULK), ("one record a request", single, ONE)):
-            for size in SIZES:
-                for partitions in PARTITIONS:
-                    case = f"{way}, {size} B, {partitions} partition{'s' * (partitions > 1)}"
-                    records = effort.records(BULK_RECORDS[size] if work is bulk else REQUEST_RECORDS)
-                    turn = partial(work, records=records, size=size, partitions=partitions)
-                    lines += lines_of(case, figures, in_turn(effort, f"P11 {case}", systems, turn))
+        for way, size, partitions in itertools.product(WAYS, SIZES, PARTITIONS):
+            case = f"{way.name}, {size} B, {partitions} partition{'s' * (partitions > 1)}"
+            records = effort.records(way.records[size])
+            turn = partial(both, way=way, records=records, size=size, partitions=partitions)
+            lines += lines_of(case, way.figures, in_turn(effort, f"P11 {case}", systems, turn))
     return lines

@@ -4,11 +4,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.simulation.replication_planted import cut_to_the_high_watermark
 
 from penstock.log import validation
-from penstock.metadata.topics import PartitionImage
 from penstock.node.coordinators.hosted import Hosted
-from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.following import Followed
@@ -49,17 +48,6 @@ def plan_of(*faults: str, min_in_sync: int = 1, **changes: Any) -> Plan:
 def is_found_with(plan: Plan, *words: str) -> bool:
     """Whether one of these seeds finds something that is said in one of these words."""
     return any(word in line for seed in SEEDS for line in simulate(seed, plan=plan).violations for word in words)
-
-
-def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever begins to follow keeps only what it knows as committed (before KIP-101)."""
-    follow = Partition._follow
-
-    def follow_from_the_high_watermark(partition: Partition, image: PartitionImage) -> None:
-        follow(partition, image)
-        partition.cut_to(partition.high_watermark)
-
-    monkeypatch.setattr(Partition, "_follow", follow_from_the_high_watermark)
 
 
 def fetched_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
