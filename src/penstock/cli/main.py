@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "cluster": "describe the cluster: its id, brokers and quorum",
     "completion": "print what a shell needs to complete commands",
     "configs": "show and change configs of topics, brokers and groups",
+    "connect": "list, create, watch and change connectors",
     "consume": "print the records of a topic",
     "controller": "show the active controller, or make another one active",
     "demo": "show how something works, by a small program",

@@ -1,0 +1,49 @@
+"""What `penstock connect` asks of a worker, also of one of Kafka's own: requests to the REST interface of Connect."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import click
+
+DEFAULT_URL: Final = "http://127.0.0.1:8083"
+PATIENCE_S: Final = 100.0
+"""A worker itself gives up after 90 s."""
+
+
+class ConnectClient:
+    """One worker; any of them will do. What it refuses is a ClickException in its own words."""
+
+    def __init__(self, url: str) -> None:
+        self._url = (url if "://" in url else f"http://{url}").rstrip("/")
+
+    def ask(self, verb: str, *path: str, body: object = None, query: Sequence[tuple[str, str]] = ()) -> Any:
+        """The JSON that is answered, None for no body. Each part of the path is quoted."""
+        target = "".join(f"/{quote(part, safe='')}" for part in path) or "/"
+        url = f"{self._url}{target}{'?' + urlencode(query) if query else ''}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=verb)
+        try:
+            with _opener.open(request, timeout=PATIENCE_S) as answer:
+                text = answer.read()
+                return json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            raise click.ClickException(_words(error)) from None
+        except ValueError:
+            raise click.ClickException(f"what answers at {self._url} is no worker: --worker URL names one") from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise click.ClickException(f"no worker at {self._url} ({reason}): --worker URL names another one") from None
+
+
+_opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _words(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["message"])
+    except (ValueError, LookupError, TypeError):
+        return f"the worker answers {error.code} {error.reason}"
