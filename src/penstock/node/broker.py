@@ -24,7 +24,6 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import Handler
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
-from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.voters import STATIC_VOTERS
 
 
@@ -85,35 +84,22 @@ class Broker:
         """The node that leads the metadata quorum; NOBODY if none is known to, or it does not answer."""
         return self.image.controller_id if self.hears_controller() else NOBODY
 
-    def partition(self, topic: str, index: int, topic_id: UUID = ZERO_UUID) -> Partition:
-        """The replica that this node holds, by id when there is one.
+    def partition(self, topic: str | UUID, index: int) -> Partition:
+        """The replica that this node holds, of a topic by its name or its id.
 
         One whose log could not be made when its topic was created, say because the disk was full, is made now.
 
         KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
         """
-        if topic_id == ZERO_UUID:
-            partition = self.partitions.get(topic, index)
-        else:
-            partition = self.partitions.get_by_id(topic_id, index)
+        partition = self.partitions.get(topic, index)
         if partition is None:
-            code = self._why_missing(topic, index, topic_id)
-            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                known = self.image.topics[topic] if topic_id == ZERO_UUID else self.image.topics_by_id[topic_id]
-                partition = self.replicas.hold_missing(known, index)
-            if partition is None:
-                raise KafkaError(code)
+            known = self.image.topics.get(topic) if isinstance(topic, str) else self.image.topics_by_id.get(topic)
+            if known is None:
+                by_name = isinstance(topic, str)
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
+            if index not in known.partitions:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            partition = self.replicas.hold_missing(known, index)
+        if partition is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
-
-    def _why_missing(self, topic: str, index: int, topic_id: UUID) -> ErrorCode:
-        if topic_id == ZERO_UUID:
-            known = self.image.topics.get(topic)
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            known = self.image.topics_by_id.get(topic_id)
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        if known is None:
-            return unknown
-        if index not in known.partitions:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER

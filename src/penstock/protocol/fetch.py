@@ -6,13 +6,13 @@ length at the start of the first part counts them all.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.protocol.codec import decode
-from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
+from penstock.protocol.topic_answers import NodeEndpoint, encode_endpoints_tag, encode_topic
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.varint import encode_compact
 
@@ -23,7 +23,6 @@ RACKS_FROM: Final = 11
 ENDPOINTS_FROM: Final = 16
 VERSIONS: Final = range(4, 19)
 
-_INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
 
@@ -139,14 +138,18 @@ class FollowerFetchResponse(Message, versions="4-18", flexible="12+"):
 
 
 class RecordsPlaceholder(Protocol):
-    """Records that lie elsewhere, for instance in a file: all that a response must know is how many bytes they are."""
+    """Records that lie elsewhere, for instance in a file."""
 
-    @property
-    def length(self) -> int:
+    def __len__(self) -> int:
         """How many bytes will be put in this place."""
+        ...
+
+    def read(self) -> bytes:
+        """The bytes; OSError, or fewer of them, where they are not to be had."""
+        ...
 
 
-Part = bytes | bytearray | memoryview | RecordsPlaceholder
+Part = bytes | RecordsPlaceholder
 
 
 class FetchPartitionResult:
@@ -195,7 +198,7 @@ class FetchPartitionResult:
         self.preferred_replica = preferred_replica
 
 
-TopicResults = Sequence[tuple[str | UUID, Sequence[FetchPartitionResult]]]
+TopicResults = Collection[tuple[str | UUID, Sequence[FetchPartitionResult]]]
 """The answers by topic: its name before version 13, its id from then on."""
 
 _RESPONSE_START: Final = struct.Struct(">iii")
@@ -213,7 +216,10 @@ _DIVERGING_BYTES: Final = 13
 _LEADER: Final = struct.Struct(">BBiix")
 _LEADER_TAG: Final = 1
 _LEADER_BYTES: Final = 9
-_IN_MEMORY: Final = bytes, bytearray, memoryview
+SMALL_BYTES: Final = 4096
+"""Records up to this size are read into the response: a part of their own would cost more."""
+MAX_SMALL_BYTES: Final = 64 * 1024
+"""What one response holds of them at most; behind that they stay where they lie, as large ones do."""
 
 
 def encode_fetch_response(
@@ -228,40 +234,52 @@ def encode_fetch_response(
 ) -> list[Part]:
     """Return the parts of a whole response, from its length on.
 
-    Records given as bytes become part of what surrounds them; any other object is put into the list as it is.
-    `endpoints` are those of the leaders that the results name, which travel from version 16 on.
+    Records that are bytes, or small, become part of what surrounds them; any others are put into the list as they are.
+    What cannot be read is left to who sends the response, and cannot either. `endpoints` are those of the leaders that
+    the results name, from version 16 on.
     """
     flexible = version >= FLEXIBLE_FROM
-    end = b"\x00" if flexible else b""
+    end, count = (b"\x00", encode_compact) if flexible else (b"", _INT32.pack)
     parts: list[Part] = []
-    placed = 0
-    run: list[bytes | bytearray | memoryview] = [_count(len(topics), flexible)]
+    size, room = 0, MAX_SMALL_BYTES
+    run = [count(len(topics))]
     for topic, results in topics:
-        run += (_topic(topic, flexible), _count(len(results), flexible))
+        run.append(encode_topic(topic, flexible, len(results)))
         for result in results:
-            records = result.records
-            if isinstance(records, _IN_MEMORY):
-                run += (_numbers(result, version), _count(len(records), flexible), records)
-            else:
-                run += (_numbers(result, version), _count(records.length, flexible))
-                if records.length:
-                    placed += records.length
-                    parts += (b"".join(run), records)
-                    run = []
-            is_plain = result.diverging_epoch is None and result.current_leader is None
-            run.append(end if is_plain or not flexible else _tags(result))
+            records, length = result.records, len(result.records)
+            run += (_numbers(result, version), count(length))
+            if 0 < length <= SMALL_BYTES and length <= room:
+                room -= length
+                records = _in_memory(records)
+            if isinstance(records, bytes):
+                run.append(records)
+            elif length:
+                parts += (before := b"".join(run), records)
+                size += len(before) + length
+                run = []
+            if flexible:
+                is_plain = result.diverging_epoch is None and result.current_leader is None
+                run.append(end if is_plain else _tags(result))
         run.append(end)
     run.append(encode_endpoints_tag(endpoints) if endpoints and version >= ENDPOINTS_FROM else end)
+    last = b"".join(run)
+    start = _start(size + len(last), version, correlation_id, throttle_time_ms, error_code, session_id)
     if not parts:
-        body = b"".join(run)
-        return [_start(len(body), version, correlation_id, throttle_time_ms, error_code, session_id) + body]
-    first, last = parts[0], b"".join(run)
+        return [start + last]
+    first, *others = parts
     assert isinstance(first, bytes)
-    if last:
-        parts.append(last)
-    length = placed + sum(len(part) for part in parts if isinstance(part, bytes))
-    parts[0] = _start(length, version, correlation_id, throttle_time_ms, error_code, session_id) + first
-    return parts
+    return [start + first, *others, last] if last else [start + first, *others]
+
+
+def _in_memory(records: Part) -> Part:
+    """Records that are to be part of what surrounds them."""
+    if isinstance(records, bytes):
+        return records
+    try:
+        data = records.read()
+    except OSError:
+        return records
+    return data if len(data) == len(records) else records
 
 
 def _start(
@@ -272,17 +290,6 @@ def _start(
         return _RESPONSE_START.pack(length + _RESPONSE_START.size - 4, correlation_id, throttle_time_ms)
     layout = _RESPONSE_START_FLEXIBLE if version >= FLEXIBLE_FROM else _RESPONSE_START_SESSION
     return layout.pack(length + layout.size - 4, correlation_id, throttle_time_ms, error_code, session_id)
-
-
-def _count(count: int, flexible: bool) -> bytes:
-    return encode_compact(count) if flexible else _INT32.pack(count)
-
-
-def _topic(topic: str | UUID, flexible: bool) -> bytes:
-    if isinstance(topic, UUID):
-        return topic.bytes
-    name = topic.encode()
-    return (encode_compact(len(name)) if flexible else _INT16.pack(len(name))) + name
 
 
 def _numbers(p: FetchPartitionResult, version: int) -> bytes:

@@ -11,10 +11,16 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.protocol.codec import decode
-from penstock.protocol.node_endpoints import NodeEndpoint, encode_endpoints_tag
 from penstock.protocol.schema import Message, array, field
+from penstock.protocol.topic_answers import (
+    NodeEndpoint,
+    encode_count,
+    encode_endpoints_tag,
+    encode_string,
+    encode_topic,
+)
 from penstock.protocol.uuids import ZERO_UUID, uuid_of
-from penstock.protocol.varint import decode_long_uvarint, encode_compact
+from penstock.protocol.varint import decode_long_uvarint
 
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
@@ -142,8 +148,6 @@ _START_FLEXIBLE: Final = struct.Struct(">iix")
 _LEADER_TAG: Final = struct.Struct(">BBBiix")
 _NOT_THROTTLED: Final = b"\x00\x00\x00\x00"
 _NOT_THROTTLED_FLEXIBLE: Final = _NOT_THROTTLED + b"\x00"
-_TOPICS_KEPT: Final = 1024
-_LONGEST_KEPT_NAME: Final = 249
 
 
 def encode_appended(
@@ -173,12 +177,12 @@ def encode_refused(
         out += _INT64.pack(-1)
     if version >= ERRORS_FROM:
         flexible = version >= FLEXIBLE_FROM
-        out += _count(len(record_errors), flexible)
+        out += encode_count(len(record_errors), flexible)
         for record, text in record_errors:
-            out += _INT32.pack(record) + _string(text, flexible)
+            out += _INT32.pack(record) + encode_string(text, flexible)
             if flexible:
                 out += b"\x00"
-        out += _string(message, flexible)
+        out += encode_string(message, flexible)
         if flexible and (version < LEADER_FROM or current_leader is None):
             out += b"\x00"
         elif flexible and current_leader is not None:
@@ -198,9 +202,9 @@ def encode_produce_response(
     """
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
-    parts = [_count(len(topics), flexible)]
+    parts = [encode_count(len(topics), flexible)]
     for topic, partitions in topics:
-        parts.append(_topic(topic, flexible, len(partitions)))
+        parts.append(encode_topic(topic, flexible, len(partitions)))
         parts += partitions
         parts.append(end)
     body = b"".join(parts)
@@ -210,26 +214,3 @@ def encode_produce_response(
     if flexible:
         return _START_FLEXIBLE.pack(len(body) + 10, correlation_id) + body + _NOT_THROTTLED_FLEXIBLE
     return _START.pack(len(body) + 8, correlation_id) + body + _NOT_THROTTLED
-
-
-def _count(count: int, flexible: bool) -> bytes:
-    return encode_compact(count) if flexible else _INT32.pack(count)
-
-
-def _string(text: str | None, flexible: bool) -> bytes:
-    if text is None:
-        return b"\x00" if flexible else b"\xff\xff"
-    data = text.encode()
-    return (encode_compact(len(data)) if flexible else _INT16.pack(len(data))) + data
-
-
-def _topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:
-    """What stands before the answers for a topic's partitions; it comes again and again, unless it is no topic."""
-    if isinstance(topic, UUID) or len(topic) <= _LONGEST_KEPT_NAME:
-        return _known_topic(topic, flexible, partitions)
-    return _string(topic, flexible) + _count(partitions, flexible)
-
-
-@lru_cache(_TOPICS_KEPT)
-def _known_topic(topic: str | UUID, flexible: bool, partitions: int) -> bytes:
-    return (topic.bytes if isinstance(topic, UUID) else _string(topic, flexible)) + _count(partitions, flexible)

@@ -54,9 +54,9 @@ class Table(PartitionTable):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: dict[tuple[str, int], Partition] = {}
+        self.held: dict[tuple[str | UUID, int], Partition] = {}
 
-    def get(self, topic: str, index: int) -> Partition | None:
+    def get(self, topic: str | UUID, index: int) -> Partition | None:
         return self.held.get((topic, index))
 
 

@@ -32,7 +32,7 @@ def test_a_partition_whose_log_could_not_be_made_is_made_when_there_is_room(
         with pytest.raises(KafkaError) as caught:
             node.broker.partition("orders", 0)
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    by_id = node.broker.partition("", 0, TOPIC_ID)
+    by_id = node.broker.partition(TOPIC_ID, 0)
     assert node.broker.partition("orders", 0) is by_id
     assert by_id.leader is not None
     node.produce(b"a")

@@ -7,6 +7,8 @@ import pytest
 from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import encode
 from penstock.protocol.fetch import (
+    MAX_SMALL_BYTES,
+    SMALL_BYTES,
     VERSIONS,
     FetchPartitionResult,
     FollowerFetchResponse,
@@ -15,7 +17,7 @@ from penstock.protocol.fetch import (
 )
 from penstock.protocol.framing import decode_response
 from penstock.protocol.messages import fetch as messages
-from penstock.protocol.node_endpoints import NodeEndpoint
+from penstock.protocol.topic_answers import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_ID = uuid.UUID(int=99)
@@ -23,9 +25,18 @@ TOPIC_ID = uuid.UUID(int=99)
 
 @dataclass
 class InFile:
-    """Records somewhere else."""
+    """Records somewhere else, which cannot be read there unless they are `readable`."""
 
     length: int
+    readable: bool = False
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self) -> bytes:
+        if not self.readable:
+            raise OSError
+        return b"r" * self.length
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -91,6 +102,15 @@ def test_placeholders_stand_between_the_parts(version: int) -> None:
     assert records == [[b"r" * 200, b"xy"], [b"", b"z" * 20_000], [b"r"]]
     names = [(topic.topic, topic.topic_id) for topic in message.responses]
     assert names == [(name, ZERO_UUID) if version < 13 else ("", TOPIC_ID) for name in "abc"]
+
+
+def test_small_records_are_read_as_long_as_they_are_not_too_many() -> None:
+    lengths = [SMALL_BYTES + 1, *[SMALL_BYTES] * (MAX_SMALL_BYTES // SMALL_BYTES), 1]
+    results = [FetchPartitionResult(index, records=InFile(size, True)) for index, size in enumerate(lengths)]
+    parts = encode_fetch_response([("a", results)], 12, 41)
+    assert [part for part in parts if isinstance(part, InFile)] == [results[0].records, results[-1].records]
+    (topic,) = read_response(joined(parts), 12).responses
+    assert [partition.records for partition in topic.partitions] == [b"r" * size for size in lengths]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -15,7 +15,7 @@ from penstock.protocol.following import (
 )
 from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from penstock.protocol.node_endpoints import NodeEndpoint
+from penstock.protocol.topic_answers import NodeEndpoint
 
 TOPIC, OTHER = UUID(int=1), UUID(int=2)
 REQUEST = FollowerRequest("penstock-2", 2, 77, 500, 1, 10 << 20, 1 << 20)

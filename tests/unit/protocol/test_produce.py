@@ -12,7 +12,6 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from penstock.protocol.node_endpoints import NodeEndpoint
 from penstock.protocol.produce import (
     VERSIONS,
     encode_appended,
@@ -20,6 +19,7 @@ from penstock.protocol.produce import (
     encode_refused,
     parse_produce,
 )
+from penstock.protocol.topic_answers import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_ID = uuid.UUID(int=99)

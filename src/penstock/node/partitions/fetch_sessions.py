@@ -15,12 +15,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 from uuid import UUID
 
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame, FetchPartition
-from penstock.protocol.value import Value
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.waits import Waits
@@ -190,7 +190,7 @@ class Session:
                     self.marked[key] = wanted
 
 
-class FetchPlan(Value):
+class FetchPlan(NamedTuple):
     """The partitions that a request is about, and the session that it belongs to, if any."""
 
     wanted: dict[Key, Wanted]
@@ -228,13 +228,17 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, frame: FetchFrame, wanted: dict[Key, Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchPlan:
-        """What the request asks for; `wanted` is what it names if it is a full fetch (`wanted_in`).
+    def plan(
+        self, frame: FetchFrame, wanted: dict[Key, Wanted] | None, *, uses_topic_ids: bool, now_ms: int
+    ) -> FetchPlan:
+        """What the request asks for; `wanted` is what it names, if that was worked out already (`wanted_in`).
 
         KafkaError when it names a session or an epoch that is not there.
         """
         if frame.session_epoch <= 0:
             self._close(frame.session_id)
+            if wanted is None:
+                wanted = wanted_in(frame, uses_topic_ids=uses_topic_ids)
             if frame.session_epoch < 0 or not wanted:
                 return FetchPlan(wanted)
             privileged = frame.replica_id >= 0
@@ -317,7 +321,7 @@ class FetchSessions:
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:
-    """What a full fetch names; nothing that the node holds is touched, so a thread may do it."""
+    """What a request names; nothing that the node holds is touched, so a thread may do it."""
     wanted: dict[Key, Wanted] = {}
     for topic in frame.topics:
         name_or_id = topic.topic_id if uses_topic_ids else topic.name

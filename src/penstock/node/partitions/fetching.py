@@ -6,7 +6,7 @@ behind it each partition gives what still fits. Records are not read here: a res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
@@ -23,10 +23,9 @@ from penstock.protocol.fetch import (
     FetchPartition,
     FetchPartitionResult,
     Part,
-    TopicResults,
     encode_fetch_response,
 )
-from penstock.protocol.node_endpoints import NodeEndpoint
+from penstock.protocol.topic_answers import NodeEndpoint
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
@@ -36,29 +35,6 @@ from penstock.replication.waits import Wait, Waits
 READ_COMMITTED = 1
 LEADER_MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 """Errors with which a client is told who leads (KIP-951)."""
-SMALL_BYTES = 4096
-"""Records up to this size are read into the response: a part of their own would cost more."""
-MAX_SMALL_BYTES = 64 * 1024
-"""What one response holds of them at most; behind that they are sent from the file as large ones are."""
-
-
-def read_small(topics: TopicResults) -> None:
-    """Put small records in the place of the slices that name them.
-
-    What cannot be read is left to the connection, which cannot send it either and is closed for that.
-    """
-    room = MAX_SMALL_BYTES
-    for _, results in topics:
-        for result in results:
-            part = result.records
-            if type(part) is LogSlice and part.length <= SMALL_BYTES and part.length <= room:
-                try:
-                    records = part.file.read_at(part.length, part.position)
-                except OSError:
-                    continue
-                if len(records) == part.length:
-                    result.records = records
-                    room -= part.length
 
 
 def _is_news(wanted: Wanted, result: FetchPartitionResult) -> bool:
@@ -74,6 +50,10 @@ def _is_news(wanted: Wanted, result: FetchPartitionResult) -> bool:
     wanted.told_high_watermark = -1 if result.error_code else result.high_watermark
     wanted.told_log_start_offset = result.log_start_offset
     return bool(news)
+
+
+Answer = dict[str | UUID, list[FetchPartitionResult]]
+"""What is told, by topic."""
 
 
 class FetchReader:
@@ -93,8 +73,6 @@ class FetchReader:
         "_tells_starts",
         "_tells_watermarks",
         "_throttled_bytes",
-        "_topics",
-        "_with_records",
         "broker",
         "context",
         "is_urgent",
@@ -105,13 +83,12 @@ class FetchReader:
     )
 
     def __init__(self, broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan) -> None:
-        config = broker.config
-        selects, is_consumer = config.replica_selector_class == RACK_AWARE, request.replica_id < 0
+        config, self._replica_id = broker.config, request.replica_id
+        is_consumer, selects = request.replica_id < 0, config.replica_selector_class == RACK_AWARE
         self.broker = broker
         self.context = context
         self.request = request
         self.plan = plan
-        self._replica_id = request.replica_id
         self._reads_committed = request.isolation_level == READ_COMMITTED
         self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
         self._rack = request.rack_id if selects and is_consumer else ""
@@ -119,6 +96,7 @@ class FetchReader:
         self._skips_quiet = plan.is_incremental and not self._rack
         self._tells_starts = plan.is_incremental and not is_consumer
         self._tells_watermarks = selects and self._tells_starts
+        self.start()
 
     def wait(self, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
         """Let `woken` be called when one of the partitions has more than there is now, or another leader.
@@ -127,7 +105,7 @@ class FetchReader:
         """
         found = []
         for wanted in asked:
-            partition = wanted.partition or self._find(wanted)
+            partition = wanted.partition or self.broker.partitions.get(*wanted.key)
             if partition is not None:
                 waits, reached = self._end_of(partition)
                 found.append((waits, waits.add(reached + 1, woken)))
@@ -138,7 +116,7 @@ class FetchReader:
         """Note which partitions are quiet, and let all have a standing wait; the waits are the caller's to cancel."""
         found: list[tuple[Waits, Wait]] = []
         for wanted in asked:
-            partition = wanted.partition or self._find(wanted)
+            partition = wanted.partition or self.broker.partitions.get(*wanted.key)
             if partition is None:
                 continue
             if wanted.standing is None and session.is_open and session.wanted.get(wanted.key) is wanted:
@@ -164,31 +142,23 @@ class FetchReader:
             return partition.leader.appended, partition.leader.log_end_offset
         return partition.committed.waits, partition.high_watermark
 
-    def read(self) -> None:
-        """Look at each partition once."""
-        self.start()
-        self.go_on(self.plan.wanted.values())
-
     def start(self) -> None:
         """Begin a pass, which has looked at nothing yet."""
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
-        self.total_bytes = 0
+        self.total_bytes = self._throttled_bytes = 0
         self.is_urgent = False
-        self._topics: dict[str | UUID, list[FetchPartitionResult]] = {}
-        self._with_records: list[Key] = []
         self._quota: ReplicationQuota | None = None
-        self._throttled_bytes = 0
 
-    def go_on(self, asked: Iterable[Wanted]) -> None:
+    def read(self, asked: Iterable[Wanted]) -> None:
         """Look at some more partitions."""
+        results = self.results
         for wanted in asked:
             if self._skips_quiet and wanted.is_quiet(self._replica_id):
                 continue
             try:
-                result = self._read(wanted)
+                results.append((wanted, self._read(wanted)))
             except KafkaError as error:
-                result = self._refused(wanted, error.code)
-            self.results.append((wanted, result))
+                results.append((wanted, self._refused(wanted, error.code)))
 
     @property
     def is_enough(self) -> bool:
@@ -199,48 +169,47 @@ class FetchReader:
 
     def answer(self) -> list[Part]:
         """The response; in an incremental fetch it names only partitions with news. Notes what was told."""
-        self.tell(self.results)
-        return self.encode(self.told(), self.endpoints())
+        topics: Answer = {}
+        self.tell(topics, self.results)
+        return self.encode(topics, self.endpoints())
 
-    def tell(self, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
-        """Put some of the results into the answer, and note that they are told."""
-        in_session, is_incremental = self.plan.session is not None, self.plan.is_incremental
+    def tell(self, topics: Answer, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+        """Put some of the results into an answer, and note that they are told."""
+        _, session, is_incremental = self.plan
         told: list[FetchPartitionResult] = []
         told_of: str | UUID | None = None
+        with_records: list[Key] = []
         for wanted, result in results:
             key = wanted.key
-            if in_session:
+            if session is not None:
                 if result.records:
-                    self._with_records.append(key)
+                    with_records.append(key)
                 if not _is_news(wanted, result) and is_incremental:
                     continue
             if key[0] is not told_of:
                 told_of = key[0]
-                told = self._topics.setdefault(told_of, [])
+                told = topics.setdefault(told_of, [])
             told.append(result)
-
-    def told(self) -> TopicResults:
-        """What to answer, once all is told."""
-        if self.plan.session is not None:
-            self.plan.session.to_the_back(self._with_records)
+        if session is not None:
+            session.to_the_back(with_records)
         if self._quota is not None:
             self._quota.record(self._throttled_bytes, self.broker.now_ms())
-        return list(self._topics.items())
+            self._quota = None
 
-    def endpoints(self) -> list[NodeEndpoint]:
+    def endpoints(self) -> Sequence[NodeEndpoint]:
         """Where the leaders are that the results name."""
         if not self.is_urgent:
-            return []
+            return ()
         leaders = [result.current_leader for _, result in self.results if result.current_leader is not None]
         return endpoints_of(self.broker.image, self.context.peer.listener, leaders)
 
-    def encode(self, topics: TopicResults, endpoints: list[NodeEndpoint]) -> list[Part]:
+    def encode(self, topics: Answer, endpoints: Sequence[NodeEndpoint]) -> list[Part]:
         """The parts of the response; nothing that the node holds is touched, so a thread may do it."""
-        read_small(topics)
+        context = self.context
         return encode_fetch_response(
-            topics,
-            self.context.api_version,
-            self.context.correlation_id,
+            topics.items(),
+            context.api_version,
+            context.correlation_id,
             session_id=self.plan.session_id,
             endpoints=endpoints,
         )
@@ -255,25 +224,11 @@ class FetchReader:
             result.current_leader = current_leader(self.broker.image, *wanted.key)
         return result
 
-    def _find(self, wanted: Wanted) -> Partition | None:
-        topic, index = wanted.key
-        if isinstance(topic, str):
-            return self.broker.partitions.get(topic, index)
-        return self.broker.partitions.get_by_id(topic, index)
-
-    def _missing(self, wanted: Wanted) -> Partition:
-        """One that is not in the table; KafkaError if it is not there at all."""
-        topic, index = wanted.key
-        if isinstance(topic, str):
-            return self.broker.partition(topic, index)
-        return self.broker.partition("", index, topic)
-
     def _read(self, wanted: Wanted) -> FetchPartitionResult:
         request, partition = wanted.request, wanted.partition
         if partition is None or partition.role is None:
-            partition = self._find(wanted) or self._missing(wanted)
+            partition = wanted.partition = self.broker.partition(*wanted.key)
         wanted.role = self._check(partition, request.current_leader_epoch)
-        wanted.partition = partition
         start_offset, committed = partition.log.log_start_offset, partition.committed
         records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:
@@ -306,11 +261,12 @@ class FetchReader:
         if not start_offset <= offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._replica_id >= 0:
-            partition.on_fetched(
-                self._replica_id, offset, self.request.replica_epoch, self.broker.now_ms(), request.log_start_offset
-            )
-        upper_offset, is_first = self._upper_offset(partition), self.total_bytes == 0
-        max_bytes = min(request.max_bytes, self._max_bytes - self.total_bytes)
+            upper_offset = self._follow(partition, request)
+        elif self._reads_committed:
+            upper_offset = partition.committed.last_stable_offset
+        else:
+            upper_offset = partition.committed.high_watermark
+        max_bytes, is_first = min(request.max_bytes, self._max_bytes - self.total_bytes), not self.total_bytes
         if offset >= upper_offset or (max_bytes <= 0 and not is_first):
             return EMPTY_SLICE
         found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
@@ -319,6 +275,20 @@ class FetchReader:
             self._quota = partition.leader_quota
             self._throttled_bytes += found.length
         return found
+
+    def _follow(self, partition: Partition, request: FetchPartition) -> int:
+        """A follower says how far it is; where what it may read ends: at the log's beginning if it is held back
+        (KIP-73).
+        """
+        replica, now_ms = self._replica_id, self.broker.now_ms()
+        partition.on_fetched(
+            replica, request.fetch_offset, self.request.replica_epoch, now_ms, request.log_start_offset
+        )
+        quota = partition.leader_quota
+        isr = () if partition.leader is None else partition.leader.isr
+        if quota is None or replica in isr or not quota.is_exceeded(now_ms):
+            return partition.log.log_end_offset
+        return partition.log.log_start_offset
 
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
         if self._replica_id >= 0:
@@ -340,17 +310,6 @@ class FetchReader:
             )
 
         return NO_REPLICA if partition.leader is None else nearest_replica(partition.leader, offset, is_near)
-
-    def _upper_offset(self, partition: Partition) -> int:
-        """What who asks may read ends here; at the log's beginning where a replica is held back (KIP-73)."""
-        if self._replica_id >= 0:
-            quota = partition.leader_quota
-            isr = () if partition.leader is None else partition.leader.isr
-            if quota is None or self._replica_id in isr or not quota.is_exceeded(self.broker.now_ms()):
-                return partition.log.log_end_offset
-            return partition.log.log_start_offset
-        committed = partition.committed
-        return committed.last_stable_offset if self._reads_committed else committed.high_watermark
 
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:

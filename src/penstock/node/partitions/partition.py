@@ -124,9 +124,10 @@ class Partition:
     def check_replica(self, current_leader_epoch: int = -1) -> PartitionLeader | PartitionFollower:
         """The state of this replica, whether it leads or follows; KafkaError as for `check_leader` (KIP-392)."""
         self._check_epoch(current_leader_epoch)
-        if self.role is None:
+        role = self.leader or self.follower
+        if role is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.role
+        return role
 
     def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:

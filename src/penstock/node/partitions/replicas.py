@@ -235,7 +235,7 @@ class LocalReplicas:
         if topic is None:  # a later record of the same commit removed it
             return
         image = topic.partitions[index]
-        partition = self._table.get_by_id(topic_id, index)
+        partition = self._table.get(topic_id, index)
         if self._node_id not in image.replicas:
             self._offline.pop((topic_id, index), None)
             if partition is not None:
@@ -251,7 +251,7 @@ class LocalReplicas:
         if self._node_id not in image.replicas:
             return None
         self._make(topic.name, index, topic.topic_id, image)
-        return self._table.get_by_id(topic.topic_id, index)
+        return self._table.get(topic.topic_id, index)
 
     def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         try:
@@ -308,7 +308,7 @@ class LocalReplicas:
             self.on_misplaced()
 
     def _on_topic_removed(self, topic_id: UUID) -> None:
-        for partition in self._table.of_topic_id(topic_id):
+        for partition in self._table.of_topic(topic_id):
             self._drop(partition)
         for key in [key for key in self._offline if key[0] == topic_id]:
             del self._offline[key]

@@ -13,40 +13,31 @@ class PartitionTable:
     """All partitions with a replica here. `LocalReplicas` keeps it in step with the committed metadata."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, dict[int, Partition]] = {}
-        self._by_id: dict[UUID, dict[int, Partition]] = {}
+        self._topics: dict[str | UUID, dict[int, Partition]] = {}
+        """By name and by id."""
 
     def __iter__(self) -> Iterator[Partition]:
-        for partitions in self._by_name.values():
-            yield from partitions.values()
+        for topic, partitions in self._topics.items():
+            if isinstance(topic, str):
+                yield from partitions.values()
 
-    def get(self, topic: str, index: int) -> Partition | None:
+    def get(self, topic: str | UUID, index: int) -> Partition | None:
         """The partition, or None when this node does not hold it."""
-        partitions = self._by_name.get(topic)
+        partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)
 
-    def get_by_id(self, topic_id: UUID, index: int) -> Partition | None:
-        """The partition, or None when this node does not hold it."""
-        partitions = self._by_id.get(topic_id)
-        return None if partitions is None else partitions.get(index)
-
-    def of_topic(self, topic: str) -> list[Partition]:
+    def of_topic(self, topic: str | UUID) -> list[Partition]:
         """The partitions of one topic that this node holds."""
-        return list(self._by_name.get(topic, {}).values())
-
-    def of_topic_id(self, topic_id: UUID) -> list[Partition]:
-        """The partitions of one topic that this node holds."""
-        return list(self._by_id.get(topic_id, {}).values())
+        return list(self._topics.get(topic, {}).values())
 
     def add(self, partition: Partition) -> None:
         """Hold a partition from now on."""
-        partitions = self._by_name.setdefault(partition.topic, {})
+        partitions = self._topics.setdefault(partition.topic, {})
         partitions[partition.index] = partition
-        self._by_id[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
+        self._topics[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
 
     def remove(self, partition: Partition) -> None:
-        partitions = self._by_name[partition.topic]
+        partitions = self._topics[partition.topic]
         del partitions[partition.index]
         if not partitions:
-            del self._by_name[partition.topic]
-            del self._by_id[partition.topic_id]
+            del self._topics[partition.topic], self._topics[partition.topic_id]

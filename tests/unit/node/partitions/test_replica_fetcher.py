@@ -171,7 +171,7 @@ async def test_nothing_is_asked_before_all_records_are_taken_from_where_they_wer
     followed.answer(
         [
             FetchPartitionResult(1, ErrorCode.OFFSET_OUT_OF_RANGE),
-            FetchPartitionResult(0, high_watermark=1, log_start_offset=0, records=memoryview(batch(b"a"))),
+            FetchPartitionResult(0, high_watermark=1, log_start_offset=0, records=bytes(batch(b"a"))),
         ]
     )
     await followed.asked(3)
@@ -190,7 +190,7 @@ async def test_very_much_is_appended_in_several_turns(followed: Followed, monkey
     followed.fetcher.follow(other)
     await followed.take()
     monkeypatch.setattr(replica_fetcher, "APPENDED_AT_ONCE", 1)
-    records = memoryview(batch(b"a"))
+    records = bytes(batch(b"a"))
     followed.answer([FetchPartitionResult(index, high_watermark=1, records=records) for index in (0, 1)])
     assert [one.log.log_end_offset for one in (followed.partition, other)] == [1, 0]
     assert len(followed.leader.asked) == 2, "the records are still where the next answer would come"

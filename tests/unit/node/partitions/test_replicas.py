@@ -46,7 +46,7 @@ def test_a_new_partition_is_led_with_its_configs(node: Node, tmp_path: Path) -> 
     assert partition.leader is not None
     assert (partition.leader_epoch, partition.high_watermark) == (3, 0)
     assert (partition.log.config.retention_ms, partition.min_insync_replicas) == (1000, 2)
-    assert node.table.get_by_id(TOPIC_ID, 1) is partition
+    assert node.table.get(TOPIC_ID, 1) is partition
 
 
 def test_topics_with_the_same_settings_share_one_object(node: Node) -> None:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
 from penstock.node.partitions.fetch_sessions import Key, Session, Wanted, nobody_waits, wanted_in
-from penstock.node.partitions.fetching import FetchReader
+from penstock.node.partitions.fetching import Answer, FetchReader
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
@@ -47,37 +48,33 @@ def fetch(
     """Read each partition from its offset on."""
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
-    return _fetch(broker, context, *_take_apart(frame, position, context.api_version))
+    return _fetch(broker, context, parse_fetch(frame, position, context.api_version), None)
 
 
 async def _fetch_apart(broker: Broker, context: RequestContext, frame: bytes, position: int) -> list[Any]:
-    loop = asyncio.get_running_loop()
-    asked = await loop.run_in_executor(None, _take_apart, frame, position, context.api_version)
-    found = _fetch(broker, context, *asked)
+    def take_apart() -> tuple[FetchFrame, dict[Key, Wanted]]:
+        request = parse_fetch(frame, position, context.api_version)
+        return request, wanted_in(request, uses_topic_ids=context.api_version >= TOPIC_IDS_FROM)
+
+    found = _fetch(broker, context, *await asyncio.get_running_loop().run_in_executor(None, take_apart))
     return found if isinstance(found, list) else await found
 
 
-def _take_apart(frame: bytes | memoryview, position: int, version: int) -> tuple[FetchFrame, dict[Key, Wanted]]:
-    request = parse_fetch(frame, position, version)
-    is_full = request.session_epoch <= 0
-    return request, wanted_in(request, uses_topic_ids=version >= TOPIC_IDS_FROM) if is_full else {}
-
-
 def _fetch(
-    broker: Broker, context: RequestContext, request: FetchFrame, asked: dict[Key, Wanted]
+    broker: Broker, context: RequestContext, request: FetchFrame, wanted: dict[Key, Wanted] | None
 ) -> list[Any] | Awaitable[list[Any]]:
-    uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
+    sessions, uses_topic_ids = broker.fetch_sessions, context.api_version >= TOPIC_IDS_FROM
     try:
-        plan = broker.fetch_sessions.plan(request, asked, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
+        plan = sessions.plan(request, wanted, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
     except KafkaError as error:
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
     finally:
-        for session in broker.fetch_sessions.take_ended():
+        for session in sessions.take_ended():
             asyncio.get_running_loop().create_task(_end(broker, session), name="end of a fetch session")
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
         return _WideFetch(reader).answer(broker.slices)
-    reader.read()
+    reader.read(plan.wanted.values())
     if reader.is_enough or request.max_wait_ms <= 0 or not plan.wanted:
         return reader.answer()
     return _WaitingFetch(reader).future
@@ -133,8 +130,9 @@ class _WideFetch:
             if self._session is not None:
                 self._session.woken = nobody_waits
             await self._let_go(slices)
-        await _in_turns(slices, reader.results, NOTED_AT_ONCE, reader.tell)
-        return await loop.run_in_executor(None, reader.encode, reader.told(), reader.endpoints())
+        topics: Answer = {}
+        await _in_turns(slices, reader.results, NOTED_AT_ONCE, partial(reader.tell, topics))
+        return await loop.run_in_executor(None, reader.encode, topics, reader.endpoints())
 
     async def _read(self, slices: asyncio.Lock, *, may_wait: bool) -> None:
         self._woken.clear()
@@ -142,7 +140,7 @@ class _WideFetch:
         reader.start()
 
         def read(some: list[Wanted]) -> None:
-            reader.go_on(some)
+            reader.read(some)
             if session is not None:
                 self._waits += reader.stand(session, some, self._woken.set)
             elif may_wait and not reader.is_enough:
@@ -213,7 +211,8 @@ class _WaitingFetch:
 
     def _read(self, *, is_last: bool) -> None:
         try:
-            self._reader.read()
+            self._reader.start()
+            self._reader.read(self._reader.plan.wanted.values())
             if is_last or self._reader.is_enough:
                 self.future.set_result(self._reader.answer())
             else:

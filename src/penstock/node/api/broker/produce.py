@@ -102,10 +102,7 @@ def _partition(
     """The partition to append to; KafkaError where the client may not."""
     if refusal is not None:
         raise refusal
-    if isinstance(topic, UUID):
-        partition = broker.partitions.get_by_id(topic, index) or broker.partition("", index, topic)
-    else:
-        partition = broker.partitions.get(topic, index) or broker.partition(topic, index)
+    partition = broker.partition(topic, index)
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
     return partition

@@ -23,6 +23,7 @@ from penstock.protocol.fetch import FetchFrame
 from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.records import decode_batch
+from penstock.protocol.uuids import ZERO_UUID
 
 ID = UUID(int=7)
 LEADER_EPOCH = 3
@@ -157,7 +158,8 @@ def test_the_leader_epoch_that_the_reader_knows_is_checked(node: Node, epoch: in
 
 def test_unknown_topics_and_partitions(node: Node) -> None:
     assert read(node, request((9, 0))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert read(node, request((0, 0), topic_id=UUID(int=99))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    for unknown in (UUID(int=99), ZERO_UUID):
+        assert read(node, request((0, 0), topic_id=unknown)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert read(node, request((0, 0), topic="no"), 12).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     node.commit(PartitionChangeRecord(topic_id=ID, partition_id=0, leader=2))
     assert read(node, request((0, 0)), 10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -242,7 +244,7 @@ async def test_a_fault_while_it_waits_is_told_to_the_connection(node: Node, monk
     assert isinstance(found, Waiting)
     future = asyncio.ensure_future(found.answer)
 
-    def fail(_: FetchReader) -> None:
+    def fail(_: FetchReader, __: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(FetchReader, "read", fail)

@@ -92,14 +92,14 @@ def waits(node: Node) -> int:
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions that are looked at from now on."""
     found: list[int] = []
-    go_on = FetchReader.go_on
+    read = FetchReader.read
 
     def noted(reader: FetchReader, asked: list[Wanted]) -> None:
         asked = list(asked)
         found.extend(wanted.request.index for wanted in asked)
-        go_on(reader, asked)
+        read(reader, asked)
 
-    monkeypatch.setattr(FetchReader, "go_on", noted)
+    monkeypatch.setattr(FetchReader, "read", noted)
     return found
 
 
