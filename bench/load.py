@@ -9,6 +9,7 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -56,10 +57,13 @@ class Load:
         return self.size_bytes / self.seconds / 1e6
 
 
-def create_topic(address: str, topic: str, partitions: int = 1, replicas: int = 1) -> None:
+def create_topic(
+    address: str, topic: str, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None
+) -> None:
     """Create a topic and wait for it."""
     admin = AdminClient({"bootstrap.servers": address})
-    for future in admin.create_topics([NewTopic(topic, partitions, replicas)], request_timeout=120).values():
+    new = NewTopic(topic, partitions, replicas, config=config or {})
+    for future in admin.create_topics([new], request_timeout=120).values():
         future.result(120)
 
 
@@ -88,7 +92,8 @@ class Started:
 
 def start(kind: str, address: str, topic: str, *, records: int, size: int, **settings: str | int) -> Started:
     """Start a load in a process of its own. `partitions`, comma-separated, says what to consume; `round.trips=1` has
-    the client measure its requests; `text=1` makes values that compress as logs do.
+    the client measure its requests; `text=1` makes values that compress as logs do; `keys` is how many keys there are,
+    which are part of a record's size.
     """
     words = [f"{key}={value}" for key, value in settings.items()]
     return Started(Child("bench.load", kind, address, topic, records, size, *words))
@@ -128,6 +133,15 @@ class RoundTrips:
         )
 
 
+def record_chunks(size: int, *, text: bool, keys: int) -> Iterator[list[dict[str, bytes]]]:
+    """Chunks of records, without end."""
+    if not keys:
+        return itertools.cycle(value_chunks(size, text=text))
+    names = [b"%010d" % number for number in range(keys)]
+    draw, value = random.Random(1), b"x" * (size - len(names[0]))
+    return ([{"key": key, "value": value} for key in draw.choices(names, k=CHUNK)] for _ in itertools.count())
+
+
 def value_chunks(size: int, *, text: bool) -> list[list[dict[str, bytes]]]:
     """Chunks of records to send again and again."""
     if not text:
@@ -141,7 +155,7 @@ def value_chunks(size: int, *, text: bool) -> list[list[dict[str, bytes]]]:
 def produce(address: str, topic: str, records: int, size: int, settings: dict[str, str]) -> Load:
     """Produce `records` values of `size` bytes; all must be acknowledged."""
     trips = RoundTrips()
-    chunks = itertools.cycle(value_chunks(size, text=bool(settings.pop("text", ""))))
+    chunks = record_chunks(size, text=bool(settings.pop("text", "")), keys=int(settings.pop("keys", 0)))
     if settings.pop("round.trips", ""):
         settings["statistics.interval.ms"] = str(STATISTICS_MS)
     producer = Producer(

@@ -7,6 +7,7 @@ ten times what a later one does), and takes the CPU time that the operating syst
 import statistics
 from collections.abc import Callable, Iterator
 
+from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.measure import Budget, Measure, measure
@@ -191,6 +192,8 @@ QUESTIONS: dict[str, Question] = {
     "standstill": standstill,
     "scaling": scaling,
     "replicas": replicas,
+    "compaction": compaction,
+    "beside-compaction": beside_compaction,
 }
 
 

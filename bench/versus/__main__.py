@@ -31,6 +31,7 @@ QUESTIONS = {
     "P11": "p11_replicated",
     "P12": "p12_failover",
     "P13": "p13_standstill",
+    "P14": "p14_compaction",
 }
 
 

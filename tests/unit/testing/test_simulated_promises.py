@@ -66,8 +66,10 @@ class Looks:
         self.history = CompactedHistory()
         self.found: list[str] = []
 
-    def look(self, name: str, log: PartitionLog, high_watermark: int, *, leads: bool = False) -> list[str]:
-        self.history.compare(name, replica(log, high_watermark), leads=leads, violated=self.found.append)
+    def look(
+        self, name: str, log: PartitionLog, high_watermark: int, *, leads: bool = False, now_ms: int = NOW
+    ) -> list[str]:
+        self.history.compare(name, replica(log, high_watermark), leads=leads, now_ms=now_ms, violated=self.found.append)
         return self.found
 
 
@@ -123,6 +125,16 @@ def test_a_deleted_key_may_not_live_on_where_tombstones_are_kept_for_long(tmp_pa
     looks = Looks()
     assert looks.look("leader", with_a_deletion(tmp_path / "1"), 3, leads=True) == []
     assert len(looks.look("away", without_its_tombstone(tmp_path / "2", LONG_MS), 3)) == 1
+
+
+def test_a_record_may_not_be_missing_while_it_is_too_young(tmp_path: Path) -> None:
+    leader, follower = filled(tmp_path / "1"), compacted(tmp_path / "2")
+    follower.config = COMPACTED.replace(min_compaction_lag_ms=1000)
+    for age_ms, is_young in ((999, True), (1000, False)):
+        looks = Looks()
+        assert looks.look("leader", leader, 40, leads=True) == []
+        found = looks.look("follower", follower, 40, now_ms=NOW + age_ms)
+        assert any("too young" in line for line in found) is is_young
 
 
 def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:

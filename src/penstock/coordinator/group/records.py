@@ -20,6 +20,13 @@ GROUP_VALUE_VERSION: Final = 3
 """The newest that is not flexible, as Kafka writes it: older tools read it too."""
 
 _VERSION: Final = struct.Struct(">h")
+_LENGTH: Final = struct.Struct(">h")
+_NAME: Final = struct.Struct(">hh")
+"""Where a key begins: its version, and the length of the group's name."""
+_PARTITION: Final = struct.Struct(">i")
+_COMMON_VALUE: Final = struct.Struct(">hqihq")
+"""A value of version 3 without metadata: version, offset, epoch, length of the metadata, time."""
+_COMMON_VERSION: Final = 3
 
 
 class OffsetCommitKey(Message, versions="0-1"):
@@ -130,6 +137,9 @@ def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
     """What a record says, or None for a kind of key that we do not know. DecodeError if it is not what it claims."""
+    found = _common_offset(key, value)
+    if found is not None:
+        return found
     key_version = _version(key)
     if key_version in (0, 1):
         offset_key, _ = decode(OffsetCommitKey, key_version, key, _VERSION.size)
@@ -144,6 +154,28 @@ def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord
             raise DecodeError(f"group {group_key.group} was written in version {version}, which we do not know")
         return GroupRecord(group_key.group, decode(GroupMetadataValue, version, value, _VERSION.size)[0])
     return None
+
+
+def _common_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
+    """A record about an offset in the form that nearly all have, in a third of the time; None for any other."""
+    if value is None or len(value) != _COMMON_VALUE.size or len(key) < _NAME.size:
+        return None
+    value_version, offset, leader_epoch, metadata_length, timestamp_ms = _COMMON_VALUE.unpack(value)
+    key_version, group_length = _NAME.unpack_from(key)
+    topic_at = _NAME.size + group_length + _LENGTH.size
+    if value_version != _COMMON_VERSION or metadata_length or key_version != OFFSET_KEY_VERSION or group_length < 0:
+        return None
+    if len(key) < topic_at:
+        return None
+    topic_end = topic_at + _LENGTH.unpack_from(key, topic_at - _LENGTH.size)[0]
+    if topic_end < topic_at or len(key) != topic_end + _PARTITION.size:
+        return None
+    try:
+        group, topic = str(key[_NAME.size : topic_at - _LENGTH.size], "utf-8"), str(key[topic_at:topic_end], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    committed = CommittedOffset(offset, leader_epoch, "", timestamp_ms)
+    return OffsetRecord(group, topic, _PARTITION.unpack_from(key, topic_end)[0], committed)
 
 
 def _decode_offset_value(buffer: bytes) -> CommittedOffset:

@@ -102,9 +102,13 @@ def _read_keys(work: Round, keys: Keys, disk: Disk) -> Generator[Step, None, int
     return latest_offset
 
 
+def _path_of(work: Round, segment: SegmentFacts) -> str:
+    return f"{work.directory}/{offset_prefix(segment.base_offset)}{LOG_SUFFIX}"
+
+
 def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[memoryview, BatchHeader | None]]:
     """The batches of a segment; in between, without a header, the bytes that were read."""
-    file = disk.open_for_reading(f"{work.directory}/{offset_prefix(segment.base_offset)}{LOG_SUFFIX}")
+    file = disk.open_for_reading(_path_of(work, segment))
     position, wanted = 0, max(work.io_bytes, MIN_BUFFER_BYTES)
     while position < segment.size:
         chunk = memoryview(file.read_at(min(wanted, segment.size - position), position))
@@ -134,7 +138,7 @@ def _write_group(
     work: Round, group: list[SegmentFacts], keys: Keys, terms: Terms, disk: Disk, counts: _Counts
 ) -> Iterator[Step]:
     """Write one segment in the place of a group of them."""
-    out = _Output(CleanedSegment(OpenFiles(disk, 1), work.directory, group[0].base_offset), work)
+    out = _Output(CleanedSegment(OpenFiles(disk, 1), work.directory, group[0].base_offset), work, disk)
     for segment in group:
         for batch, header in _batches(work, segment, disk):
             if header is None:
@@ -147,7 +151,7 @@ def _write_group(
                 counts.records_written += left.kept
                 counts.keyless += left.keyless
                 out.add(left)
-    out.close()
+    out.close(modified_ms=disk.modified_ms(_path_of(work, group[-1])))
     counts.bytes_written += out.segment.size
     yield Cleaned(tuple(segment.base_offset for segment in group), out.segment.size)
 
@@ -155,8 +159,9 @@ def _write_group(
 class _Output:
     """What is to be written of a new segment, gathered until it is worth a call."""
 
-    def __init__(self, segment: Segment, work: Round) -> None:
+    def __init__(self, segment: Segment, work: Round, disk: Disk) -> None:
         self.segment = segment
+        self._disk = disk
         segment.create()
         self._interval = work.index_interval_bytes
         self._pending: list[Filtered] = []
@@ -178,9 +183,13 @@ class _Output:
             )
         return len(data)
 
-    def close(self) -> None:
-        """See that the segment and its indexes outlive a power cut."""
+    def close(self, *, modified_ms: int) -> None:
+        """See that the segment and its indexes outlive a power cut.
+
+        `modified_ms`: when records last came. Retention goes by that where none has a time.
+        """
         self.flush()
+        self._disk.set_modified_ms(self.segment.path, modified_ms)
         self.segment.opened().sync()
         self.segment.save_indexes(is_final=True, durable=True)
         self.segment.forget_file()

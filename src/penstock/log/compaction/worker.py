@@ -20,7 +20,7 @@ from penstock.log.compaction.rounds import Moved, Round
 from penstock.log.compaction.wire import LENGTH_BYTES, pack
 from penstock.log.disk import Disk
 
-NICENESS = 5
+NICENESS = 19
 
 
 def read(stream: BinaryIO) -> Any:

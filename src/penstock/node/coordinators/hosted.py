@@ -22,14 +22,15 @@ from typing import Any, Final, Generic, TypeVar
 from penstock.coordinator.effects import Append, Effect, Note, Reply
 from penstock.coordinator.machine import PartitionMachine
 from penstock.log.validation import AppendOrigin
+from penstock.node.coordinators.last_values import LastValues
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch, iterate_batches, keys_and_values, unpack_records
+from penstock.protocol.records import Record, encode_batch, iterate_batches, unpack_records
 
 logger = logging.getLogger(__name__)
 
-LOAD_SLICE_BYTES: Final = 64 * 1024
+LOAD_SLICE_BYTES: Final = 128 * 1024
 LOAD_SLICE_RECORDS: Final = 200
 """What is read, and what is applied, at a time while loading: some milliseconds of work."""
 
@@ -99,11 +100,11 @@ class Hosted(Generic[MachineT]):
         """
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
-        latest: dict[bytes, bytes | None] = {}
+        latest = LastValues()
         while position < self._end and not self.is_over:
             position = self._read_slice(position, self._end, latest)
             await asyncio.sleep(0)
-        for number, (key, value) in enumerate(latest.items()):
+        for number, (key, value) in enumerate(latest.pairs()):
             if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
                 await asyncio.sleep(0)
             if self.is_over:
@@ -129,17 +130,13 @@ class Hosted(Generic[MachineT]):
         """Requests may come from now on."""
         self.is_serving = self.is_read and not self.is_over
 
-    def _read_slice(self, position: int, end: int, latest: dict[bytes, bytes | None]) -> int:
-        """Take the last values of the keys in some batches from `position` on; the offset to go on from."""
+    def _read_slice(self, position: int, end: int, latest: LastValues) -> int:
+        """Take in some batches from `position` on; the offset to go on from."""
         data = self.partition.log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
-            if header.is_control:
-                continue
-            for key, value in keys_and_values(unpack_records(data, at, header), header):
-                if key is not None:
-                    latest.pop(key, None)  # so that it comes after those which were written before it
-                    latest[key] = value
+            if not header.is_control:
+                latest.take(unpack_records(data, at, header), header)
         return position if data else end
 
     def _take_in(self, key: bytes, value: bytes | None) -> None:

@@ -6,6 +6,8 @@
 | a reader from the beginning    | ends with the same last value of each key as all records ever seen give, once the |
 |                                | replica knows that they all are committed, and leaders were looked at as far as a |
 |                                | round may have reached: to the active segment, as the mark is moved after a round |
+| a record that is younger than | is there, wherever that part of the log is: no clock is further than the latest   |
+| `min.compaction.lag.ms`        | one that the harness knows of                                                     |
 | a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
 |                                | tombstone was gone before it came back, as in Kafka                               |
 """
@@ -32,6 +34,8 @@ class CompactedHistory:
     """All records of one partition that were seen below a high watermark of its leaders."""
 
     records: dict[int, Pair] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+    """Of the records."""
     end_offset: int = 0
     """Up to where leaders were looked at."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
@@ -50,14 +54,20 @@ class CompactedHistory:
         for gone in [known for known in self.records if known >= offset]:
             del self.records[gone]
 
-    def compare(self, name: str, partition: Partition, *, leads: bool, violated: Callable[[str], None]) -> None:
-        """Look at what is new since the last look, and at all of a log that was compacted or read in since."""
+    def compare(
+        self, name: str, partition: Partition, *, leads: bool, now_ms: int, violated: Callable[[str], None]
+    ) -> None:
+        """Look at what is new since the last look, and at all of a log that was compacted or read in since.
+
+        `now_ms`: no clock is further.
+        """
         log, high_watermark = partition.log, partition.high_watermark
         known_log, cleaned_to, looked_to = self.looked.get(name, (None, 0, 0))
         is_same = known_log is log and cleaned_to == log.cleaned_to
         begin = looked_to if is_same else log.log_start_offset
         end = high_watermark if leads else min(high_watermark, self.end_offset)
-        found = dict(_records(partition, begin, end))
+        read = list(_records(partition, begin, end))
+        found = {offset: pair for offset, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         for offset, pair in found.items():
             known = self.records.setdefault(offset, pair) if leads else self.records.get(offset, pair)
@@ -65,6 +75,11 @@ class CompactedHistory:
                 violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
         if leads:
             self.end_offset = max(self.end_offset, end)
+            self.times.update((offset, timestamp_ms) for offset, timestamp_ms, _ in read)
+        youngest_ms = now_ms - log.config.min_compaction_lag_ms
+        for offset in self.records if log.config.min_compaction_lag_ms > 0 and not is_same else ():
+            if begin <= offset < end and offset not in found and self.times[offset] > youngest_ms:
+                violated(f"{name}: the record at {offset} of {partition} is missing and too young to be compacted")
         if not is_same and end < max(self.end_offset, log.segments.active.base_offset):
             return  # what was compacted away may have its newer value behind that, where no leader was looked at yet
         if not is_same and not self._is_whole(name, _table(found.items()), end, log.config.delete_retention_ms):
@@ -92,8 +107,8 @@ def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
     return table
 
 
-def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int, Pair]]:
-    """The records of the batches from an offset on that end before another one."""
+def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int, int, Pair]]:
+    """(offset, timestamp, pair) of the records of the batches from an offset on that end before another one."""
     while offset < end:
         data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
         if not data:
@@ -101,5 +116,5 @@ def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int,
         for position, header in iterate_batches(data):
             for record in iterate_records(data, position, header):
                 if record.offset >= offset:
-                    yield record.offset, (record.key, record.value)
+                    yield record.offset, record.timestamp_ms, (record.key, record.value)
             offset = header.last_offset + 1

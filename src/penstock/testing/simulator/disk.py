@@ -283,10 +283,17 @@ class SimulatedDisk(Disk):
 
     def modified_ms(self, path: str) -> int:
         """When it was last written."""
+        return self._file(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """As if it was last written then."""
+        self._file(path).modified_ms = modified_ms
+
+    def _file(self, path: str) -> File:
         found = self._host.find(path)
         if not isinstance(found, File):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return found.modified_ms
+        return found
 
     def exists(self, path: str) -> bool:
         """Whether there is such a name."""

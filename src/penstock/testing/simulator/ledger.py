@@ -239,6 +239,7 @@ class Ledger:
             leads=self._leads(name, partition),
             is_weak=is_weak,
             is_current=known is not None and known.leader_epoch == partition.leader_epoch,
+            now_ms=self._latest_ms(),
         )
 
     def all_is_well(self) -> None:
@@ -319,8 +320,11 @@ class Ledger:
         """Whether retention may have deleted an acknowledged record."""
         if self._retention_ms is None:
             return False
-        latest_ms = EPOCH_MS + self._ahead_ms + int(self._trace.now() * self._fastest * 1000)
-        return self._written_ms[partition][offset] + self._retention_ms < latest_ms
+        return self._written_ms[partition][offset] + self._retention_ms < self._latest_ms()
+
+    def _latest_ms(self) -> int:
+        """The latest time that any clock may show."""
+        return EPOCH_MS + self._ahead_ms + int(self._trace.now() * self._fastest * 1000)
 
     def _check_order(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]

@@ -18,6 +18,8 @@ FAULTS_OF_CLUSTERS = (
 LATER_FAULTS = (
     "clock",
 )  # fmt: skip
+TABLES = "tables 1126 "
+"""Draws the tables of a plan, beside all other draws, and none for seeds that once found something without them."""
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
@@ -65,6 +67,8 @@ class Plan(Value, kw_only=True):
     consumers: int
     groups: int
     topics: int
+    tables: int = 0
+    """Compacted topics with small segments, each with a client that writes and reads it."""
     admin_pause_s: float = 1.0
     """How long the administrator rests between two operations, in the mean."""
     faults: tuple[str, ...]
@@ -82,6 +86,7 @@ class Plan(Value, kw_only=True):
             f"{', voters may change' if self.voters_may_change else ''}{', moves' if self.moves else ''}"
             f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
+            f"{f'{self.tables} tables, ' if self.tables else ''}"
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
 
@@ -99,6 +104,11 @@ class Plan(Value, kw_only=True):
     def is_careless(self) -> bool:
         """Whether an outdated replica may lead where no other one can."""
         return self.settings.get("unclean.leader.election.enable") == "true"
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        """Whether they stay for as long as anybody may be away."""
+        return int(self.settings.get("log.cleaner.delete.retention.ms", "86400000")) > self.seconds * 10_000
 
     @property
     def retention_ms(self) -> int | None:
@@ -188,7 +198,10 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
     )
     if is_cluster or "," in settings["log.dirs"]:
         plan = _draw_more(random, plan)
-    return plan.replace(settings=plan.settings | _draw_compaction(random)) if random.random() < 0.7 else plan
+    if random.random() >= 0.7:
+        return plan
+    plan = plan.replace(settings=plan.settings | _draw_compaction(random))
+    return plan.replace(tables=Random(f"{TABLES}{plan}").choice((0, 0, 1, 2)))
 
 
 def _draw_more(random: Random, plan: Plan) -> Plan:

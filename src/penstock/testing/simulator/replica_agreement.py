@@ -49,11 +49,14 @@ class ReplicaAgreement:
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
 
-    def look(self, name: str, partition: Partition, *, leads: bool, is_weak: bool, is_current: bool) -> None:
+    def look(
+        self, name: str, partition: Partition, *, leads: bool, is_weak: bool, is_current: bool, now_ms: int
+    ) -> None:
         """Look at the replica that a node holds. Reads its log: faults of the disk should not strike meanwhile.
 
         `leads`: it is the leader, as the newest metadata have it, too. `is_weak`: a power cut may have taken what this
         replica knows as committed, and nobody has noticed. `is_current`: it knows of the epoch of the newest metadata.
+        `now_ms`: no clock is further.
         """
         key = (partition.topic_id, partition.index)
         committed = self._committed.setdefault(key, _Committed())
@@ -66,7 +69,7 @@ class ReplicaAgreement:
             )
         if partition.log.config.is_compacted:
             if leads or not is_weak:
-                committed.compacted.compare(name, partition, leads=leads, violated=self._violated)
+                committed.compacted.compare(name, partition, leads=leads, now_ms=now_ms, violated=self._violated)
         elif leads or not is_weak:
             self._compare(name, key, partition, committed, leads=leads)
 

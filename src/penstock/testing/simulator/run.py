@@ -29,6 +29,7 @@ from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
+from penstock.testing.simulator.tables import TableClient
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.watchman import check_replicas, watch
 
@@ -164,7 +165,7 @@ class _Simulation:
         ]
         admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan)
         self._clients: list[
-            ProducingClient | ConsumingClient | AdministratingClient | OperatingClient | MovingClient
+            ProducingClient | ConsumingClient | AdministratingClient | OperatingClient | MovingClient | TableClient
         ] = [
             *self._producers,
             *consumers,
@@ -174,6 +175,11 @@ class _Simulation:
             self._clients.append(OperatingClient(self._world, "operator", Random(random.getrandbits(64)), plan))
         if plan.moves:
             self._clients.append(MovingClient(self._world, "mover", Random(random.getrandbits(64)), plan))
+        self._tables = [
+            TableClient(self._world, f"table-{number}", Random(f"{random.getstate()}{number}"), plan)
+            for number in range(plan.tables)
+        ]
+        self._clients += self._tables
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))
@@ -269,6 +275,10 @@ class _Simulation:
                     partition = TopicPartition(name, index)
                     records, end = await _read(consumer, partition)
                     self._ledger.read_back(partition, records, end, idempotent)
+            for table in self._tables:
+                if table.is_made:
+                    records, _ = await _read(consumer, TopicPartition(table.name, 0))
+                    table.compare(records)
 
 
 async def _read(consumer: Consumer, partition: TopicPartition) -> tuple[list[ConsumedRecord], int]:

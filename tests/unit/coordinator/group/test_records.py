@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from penstock.coordinator.group import records
 from penstock.coordinator.group.records import (
     CommittedOffset,
     GroupMetadataValue,
@@ -25,6 +26,10 @@ GROUP_KEY = b"\x00\x02" + b"\x00\x06orders"
 
 def offset(value: CommittedOffset | None) -> OffsetRecord:
     return OffsetRecord("orders", "flights", 5, value)
+
+
+def bent(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x81]) + data[at + 1 :]
 
 
 OFFSETS = {
@@ -50,6 +55,27 @@ def test_committed_offsets(kind: str) -> None:
     committed, value = OFFSETS[kind]
     assert encode_offset_record(offset(committed)) == (OFFSET_KEY, value)
     assert decode_record(OFFSET_KEY, value) == offset(committed)
+
+
+def test_what_nearly_all_offsets_look_like_is_read_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, common = encode_offset_record(offset(CommittedOffset(42, 7, "", 1000)))
+    assert common is not None
+    cases = [(OFFSET_KEY, common), (OFFSET_KEY + b"x", common), (OFFSET_KEY, common + b"x")]
+    for at in range(len(OFFSET_KEY)):
+        cases += [(one, common) for one in (OFFSET_KEY[:at], bent(OFFSET_KEY, at))]
+    for at in range(len(common)):
+        cases += [(OFFSET_KEY, one) for one in (common[:at], bent(common, at))]
+
+    def outcome(key: bytes, value: bytes) -> object:
+        try:
+            return decode_record(key, value)
+        except DecodeError:
+            return DecodeError
+
+    quickly = [outcome(*case) for case in cases]
+    assert quickly[0] == offset(CommittedOffset(42, 7, "", 1000))
+    monkeypatch.setattr(records, "_common_offset", lambda key, value: None)
+    assert quickly == [outcome(*case) for case in cases]
 
 
 def test_old_versions_of_offsets_are_read() -> None:

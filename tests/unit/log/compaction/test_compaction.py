@@ -105,6 +105,16 @@ def batches_from(log: PartitionLog, offset: int) -> int:
     return int.from_bytes(data[:8], "big") + int.from_bytes(data[23:27], "big")
 
 
+def test_a_new_segment_was_last_written_when_the_newest_of_the_old_ones_was(tmp_path: Path) -> None:
+    log, disk = filled(tmp_path, pairs(("a", "1"))), Disk()
+    roll(log)
+    append(log, pairs(("a", "2")))
+    for number, segment in enumerate(log.segments):
+        disk.set_modified_ms(segment.path, NOW + number)
+    compact(log, disk)
+    assert [disk.modified_ms(segment.path) for segment in log.segments] == [NOW + 1, NOW + 2]
+
+
 def test_a_reader_of_an_old_segment_reads_on(tmp_path: Path) -> None:
     log = filled(tmp_path, *(pairs(("k", PAD)) for _ in range(30)))
     slices = [log.read(offset, 1 << 20) for offset in (0, 10)]

@@ -1,0 +1,112 @@
+"""Those who keep a table in a compacted topic: whoever reads it from the beginning ends with what they wrote last.
+
+A table is a topic of one partition with small segments and one writer, which is idempotent. A write that was not
+acknowledged may have happened or not, now or later, as what is under way may arrive last. A key that was deleted may
+live on in a replica that was away for longer than tombstones stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from penstock.client.admin import Admin
+from penstock.client.producer import Producer
+from penstock.client.settings import ClientSettings, ProducerSettings
+from penstock.client.topic_admin import NewTopic
+from penstock.client.values import ConsumedRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.plan import Plan
+
+KEYS: Final = 6
+PAD: Final = "." * 40
+
+
+@dataclass(slots=True)
+class _Key:
+    """What was written of one key: the last value that was acknowledged, and those that may still come."""
+
+    value: bytes | None = None
+    doubtful: dict[int, bytes | None] = field(default_factory=dict)
+    """By the number of the write."""
+
+
+class TableClient:
+    """See the module. `name` is that of the topic as well."""
+
+    def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
+        self.name = name
+        self.is_made = False
+        self._world = world
+        self._random = random
+        self._replicas = plan.replicas
+        self._keeps_tombstones = plan.keeps_tombstones
+        self._segment_bytes = random.choice((300, 1000, 5000))
+        self._keys = {b"k%d" % number: _Key() for number in range(KEYS)}
+        self._written = 0
+
+    async def run(self) -> None:
+        """Until the world stops; a producer that fails is replaced by a new one."""
+        while not self._world.stopping:
+            common = self._world.common(self.name, self._random)
+            try:
+                if not self.is_made:
+                    await self._make(ClientSettings(**common))
+                settings = ProducerSettings(
+                    **common, enable_idempotence=True, acks=-1, delivery_timeout_ms=15_000, max_block_ms=5_000
+                )
+                async with Producer(self._world.bootstrap(self._random), settings) as producer:
+                    await self._write(producer)
+            except FAILURES as error:
+                self._world.trace.note(self.name, f"failed: {error!r}")
+                await asyncio.sleep(0.5)
+
+    async def _make(self, settings: ClientSettings) -> None:
+        configs = {"cleanup.policy": "compact", "internal.segment.bytes": str(self._segment_bytes)}
+        topic = NewTopic(name=self.name, partitions=1, replication_factor=self._replicas, configs=configs)
+        async with Admin(self._world.bootstrap(self._random), settings) as admin:
+            try:
+                await admin.topics.create(topic)
+            except KafkaError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # by an earlier attempt of its own
+                    raise
+        self.is_made = True
+
+    async def _write(self, producer: Producer) -> None:
+        for _ in range(self._random.randrange(20, 200)):
+            if self._world.stopping:
+                return
+            await self._write_some(producer, self._random.choice((1, 1, 5)))
+            await asyncio.sleep(self._random.expovariate(10))
+
+    async def _write_some(self, producer: Producer, count: int) -> None:
+        """Several records at once, whose order is that in which they are sent."""
+        sent = []
+        for _ in range(count):
+            self._written += 1
+            key = self._random.choice(list(self._keys))
+            value = None if self._random.random() < 0.2 else f"{self.name}:{self._written}{PAD}".encode()
+            self._keys[key].doubtful[self._written] = value
+            sent.append((key, self._written, await producer.send(self.name, value, key=key, partition=0)))
+        results = await asyncio.gather(*(future for _, _, future in sent), return_exceptions=True)
+        for (key, number, _), result in zip(sent, results, strict=True):
+            if not isinstance(result, BaseException):
+                known = self._keys[key]
+                known.value = known.doubtful.pop(number)
+                self._world.trace.note(self.name, f"{key!r} is {known.value!r} at {result.offset}")
+            elif not isinstance(result, FAILURES):
+                raise result
+
+    def compare(self, records: Iterable[ConsumedRecord]) -> None:
+        """What a reader was given, from the beginning to the end, makes the table."""
+        found = {record.key: record.value for record in records}
+        if self._world.ledger.lossy_crashes:
+            return
+        for key, known in self._keys.items():
+            possible = {known.value, *known.doubtful.values()}
+            if found.get(key) not in possible and (self._keeps_tombstones or None not in possible):
+                self._world.ledger.violated(f"{self.name}: {key!r} is {found.get(key)!r}, {known.value!r} was written")
