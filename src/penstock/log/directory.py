@@ -1,8 +1,8 @@
 """All log directories of a node: opened together, and the place where partition logs are made, found and deleted.
 
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
-log that is not empty is recovered before `open_all` returns. Nothing here waits for time: `remove_due` and
-`write_checkpoints` are called by whoever keeps the clock.
+log that is not empty is recovered before `open_all` returns. What was closed cleanly is so until `begin`. Nothing here
+waits for time: `remove_due` and `write_checkpoints` are called by whoever keeps the clock.
 
 The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
@@ -95,13 +95,15 @@ class LogDirectories:
         return self.roots.id_of(log.parent)
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
-        """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError."""
+        """Find all partitions; `config_of(topic)` gives a topic's config. Raises LogDirectoryError.
+
+        Directories that were closed cleanly are as they were until `begin`.
+        """
         names = directory_names(self._disk, self.roots)
         finish_swaps(self._disk, self.roots, names)
         for directory in self.roots.online:
             try:
                 self._open_directory(directory, names[directory.path], config_of)
-                directory.forget_clean_shutdown()
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
             except KafkaError as error:
@@ -109,10 +111,21 @@ class LogDirectories:
                     raise DamagedDirectoryError(directory.path, str(error)) from error
                 directory.give_up(UnusableDirectoryError(directory.path, error.__cause__))
         self.roots.check()
+        return self.logs
+
+    def begin(self) -> None:
+        """From here on logs are written to, and a crash needs a recovery. Raises LogDirectoryError, KafkaError."""
+        known = len(self.roots.offline)
+        for directory in self.roots.online:
+            try:
+                directory.forget_clean_shutdown()
+            except OSError as error:
+                directory.give_up(UnusableDirectoryError(directory.path, error))
+        if len(self.roots.offline) > known:
+            self.roots.check()
         if not self.roots.offline:
             for key in [key for key in self.futures if key not in self.logs]:
                 self.drop_future(key, 0)
-        return self.logs
 
     def _is_made_twice(self, root: str, name: str, other: str) -> bool:
         """Drop the one that is empty of two directories of a partition; whether that is the `other` one.
@@ -446,7 +459,8 @@ class LogDirectories:
         try:
             for directory, logs in self._logs_by_directory():
                 try:
-                    self._close(directory, logs, broker_epoch)
+                    self._close_logs(directory, logs)
+                    directory.close(broker_epoch=broker_epoch)
                 except KafkaError as error:
                     problem = error
                 except OSError as error:
@@ -456,7 +470,7 @@ class LogDirectories:
         if problem is not None:
             raise problem
 
-    def _close(self, directory: LogDirectory, logs: list[PartitionLog], broker_epoch: int) -> None:
+    def _close_logs(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         many = sum(log.is_dirty for log in logs) > MAX_SINGLE_SYNCS
         futures = [future for future in self.futures.values() if future.parent == directory.path]
         for log in (*logs, *futures):
@@ -464,14 +478,14 @@ class LogDirectories:
         if many:
             directory.sync_all()
         self._write_checkpoints(directory, logs)
-        directory.close(broker_epoch=broker_epoch)
 
     def give_back(self) -> None:
         """A start was refused: leave the directories as clean as they were found, and release the locks."""
         for directory, logs in self._logs_by_directory():
             if directory.is_clean and not directory.is_marked and all(log.is_trusted for log in logs):
                 try:
-                    self._close(directory, logs, directory.clean_broker_epoch)
+                    self._close_logs(directory, logs)
+                    directory.close_as_found()
                 except (KafkaError, OSError) as error:
                     logger.warning("%s will be recovered at the next start: %s", directory.path, error)
         self.abandon()

@@ -30,6 +30,7 @@ class LogDirectory:
 
     __slots__ = (
         "_disk",
+        "_found_mark",
         "_lock",
         "_written",
         "clean_broker_epoch",
@@ -49,6 +50,7 @@ class LogDirectory:
         self.directory_id: UUID | None = None
         self.is_clean = False
         self.is_marked = True
+        self._found_mark = b""
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
         self._lock: OpenFile | None = None
@@ -60,8 +62,7 @@ class LogDirectory:
             return
         if self._lock is None:
             raise LockedDirectoryError(path)
-        self.is_clean = disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
-        self.clean_broker_epoch = self._clean_broker_epoch() if self.is_clean else UNKNOWN_EPOCH
+        self._look_for_mark()
 
     @property
     def is_online(self) -> bool:
@@ -74,11 +75,16 @@ class LogDirectory:
         if self.health.failure is None:
             self.health.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
-    def _clean_broker_epoch(self) -> int:
+    def _look_for_mark(self) -> None:
+        path = f"{self.path}/{CLEAN_SHUTDOWN}"
+        self.is_clean = self._disk.exists(path)
+        if not self.is_clean:
+            return
         try:
-            return int(json.loads(self._disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN}") or b"")["brokerEpoch"])
+            self._found_mark = self._disk.read_file(path) or b""
+            self.clean_broker_epoch = int(json.loads(self._found_mark)["brokerEpoch"])
         except (OSError, ValueError, KeyError, TypeError):
-            return UNKNOWN_EPOCH
+            self.clean_broker_epoch = UNKNOWN_EPOCH
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         """Up to where each partition was flushed; empty if that is not known, which costs a longer recovery."""
@@ -146,7 +152,13 @@ class LogDirectory:
 
     def close(self, *, broker_epoch: int) -> None:
         """All logs are closed and all checkpoints written: say so and release the lock. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+        self._mark(json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
+
+    def close_as_found(self) -> None:
+        """The same, where it was closed cleanly before and nothing was done with it. Raises OSError."""
+        self._mark(self._found_mark)
+
+    def _mark(self, content: bytes) -> None:
         self._disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN}", content, durable=True)
         self.abandon()
 

@@ -100,6 +100,20 @@ def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
     """Returns the record whose frame `value` is; DecodeError if it is none, or of a type or version not known here."""
+    cls, version, position = _frame(value)
+    record, end = decode(cls, version, value, position)
+    if end != len(value):
+        raise DecodeError(f"{len(value) - end} bytes too many after a {cls.__name__}")
+    return record
+
+
+def check_frame(value: bytes | memoryview) -> int:
+    """The type of a record, without a look at what it says; DecodeError as `decode_record`."""
+    return _frame(value)[0].record_type
+
+
+def _frame(value: bytes | memoryview) -> tuple[type[MetadataRecord], int, int]:
+    """The class of a record, the version of its layout, and where it begins."""
     if len(value) > _SHORT_FRAME and value[0] == FRAME_VERSION and value[1] | value[2] < 0x80:
         record_type, version, position = value[1], value[2], _SHORT_FRAME
     else:
@@ -109,10 +123,7 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
         raise UnsupportedMetadataError(f"a metadata record is of the unknown type {record_type}")
     if version not in cls.version_range():
         raise UnsupportedMetadataError(f"a {cls.__name__} is of the unknown version {version}")
-    record, end = decode(cls, version, value, position)
-    if end != len(value):
-        raise DecodeError(f"{len(value) - end} bytes too many after a {cls.__name__}")
-    return record
+    return cls, version, position
 
 
 def _decode_frame(value: bytes | memoryview) -> tuple[int, int, int]:

@@ -13,10 +13,11 @@ from penstock.metadata.control_records import snapshot_footer_batch, snapshot_he
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.record_frames import decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
-from penstock.protocol.batch import HEADER_SIZE, check_crc, read_header
+from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from penstock.protocol.control import ControlType, control_batch, control_type
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch, iterate_records
+from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values, unpack_records
+from penstock.protocol.varint import Buffer
 
 RECORDS_PER_BATCH = 1024
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -65,24 +66,29 @@ def encode_snapshot(
 
 def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
     """The metadata records of a snapshot; DecodeError if it is damaged or has no end."""
+    for values in snapshot_values(content):
+        yield from map(decode_record, values)
+
+
+def snapshot_values(content: bytes) -> Iterator[Iterator[bytes]]:
+    """The same as bytes, batch by batch."""
     position, last_type = 0, -1
     while position + HEADER_SIZE <= len(content):
         header = read_header(content, position)
         if position + header.size_in_bytes > len(content) or not check_crc(content, position, header):
             raise DecodeError(f"the batch at byte {position} of a snapshot of the metadata log is damaged")
-        records = iterate_records(content, position, header)
-        position += header.size_in_bytes
         if header.is_control:
-            last_type = control_type(list(records)[-1])
+            last_type = control_type(list(iterate_records(content, position, header))[-1])
         else:
-            yield from metadata_records(records)
+            yield record_values(content, position, header)
+        position += header.size_in_bytes
     if position != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:
         raise DecodeError("a snapshot of the metadata log ends before its footer")
 
 
-def metadata_records(records: Iterable[Record]) -> Iterator[MetadataRecord]:
-    """The metadata records that the records of a batch hold."""
-    for record in records:
-        if record.value is None:
-            raise DecodeError(f"the record at offset {record.offset} of the metadata log is empty")
-        yield decode_record(record.value)
+def record_values(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[bytes]:
+    """The metadata records of a batch as bytes (`record_frames`). Raises DecodeError."""
+    for number, (_, value) in enumerate(keys_and_values(unpack_records(buffer, position, header), header)):
+        if value is None:
+            raise DecodeError(f"the record at offset {header.base_offset + number} of the metadata log is empty")
+        yield value

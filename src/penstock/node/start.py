@@ -4,8 +4,11 @@
 | ---------------------------------------------- | -------------------------------------------------------- |
 | bind the listeners (port 0 gets a real one)    | the address is taken or is not ours                      |
 | lock the log directories, format new ones      | in use, not writable, of another node or cluster         |
-| take part in the quorum (`quorum_start`)       | the metadata log is damaged                              |
+| find the logs, look at the metadata            | the metadata log is damaged, or of a newer release       |
+| take part in the quorum (`quorum_start`)       | the disk fails                                           |
 | as a broker: join and serve (`broker_start`)   | no controller is found or it refuses; damaged logs       |
+
+Nothing on the disk is touched before all has been looked at, but where a crash is made up for.
 
 A clean stop goes the other way, and leaves the directories marked as clean. A node that can take part no longer,
 because its disk failed or another process took its id, says so in `RunningNode.failed`; whoever runs it then stops it.
@@ -22,11 +25,13 @@ from typing import Any
 from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.formatting import any_formatted
+from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.broker_start import BrokerParts
 from penstock.node.controller_node import ControllerNode
 from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.quorum.looking import look
 from penstock.node.quorum.metadata_log import TOPIC
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.quorum_start import QuorumParts, metadata_log_config
@@ -208,6 +213,9 @@ async def _start(
     settings = TopicSettingsTable(config)
     was_clean = directories.roots.was_clean
     directories.open_all(lambda topic: metadata_log_config(config) if topic == TOPIC else settings.settings({}).log)
+    metadata_path = f"{directories.roots.metadata_path}/{partition_directory(TOPIC, 0)}"
+    await look(directories.open_files.disk, metadata_path, directories.logs.get((TOPIC, 0)))
+    directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(
         config, surroundings, directories, [listener for listener in listeners if listener.endpoint.listener in ours]

@@ -31,6 +31,7 @@ def open_directories(
         metadata_path=None if metadata is None else str(metadata),
     )
     directories.open_all(lambda topic: CONFIG)
+    directories.begin()
     return directories
 
 

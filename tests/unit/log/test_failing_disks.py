@@ -33,6 +33,7 @@ def open_two(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
         [str(tmp_path / "p1"), str(tmp_path / "p2")], node_id=1, random=Random(1), disk=disk or FailingDisk()
     )
     directories.open_all(lambda topic: CONFIG)
+    directories.begin()
     return directories
 
 
@@ -229,6 +230,7 @@ def test_the_last_directory_and_that_of_the_metadata_log_are_needed(tmp_path: Pa
 def test_each_cause_at_the_start_has_its_own_sentence(tmp_path: Path, number: int, text: str) -> None:
     directories = LogDirectories([str(tmp_path)], node_id=1, random=Random(1))
     directories.open_all(lambda topic: CONFIG)
+    directories.begin()
     append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(3))
     directories.abandon()
     disk = FailingDisk()

@@ -162,6 +162,7 @@ def opened(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectories:
     paths = [str(tmp_path / "p1"), str(tmp_path / "p2")]
     directories = LogDirectories(paths, node_id=1, random=Random(1), disk=disk or FailingDisk())
     directories.open_all(lambda topic: CONFIG)
+    directories.begin()
     return directories
 
 

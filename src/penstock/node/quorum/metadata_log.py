@@ -6,7 +6,8 @@ it ends, and the image stands before it until then: its offset, too. A snapshot,
 was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
-was committed at all. So a start never reads the whole past, and the log need not be kept for ever (KIP-630).
+was committed at all; and sooner, some time after a start, when the log is longer than what it adds up to. So a start
+never reads the whole past, and the log need not be kept for ever (KIP-630).
 """
 
 import asyncio
@@ -18,13 +19,14 @@ from uuid import UUID
 
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.metadata.record_frames import UnsupportedMetadataError, encode_record, layout_at
+from penstock.metadata.record_frames import UnsupportedMetadataError, decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, metadata_records, snapshot_name
+from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, record_values, snapshot_name
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.ports import Reading
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.value import Value
 from penstock.raft.control import batches_in, snapshot_header_records
 from penstock.raft.ports import SnapshotId
@@ -49,8 +51,15 @@ OnLeader = Callable[[int | None, int], None]
 """Gets who leads the quorum, None if nobody is known to, and the epoch."""
 
 
+SOONER_BYTES = 1024 * 1024
+"""Of less than so much a snapshot is not worth its while before it is due."""
+
+SOONER_MS = 10_000
+"""After a start, or another snapshot: whoever waits for the node comes first."""
+
+
 class SnapshotLimits(Value):
-    """When a snapshot is due, with Kafka's defaults; an interval of 0 is none."""
+    """When a snapshot is due at the latest, with Kafka's defaults; an interval of 0 is none."""
 
     max_bytes_between: int = 20 * 1024 * 1024
     max_interval_ms: int = 3_600_000
@@ -111,7 +120,9 @@ class MetadataLog:
         self._transaction = MetadataTransaction()
         self._own: dict[tuple[int, int], Sequence[MetadataRecord]] = {}
         self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
         self._last_snapshot_ms = now_ms()
+        self._sooner: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[SnapshotId] | None = None
 
     # -- who listens --------------------------------------------------------------------------------------------------
@@ -174,7 +185,7 @@ class MetadataLog:
             records: Sequence[MetadataRecord] = ()
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)
-                records = self._apply(batches, position, own)
+                records = self._apply(batches, position, header, own)
             if not self._transaction.is_open:
                 self.image.applied_to(header.last_offset)
             self._bytes_since_snapshot += header.size_in_bytes
@@ -182,10 +193,12 @@ class MetadataLog:
                 self._tell(records)
         self._snapshot_if_due()
 
-    def _apply(self, batches: bytes, position: int, own: Sequence[MetadataRecord] | None) -> Sequence[MetadataRecord]:
+    def _apply(
+        self, batches: bytes, position: int, header: BatchHeader, own: Sequence[MetadataRecord] | None
+    ) -> Sequence[MetadataRecord]:
         """Applies the records of one batch, which are `own` where this node appended it; those that hold now."""
         try:
-            read = metadata_records(decode_batch(batches, position)) if own is None else own
+            read = map(decode_record, record_values(batches, position, header)) if own is None else own
             records = self._transaction.take(read)
             for record in records:
                 self.image.apply(record)
@@ -208,14 +221,14 @@ class MetadataLog:
         except DecodeError as error:
             raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error
         image.applied_to(snapshot.end_offset - 1)
-        return partial(self._begin_anew, image, first_records)
+        return partial(self._begin_anew, image, first_records, len(content))
 
-    def _begin_anew(self, image: ClusterImage, first_records: Sequence[MetadataRecord]) -> None:
+    def _begin_anew(self, image: ClusterImage, first_records: Sequence[MetadataRecord], size: int) -> None:
         image.elected(self.image.controller_id, self.image.controller_epoch)
         self.first_records = first_records or self.first_records
         self._transaction = MetadataTransaction()
         self.image.become(image)
-        self._bytes_since_snapshot = 0
+        self._bytes_since_snapshot, self._snapshot_bytes = 0, size
         for listener in self._listeners:
             try:
                 listener.on_replaced()
@@ -246,11 +259,20 @@ class MetadataLog:
             return False
         interval_ms = self._limits.max_interval_ms
         is_old = 0 < interval_ms <= now_ms - self._last_snapshot_ms
-        return is_old or self._bytes_since_snapshot >= self._limits.max_bytes_between
+        is_time = self._is_worth_a_snapshot and now_ms >= self._last_snapshot_ms + SOONER_MS
+        return is_old or is_time or self._bytes_since_snapshot >= self._limits.max_bytes_between
+
+    @property
+    def _is_worth_a_snapshot(self) -> bool:
+        """Whether the log is longer than what it adds up to: a start would read everything twice."""
+        return self._bytes_since_snapshot >= max(SOONER_BYTES, self._snapshot_bytes)
 
     def _snapshot_if_due(self) -> None:
         now_ms = self._now_ms()
         if not self.is_snapshot_due(now_ms):
+            wait_ms = self._last_snapshot_ms + SOONER_MS - now_ms
+            if self._is_worth_a_snapshot and wait_ms > 0 and self._sooner is None:
+                self._sooner = asyncio.get_running_loop().call_later(wait_ms / 1000, self._snapshot_sooner)
             return
         self._bytes_since_snapshot, self._last_snapshot_ms = 0, now_ms
         end_offset = self.image.offset + 1
@@ -258,16 +280,29 @@ class MetadataLog:
         self._writing = asyncio.get_running_loop().create_task(writing)
         self._writing.add_done_callback(self._written)
 
+    def _snapshot_sooner(self) -> None:
+        self._sooner = None
+        self._snapshot_if_due()
+
     def _content(self, end_offset: int, now_ms: int) -> Iterator[bytes]:
-        """The snapshot as the image is now. The records are taken at once; their bytes may be made in a thread."""
-        return encode_snapshot(
-            list(self.image.records()),
-            leader_epoch=self.quorum.snapshot_id_at(end_offset).epoch,
-            last_timestamp_ms=now_ms,
-            now_ms=now_ms,
-            level=self.image.metadata_version,
-            header=snapshot_header_records(self.quorum.quorum_at(end_offset), now_ms, now_ms),
+        """The snapshot as the image is now: of a copy, so that all of it may be made in a thread."""
+        return self._counted(
+            encode_snapshot(
+                self.image.copy().records(),
+                leader_epoch=self.quorum.snapshot_id_at(end_offset).epoch,
+                last_timestamp_ms=now_ms,
+                now_ms=now_ms,
+                level=self.image.metadata_version,
+                header=snapshot_header_records(self.quorum.quorum_at(end_offset), now_ms, now_ms),
+            )
         )
+
+    def _counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            yield chunk
+        self._snapshot_bytes = size
 
     def _written(self, writing: asyncio.Task[SnapshotId]) -> None:
         """A snapshot that cannot be written is a warning: the log still holds everything."""
@@ -277,6 +312,8 @@ class MetadataLog:
             logger.warning("no snapshot of %s-0 could be written: %s", TOPIC, error)
 
     async def close(self) -> None:
-        """Waits for a snapshot that is being written."""
+        """Waits for a snapshot that is being written, and begins no other one."""
+        if self._sooner is not None:
+            self._sooner.cancel()
         if self._writing is not None:
             await asyncio.wait([self._writing])

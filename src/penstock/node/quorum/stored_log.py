@@ -146,25 +146,9 @@ class StoredLog:
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one on that holds `offset`: at least one if there is one, then `max_bytes` at most.
 
-        What is damaged is neither applied nor given to other replicas: they would only refuse it. Raises
-        KafkaError(KAFKA_STORAGE_ERROR).
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
-        if offset >= self.end_offset:
-            return b""
-        why, end = "it is not there", 0
-        try:
-            data = self._log.read(offset, max_bytes).read()
-            for position, header in batches_in(data):
-                if not check_crc(data, position, header):
-                    why = "its CRC does not fit"
-                    break
-                end = position + header.size_in_bytes
-        except (OSError, DecodeError, KafkaError) as error:
-            why = str(error)
-        if not end:
-            text = f"the metadata log is damaged on this node's disk at offset {offset}: {why}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
-        return data[:end]
+        return read_whole(self._log, offset, max_bytes)
 
     def flush(self) -> None:
         """Return when all that was appended before outlives a power cut. May run in a thread beside all else."""
@@ -187,3 +171,27 @@ class StoredLog:
         self._log.truncate_fully_and_start_at(snapshot.end_offset, durable=True)
         self._start = snapshot
         self._snapshots.forget_older()
+
+
+def read_whole(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
+    """Whole batches of a metadata log, as `StoredLog.read` gives them.
+
+    What is damaged is neither applied nor given to other replicas: they would only refuse it. Raises
+    KafkaError(KAFKA_STORAGE_ERROR).
+    """
+    if offset >= log.log_end_offset:
+        return b""
+    why, end = "it is not there", 0
+    try:
+        data = log.read(offset, max_bytes).read()
+        for position, header in batches_in(data):
+            if not check_crc(data, position, header):
+                why = "its CRC does not fit"
+                break
+            end = position + header.size_in_bytes
+    except (OSError, DecodeError, KafkaError) as error:
+        why = str(error)
+    if not end:
+        text = f"the metadata log is damaged on this node's disk at offset {offset}: {why}"
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
+    return data[:end]

@@ -11,7 +11,7 @@ from tests.unit.node.gated_log import GatedLog
 from penstock.controller.controller import Controller
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY, ResourceType
-from penstock.metadata.record_frames import encode_record
+from penstock.metadata.record_frames import decode_record, encode_record
 from penstock.metadata.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -20,7 +20,7 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 from penstock.metadata.security_records import UserScramCredentialRecord
-from penstock.metadata.snapshot import encode_snapshot, metadata_records
+from penstock.metadata.snapshot import encode_snapshot, record_values
 from penstock.node.controlling import driver as controller_driver
 from penstock.node.quorum.metadata_log import SnapshotLimits
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -122,7 +122,7 @@ def records_of(log: GatedLog) -> list[MetadataRecord]:
         record
         for position, header in batches_in(data)
         if not header.is_control
-        for record in metadata_records(decode_batch(data, position))
+        for record in map(decode_record, record_values(data, position, header))
     ]
 
 

@@ -20,7 +20,8 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
-from penstock.node.quorum.metadata_log import RECORDS_PER_STEP, MetadataLog, SnapshotLimits
+from penstock.node.quorum import metadata_log
+from penstock.node.quorum.metadata_log import RECORDS_PER_STEP, SOONER_MS, MetadataLog, SnapshotLimits
 from penstock.protocol.control import ControlType, control_batch, control_record
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -233,6 +234,55 @@ async def test_a_snapshot_is_due_by_bytes_or_by_age() -> None:
     log.committed(batch(2, topic("c")), 2, 2)
     await log.close()
     assert list(replicated.snapshots) == [2, 3]
+
+
+async def test_a_snapshot_is_due_sooner_where_the_log_is_longer_than_what_it_adds_up_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_log, "SOONER_BYTES", 2 * len(batch(0, topic("a"))))
+    log, replicated, clock = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    clock.now_ms += SOONER_MS
+    assert not log.is_snapshot_due(clock.now_ms), "that is too little"
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    assert list(replicated.snapshots) == [2]
+    taken = len(replicated.snapshots[2])
+    names = (f"{number:04}" for number in range(1000))
+    offset, committed = 2, 0
+    while committed < taken:
+        clock.now_ms += SOONER_MS
+        assert not log.is_snapshot_due(clock.now_ms), "the log is still shorter than the last snapshot"
+        data = batch(offset, TopicRecord(name=next(names), topic_id=UUID(int=offset)))
+        log.committed(data, offset, offset)
+        offset, committed = offset + 1, committed + len(data)
+    await log.close()
+    assert list(replicated.snapshots) == [2, offset]
+
+
+async def test_a_snapshot_that_is_worth_while_waits_until_some_time_after_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_log, "SOONER_BYTES", 1)
+    monkeypatch.setattr(metadata_log, "SOONER_MS", 20)
+    log, replicated, clock = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    assert not log.is_snapshot_due(clock.now_ms + 19)
+    clock.now_ms += 20
+    async with asyncio.timeout(20):
+        while not replicated.snapshots:  # nothing more is committed: the clock alone brings it
+            await asyncio.sleep(0.001)
+    await log.close()
+    assert list(replicated.snapshots) == [1]
+
+
+async def test_a_snapshot_is_what_was_committed_when_it_was_begun() -> None:
+    log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
+    log.committed(batch(0, topic("a")), 0, 0)  # its task has not had its turn yet
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    names = [record.name for record in decode_snapshot(replicated.snapshots[1]) if isinstance(record, TopicRecord)]
+    assert names == ["a"]
 
 
 async def test_no_interval_is_none() -> None:

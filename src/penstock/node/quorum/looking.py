@@ -1,0 +1,77 @@
+"""A look at the metadata that a node has on its disk, before anything there is touched: could it take part with that?
+
+A start that is refused leaves the directories as they were. So what cannot be read is found out before this node votes
+or writes anything. Records of partitions are most of a log and are only looked at for their type and version: what
+they say is read when they are committed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import UnsupportedMetadataError, check_frame, decode_record
+from penstock.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord, PartitionRecord
+from penstock.metadata.snapshot import parse_snapshot_name, record_values, snapshot_name, snapshot_values
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import read_whole
+from penstock.protocol.errors import DecodeError
+from penstock.raft.control import batches_in
+
+SLICE_BYTES: Final = 64 * 1024
+"""So much is looked at before the event loop gets to do something else."""
+
+_MOST = (PartitionRecord.record_type, PartitionChangeRecord.record_type)
+_REFUSED_BY_CONTENT = (FeatureLevelRecord, ConfigRecord)
+
+
+class Look:
+    """What was seen so far."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is that of the metadata log's directory."""
+        self._name = name
+        self._image = ClusterImage()
+
+    def check(self, values: Iterable[bytes]) -> None:
+        """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
+        try:
+            for value in values:
+                if check_frame(value) not in _MOST:
+                    record = decode_record(value)
+                    if isinstance(record, _REFUSED_BY_CONTENT):
+                        self._image.apply(record)
+        except UnsupportedMetadataError as error:
+            raise UnsupportedMetadataError(f"{self._name}: {error.what}", self._image.metadata_version) from error
+
+
+async def look(disk: Disk, directory: str, log: PartitionLog | None) -> None:
+    """Read the state of the quorum, the newest snapshot and the log behind it.
+
+    Raises QuorumStateError, DecodeError, KafkaError and OSError, as taking part with them would.
+    """
+    StateFile(disk, directory).read()
+    seen = Look(directory.rpartition("/")[2])
+    snapshots = [key for name in disk.names(directory) if (key := parse_snapshot_name(name)) is not None]
+    end_offset = 0
+    if snapshots:
+        end_offset = max(snapshots)[0]
+        name = snapshot_name(*max(snapshots))
+        try:
+            for values in snapshot_values(disk.read_file(f"{directory}/{name}") or b""):
+                seen.check(values)
+                await asyncio.sleep(0)
+        except UnsupportedMetadataError:
+            raise
+        except DecodeError as error:
+            raise DecodeError(f"{directory.rpartition('/')[2]}/{name}: {error}") from error
+    offset = end_offset if log is None else max(end_offset, log.log_start_offset)
+    while log is not None and offset < log.log_end_offset:
+        batches = read_whole(log, offset, SLICE_BYTES)
+        for position, header in batches_in(batches):
+            if not header.is_control:
+                seen.check(record_values(batches, position, header))
+            offset = header.last_offset + 1
+        await asyncio.sleep(0)

@@ -1,0 +1,160 @@
+"""A start that is refused leaves the directories as they were, to the byte: it looks first, and touches later."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.log.names import LOCK
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.features import METADATA_VERSION
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
+from penstock.metadata.snapshot import snapshot_name
+from penstock.node.start import StartError, start_node
+from penstock.protocol.batch import read_header
+from penstock.protocol.records import Record, encode_batch
+
+METADATA = "__cluster_metadata-0"
+FIRST_LOG = f"{METADATA}/00000000000000000000.log"
+
+
+def config(tmp_path: Path, **settings: str) -> BrokerConfig:
+    defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": f"{tmp_path}/p1,{tmp_path}/p2"}
+    return BrokerConfig.embedded(defaults | {key.replace("_", "."): value for key, value in settings.items()})
+
+
+def files(tmp_path: Path) -> dict[str, bytes]:
+    """What lies in the two log directories: names and bytes."""
+    return {
+        str(path.relative_to(tmp_path)): b"" if path.is_dir() or path.name == LOCK else path.read_bytes()
+        for path in sorted(tmp_path.rglob("*"))
+    }
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The directories of a node that was stopped cleanly; in the first one lies the metadata log."""
+
+    async def run() -> None:
+        node = await start_node(config(tmp_path))
+        await node.stop()
+
+    asyncio.run(run())
+    for number in (1, 2):  # as Apache Kafka writes it
+        (tmp_path / f"p{number}" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
+    (tmp_path / "p2" / "orders-0").mkdir()
+    (tmp_path / "p2" / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAEw")
+    return tmp_path
+
+
+def append(value: bytes) -> Callable[[Path], None]:
+    """A metadata record is committed that another release wrote, or the disk changed."""
+
+    def damage(tmp_path: Path) -> None:
+        path = tmp_path / "p1" / FIRST_LOG
+        content, position, last = path.read_bytes(), 0, None
+        while position < len(content):
+            last = read_header(content, position)
+            position += last.size_in_bytes
+        assert last is not None
+        batch = encode_batch(
+            [Record(timestamp_ms=last.max_timestamp, value=value)],
+            base_offset=last.last_offset + 1,
+            partition_leader_epoch=last.partition_leader_epoch,
+        )
+        path.write_bytes(content + batch)
+
+    return damage
+
+
+def flip_a_byte_of_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "p1" / FIRST_LOG
+    content = bytearray(path.read_bytes())
+    content[90] ^= 1
+    path.write_bytes(content)
+
+
+def write(name: str, text: str) -> Callable[[Path], None]:
+    def damage(tmp_path: Path) -> None:
+        (tmp_path / name).write_text(text)
+
+    return damage
+
+
+def a_partition_in_both(tmp_path: Path) -> None:
+    for number in (1, 2):
+        path = tmp_path / f"p{number}" / "orders-0"
+        path.mkdir(exist_ok=True)
+        (path / "00000000000000000000.log").write_bytes(encode_batch([Record(value=b"x")]))
+
+
+def the_metadata_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "p2" / METADATA).mkdir()
+
+
+NEWER_SNAPSHOT = f"p1/{METADATA}/{snapshot_name(1, 1)}"
+KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "the state of the quorum": (write(f"p1/{METADATA}/quorum-state", "nonsense"), "quorum-state"),
+    "a snapshot": (write(NEWER_SNAPSHOT, "nonsense"), "ends before its footer"),
+    "a damaged record": (flip_a_byte_of_the_log, "damaged"),
+    "an unknown type": (append(b"\x01\x63\x00\x00\x00"), "unknown type 99"),
+    "an unknown version": (append(b"\x01\x03\x63\x00\x00"), "PartitionRecord is of the unknown version 99"),
+    "no frame": (append(b"\x07\x03\x00\x00"), "frame has version 7"),
+    "a newer level": (
+        append(encode_record(FeatureLevelRecord(name=METADATA_VERSION, feature_level=999))),
+        "unknown level 999",
+    ),
+    "an unknown resource": (
+        append(encode_record(ConfigRecord(resource_type=77, resource_name="a", name="b", value="c"))),
+        "unknown type 77",
+    ),
+    "the identity": (write("p2/meta.properties", "cluster.id=other\nnode.id=1\nversion=1\n"), "belongs to cluster.id"),
+    "a partition in two directories": (a_partition_in_both, "orders-0 is also in"),
+    "the metadata log elsewhere": (the_metadata_elsewhere, "metadata.log.dir"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_read_is_refused_before_anything_is_touched(stopped: Path, kind: str) -> None:
+    damage, why = KINDS[kind]
+    damage(stopped)
+    before = files(stopped)
+    for _ in range(2):
+        with pytest.raises(StartError, match=why):
+            asyncio.run(start_node(config(stopped)))  # type: ignore[arg-type]
+        assert files(stopped) == before
+
+
+@pytest.mark.parametrize("settings", [{"node_id": "2"}, {"log_dirs": "{}/p1/file,{}/p2"}])
+def test_settings_that_do_not_fit_are_refused_likewise(stopped: Path, settings: dict[str, str]) -> None:
+    (stopped / "p1" / "file").write_text("not a directory")
+    before = files(stopped)
+    with pytest.raises(StartError):
+        asyncio.run(  # type: ignore[arg-type]
+            start_node(config(stopped, **{key: value.replace("{}", str(stopped)) for key, value in settings.items()}))
+        )
+    assert files(stopped) == before
+
+
+def test_a_taken_port_is_refused_likewise(stopped: Path) -> None:
+    before = files(stopped)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(StartError, match="cannot listen"):
+            asyncio.run(  # type: ignore[arg-type]
+                start_node(config(stopped, listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"))
+            )
+    assert files(stopped) == before
+
+
+def test_nothing_is_wrong_with_the_directories_of_these_tests(stopped: Path) -> None:
+    async def run() -> None:
+        await (await start_node(config(stopped))).stop()
+
+    asyncio.run(run())
