@@ -175,6 +175,8 @@ def _left(
     state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, going: Going
 ) -> PartitionChangeRecord | None:
     partition, broker_id = topic.partitions[index], electorate.going
+    if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and len(partition.replicas) == 1:
+        return _led_again(state, topic, index)  # who else: a node that is alone has very many of these
     others = tuple(replica for replica in partition.isr if replica != broker_id)
     lost = broker_id if going.loses else NOBODY
     if electorate.may_go_on(partition.leader) or _any(electorate, partition, others):
@@ -184,8 +186,17 @@ def _left(
     if going in (Going.FENCED, Going.WITHOUT_DATA):
         return _led_anew(state, electorate, topic.name, index)
     if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id:
-        return PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
+        return _led_again(state, topic, index)
     return None
+
+
+def _led_again(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord:
+    """The same leader in a new epoch: it would lead again as soon as it is there, and that is in a moment."""
+    partition = topic.partitions[index]
+    record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=partition.leader)
+    if keeps_track(state.image) and partition.leader_recovery_state != RECOVERING:
+        record.leader_recovery_state = RECOVERING
+    return record
 
 
 def _left_by_the_last(
@@ -200,13 +211,7 @@ def _left_by_the_last(
         return changed(electorate, topic, index, wanted) if _any(electorate, partition, others) else None
     record = changed(electorate, topic, index, wanted)
     stays = going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and not others
-    if not stays or (record is not None and record.leader >= 0):
-        return record
-    # The last known leader would lead again as soon as it is there, and that is in a moment.
-    again = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=broker_id)
-    if partition.leader_recovery_state != RECOVERING:
-        again.leader_recovery_state = RECOVERING
-    return again
+    return record if not stays or (record is not None and record.leader >= 0) else _led_again(state, topic, index)
 
 
 def _any(electorate: Electorate, partition: PartitionImage, replicas: Iterable[int]) -> bool:

@@ -64,8 +64,9 @@ def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) 
 
 def _is_empty(disk: Disk, path: str) -> bool:
     """Whether the files there make a log that begins and ends with offset 0, closed cleanly or not."""
-    names = [name for name in disk.names(path) if name.removesuffix(".tmp") != PARTITION_METADATA]
-    if not names:
+    names = disk.names(path)
+    if names == [PARTITION_METADATA]:
         return True  # as most empty ones are: a log has no files before it has records
+    names = [name for name in names if name.removesuffix(".tmp") != PARTITION_METADATA]
     sizes = disk.sizes(path)
     return all(name in _FIRST_SEGMENT and not sizes.get(name) for name in names)

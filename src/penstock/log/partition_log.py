@@ -113,6 +113,11 @@ class PartitionLog:
         return self._content is not None or self._unread.start_offset == self._unread.end_offset >= 0
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether there has been no record in it, as is known without reading its directory."""
+        return self._content is None and self._unread.end_offset == self._unread.start_offset == 0
+
+    @property
     def is_trusted(self) -> bool:
         """Whether its files are as a clean close left them, or were read and changed only as a whole since."""
         return self._unread.is_clean

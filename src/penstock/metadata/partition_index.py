@@ -44,6 +44,15 @@ class PartitionIndex:
 
     def changed(self, topic: str, index: int, before: PartitionImage | None, after: PartitionImage) -> None:
         """Notes that a partition is new, if `before` is None, or has become another one."""
+        if before is not None and (
+            before.leader == after.leader
+            and before.isr == after.isr
+            and before.replicas == after.replicas
+            and before.eligible_leader_replicas == after.eligible_leader_replicas
+            and before.adding_replicas == after.adding_replicas
+            and before.removing_replicas == after.removing_replicas
+        ):
+            return  # a new epoch of the same leader, say
         bit = 1 << index
         _follow(self._in_sync, topic, bit, () if before is None else before.isr, after.isr)
         old_eligible = () if before is None else before.eligible_leader_replicas

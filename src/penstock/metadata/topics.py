@@ -138,24 +138,23 @@ def partition_from(record: PartitionRecord, sharing: Sharing) -> PartitionImage:
 
 def partition_changed(partition: PartitionImage, record: PartitionChangeRecord, sharing: Sharing) -> PartitionImage:
     """`partition` after `record`: what the record leaves unset stays, a named leader begins a new leader epoch."""
+    before, shared = partition, sharing.replicas
     new_leader = record.leader != NO_LEADER_CHANGE
-
-    def replicas(changed: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
-        return before if changed is None else sharing.replicas(changed)
-
     recovery = record.leader_recovery_state
     return PartitionImage(
-        record.leader if new_leader else partition.leader,
-        partition.leader_epoch + 1 if new_leader else partition.leader_epoch,
-        partition.partition_epoch + 1,
-        replicas(record.replicas, partition.replicas),
-        replicas(record.isr, partition.isr),
-        partition.directories if record.directories is None else sharing.directories(record.directories),
-        replicas(record.removing_replicas, partition.removing_replicas),
-        replicas(record.adding_replicas, partition.adding_replicas),
-        partition.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery,
-        replicas(record.eligible_leader_replicas, partition.eligible_leader_replicas),
-        replicas(record.last_known_elr, partition.last_known_elr),
+        record.leader if new_leader else before.leader,
+        before.leader_epoch + 1 if new_leader else before.leader_epoch,
+        before.partition_epoch + 1,
+        before.replicas if record.replicas is None else shared(record.replicas),
+        before.isr if record.isr is None else shared(record.isr),
+        before.directories if record.directories is None else sharing.directories(record.directories),
+        before.removing_replicas if record.removing_replicas is None else shared(record.removing_replicas),
+        before.adding_replicas if record.adding_replicas is None else shared(record.adding_replicas),
+        before.leader_recovery_state if recovery == NO_RECOVERY_CHANGE else recovery,
+        before.eligible_leader_replicas
+        if record.eligible_leader_replicas is None
+        else shared(record.eligible_leader_replicas),
+        before.last_known_elr if record.last_known_elr is None else shared(record.last_known_elr),
     )
 
 

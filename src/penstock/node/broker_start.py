@@ -195,8 +195,8 @@ class BrokerParts:
     async def _start(self) -> None:
         await self.lifecycle.register()
         self.dynamic_configs.reload()
-        self.replicas.open_all()
         self._listen_to_metadata()
+        await self.replicas.open_all()
         await self.lifecycle.unfence()
         self.replica_directories.start()
         self.broker.groups.start()

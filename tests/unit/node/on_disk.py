@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -78,13 +79,14 @@ class Node:
         self.image = ClusterImage(self.directories.cluster_id)
         self.table = PartitionTable()
         self.upkeep = Upkeep(self.directories, UpkeepIntervals(), lambda: self.now_ms)
+        self.settings = TopicSettingsTable(config)
         self.throttles = Throttles(config)
         self.replicas = LocalReplicas(
             node_id=NODE_ID,
             image=self.image,
             table=self.table,
             directories=self.directories,
-            settings=TopicSettingsTable(config),
+            settings=self.settings,
             upkeep=self.upkeep,
             fetchers=ReplicaFetchers(NoFetcher, lambda: 1),
             in_sync=InSyncReplicas(
@@ -120,8 +122,16 @@ class Node:
         """Start with this metadata."""
         for record in records:
             self.image.apply(record)
-        self.directories.open_all(self.replicas.config_of)
-        self.replicas.open_all()
+        self.directories.open_all(lambda _: self.settings.settings({}).log)  # no metadata is known at a start
+        self.directories.begin()
+        if asyncio._get_running_loop() is None:
+            with asyncio.Runner() as runner:
+                runner.run(self.replicas.open_all())
+            return
+        opening = self.replicas.open_all()
+        with suppress(StopIteration):
+            opening.send(None)
+            raise AssertionError("few are held in one turn of the loop; for more, open the node outside of it")
 
     def commit(self, *records: MetadataRecord) -> None:
         """Records are committed: apply them and let the replicas follow."""
@@ -130,9 +140,7 @@ class Node:
         self.replicas.on_metadata(records)
 
     def partition(self, topic: str = "orders", index: int = 0) -> Partition:
-        found = self.table.get(topic, index)
-        assert found is not None
-        return found
+        return self.broker.partition(topic, index)
 
     def dispatch(self, message: Message, version: int) -> list[ResponsePart] | Waiting:
         """What the dispatcher makes of a request."""

@@ -70,9 +70,9 @@ class Running:
         return int(response.topics[0].partitions[0].error_code)
 
     def in_directory(self, name: str) -> list[int]:
-        return sorted(
-            partition.index for partition in self.node.broker.partitions if partition.log.parent.endswith(name)
-        )
+        table = self.node.broker.partitions
+        logs = [partition.log for partition in table] + [log for _, log in table.untouched()]
+        return sorted(log.partition for log in logs if log.parent.endswith(name))
 
     async def until(self, is_so: Any) -> None:
         async with asyncio.timeout(PATIENCE_S):

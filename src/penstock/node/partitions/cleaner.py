@@ -161,12 +161,12 @@ class Cleaner:
         sizes = [log.size_bytes for log in self.uncleanable if log.is_loaded]
         return self.figures.rows(len(self.uncleanable), sum(sizes), self._now_ms())
 
-    def state(self, partition: Partition) -> tuple[int, int, str | None]:
+    def state(self, log: PartitionLog, last_stable_offset: int) -> tuple[int, int, str | None]:
         """(per cent that wait for compaction, -1 if that is not known; when it was the log's turn; why it has none)."""
-        log, percent = partition.log, -1
+        percent = -1
         try:
             if log.is_loaded:
-                percent = int(100 * look_at(log, partition.last_stable_offset, self._now_ms()).ratio)
+                percent = int(100 * look_at(log, last_stable_offset, self._now_ms()).ratio)
         except KafkaError as error:
             return -1, self.figures.cleaned_ms(log), error.message
         return percent, self.figures.cleaned_ms(log), self.uncleanable.get(log)

@@ -12,6 +12,9 @@ The cost of a change depends on the partitions that it touches, never on how man
 many, as thousands of new logs do, the event loop gets to do something else in between: `settled` waits until all is
 done. What is asked for meanwhile is made at once (`hold_missing`).
 
+A replica that this node has alone, and without any record yet, is only known by its log (`untouched`) until something
+is asked of it, as a node may have very many of them.
+
 A replica in a log directory that fails, or that may lie in one which is offline since the start, is not in `table`:
 whoever asks for it gets KAFKA_STORAGE_ERROR.
 """
@@ -37,7 +40,7 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import is_reserved
+from penstock.metadata.topics import INTERNAL_TOPICS, is_reserved
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
@@ -51,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 OBEYED_AT_ONCE = 100
 """Partitions that change before the event loop gets to do something else."""
+FOUND_AT_ONCE = 1_000
+"""Logs whose partitions are looked up likewise."""
 
 METADATA_TOPIC = "__cluster_metadata"
 """Its log lies beside the others and is not ours: the controller's driver has it."""
@@ -74,6 +79,7 @@ class LocalReplicas:
         now_ms: Callable[[], int],
     ) -> None:
         self._node_id = node_id
+        self._alone = (node_id,)
         self._image = image
         self._table = table
         self._directories = directories
@@ -94,30 +100,43 @@ class LocalReplicas:
         self._offline: dict[tuple[UUID, int], None] = {}
         """Replicas that lie, or may lie, in directories that are offline."""
 
-    def open_all(self) -> None:
-        """At start: hold every replica that the image says is ours, with the logs that are found."""
+    async def open_all(self) -> None:
+        """At start: hold every replica that the image says is ours, with the logs that are found.
+
+        The metadata may change meanwhile: `on_metadata` must be told already.
+        """
         self._high_watermarks = self._directories.high_watermarks()
-        for topic in self._image.topics.values():
-            for index, partition in topic.partitions.items():
-                if self._node_id in partition.replicas:
-                    if self._directories.roots.offline:
-                        self._offline[topic.topic_id, index] = None
-                    self._hold(topic.name, index, topic.topic_id, partition)
+        ours = (
+            (topic.topic_id, index)
+            for topic in self._image.topics.values()
+            for index, partition in topic.partitions.items()
+            if self._node_id in partition.replicas
+        )
+        self._todo.extend(ours)
+        if self._directories.roots.offline:
+            self._offline.update(dict.fromkeys(self._todo))
+        self._obey_some()
+        await self.settled()
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
-        for log in list(self._directories.logs.values()):
-            if (
-                log.topic != METADATA_TOPIC
-                and log.health.failure is None
-                and not self._is_ours(log.topic, log.partition)
-            ):
+        for number, (key, log) in enumerate(list(self._directories.logs.items()), 1):
+            if log.topic != METADATA_TOPIC and log.health.failure is None and not self._is_ours(*key):
                 self._set_aside(log)
+            if not number % FOUND_AT_ONCE:
+                await asyncio.sleep(0)
 
     def _is_ours(self, topic: str, index: int) -> bool:
         known = self._image.topics.get(topic)
         partition = None if known is None else known.partitions.get(index)
         return partition is not None and self._node_id in partition.replicas
+
+    def holds(self, topic: TopicImage, index: int) -> bool:
+        """Whether a replica of this partition is here, whether anybody has asked for it or not."""
+        return (
+            self._table.get(topic.topic_id, index) is not None
+            or self._table.get_untouched(topic.topic_id, index) is not None
+        )
 
     def _set_aside(self, log: PartitionLog) -> None:
         """A log that the metadata does not give to this node must not be taken for one of a topic to come."""
@@ -147,7 +166,7 @@ class LocalReplicas:
                 case RemoveTopicRecord():
                     self._on_topic_removed(record.topic_id)
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
-                    self._configure(record.resource_name, self._table.of_topic(record.resource_name))
+                    self._configure(record.resource_name)
         self._obey_some()
 
     async def settled(self) -> None:
@@ -189,24 +208,27 @@ class LocalReplicas:
         """The image was replaced as a whole, by a snapshot: obey all that it says."""
         self._todo.clear()
         for partition in list(self._table):
-            if not self._is_same(partition):
+            if not self._is_there(partition.topic_id, partition.index):
                 self._drop(partition)
+        for topic_id, log in self._table.untouched():
+            if not self._is_there(topic_id, log.partition):
+                self._drop_untouched(topic_id, log)
         self.configure_all()
         self._todo.extend(
             (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
         )
         self._obey_some()
 
-    def _is_same(self, partition: Partition) -> bool:
+    def _is_there(self, topic_id: UUID, index: int) -> bool:
         """Whether the image still knows that partition of that topic."""
-        topic = self._image.topics_by_id.get(partition.topic_id)
-        return topic is not None and partition.index in topic.partitions
+        topic = self._image.topics_by_id.get(topic_id)
+        return topic is not None and index in topic.partitions
 
     def configure_all(self) -> None:
         """Keys of the broker have changed: all logs obey them, where their topic has none of its own."""
         self._settings.forget()
         for name in self._image.topics:
-            self._configure(name, self._table.of_topic(name))
+            self._configure(name)
 
     def describe_directories(self) -> list[DirectoryDescription]:
         """The log directories, and the sizes of what lies in them."""
@@ -222,7 +244,11 @@ class LocalReplicas:
             self.fetchers.leave(partition)
             partition.log.abandon()
             partition.resign()
-        logger.error("%d replicas are offline with %s", len(failed), path)
+        untouched = [(topic_id, log.partition) for topic_id, log in self._table.untouched() if log.parent == path]
+        for key in untouched:
+            self._offline[key] = None
+            self._table.forget_untouched(*key)
+        logger.error("%d replicas are offline with %s", len(failed) + len(untouched), path)
         self.on_settled()
 
     def on_log_start_moved(self, partition: Partition) -> None:
@@ -238,8 +264,11 @@ class LocalReplicas:
         partition = self._table.get(topic_id, index)
         if self._node_id not in image.replicas:
             self._offline.pop((topic_id, index), None)
+            untouched = self._table.get_untouched(topic_id, index)
             if partition is not None:
                 self._drop(partition)
+            elif untouched is not None:
+                self._drop_untouched(topic_id, untouched)
         elif partition is None:
             self._hold(topic.name, index, topic_id, image)
         else:
@@ -254,11 +283,29 @@ class LocalReplicas:
         return self._table.get(topic.topic_id, index)
 
     def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
+        log = self._directories.logs.get((topic, index))
+        if log is not None and log.is_untouched and self._may_wait(log, image):
+            self._offline.pop((topic_id, index), None)
+            log.config = self.config_of(topic)
+            self._table.add_untouched(topic_id, log)
+            return
         try:
             self._make(topic, index, topic_id, image)
         except KafkaError as error:
             if (topic_id, index) not in self._offline:
                 logger.error("%s-%s: %s", topic, index, error.message)
+
+    def _may_wait(self, log: PartitionLog, image: PartitionImage) -> bool:
+        """Whether nobody needs this replica before something is asked of it: no other has to fetch from it, nor it from
+        another, no coordinator works on it, and the controller knows where it lies.
+        """
+        return (
+            image.replicas == self._alone
+            and log.topic not in INTERNAL_TOPICS
+            and log.health.failure is None
+            and (log.topic, log.partition) not in self._directories.futures
+            and self._lies_elsewhere(log, image) is None
+        )
 
     def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
@@ -299,17 +346,25 @@ class LocalReplicas:
             self._compare_directories(partition, topic.partitions[partition.index])
 
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
-        said, actual = image.directory_of(self._node_id), self._directories.id_of(partition.log)
-        is_only = len(self._directories.roots.for_data) == 1
-        if said == actual or actual is None or (is_reserved(said) and is_only):
+        actual = self._lies_elsewhere(partition.log, image)
+        if actual is None:
             self.misplaced.pop((partition.topic_id, partition.index), None)
         else:
             self.misplaced[partition.topic_id, partition.index] = actual
             self.on_misplaced()
 
+    def _lies_elsewhere(self, log: PartitionLog, image: PartitionImage) -> UUID | None:
+        """The directory in which a log lies, if the image should know of it and looks for it in another one."""
+        said, actual = image.directory_of(self._node_id), self._directories.id_of(log)
+        if said == actual or (is_reserved(said) and len(self._directories.roots.for_data) == 1):
+            return None
+        return actual
+
     def _on_topic_removed(self, topic_id: UUID) -> None:
         for partition in self._table.of_topic(topic_id):
             self._drop(partition)
+        for log in self._table.untouched_of(topic_id):
+            self._drop_untouched(topic_id, log)
         for key in [key for key in self._offline if key[0] == topic_id]:
             del self._offline[key]
 
@@ -317,22 +372,32 @@ class LocalReplicas:
         self._table.remove(partition)
         self.on_dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
-        try:
-            self._directories.delete(partition.log, self._now_ms())
-        except KafkaError as error:
-            logger.error("%s", error.message)
+        self._delete(partition.log)
         self._upkeep.forget(partition)
         self.fetchers.leave(partition)
         partition.resign()
 
-    def _configure(self, topic: str, partitions: Iterable[Partition]) -> None:
+    def _drop_untouched(self, topic_id: UUID, log: PartitionLog) -> None:
+        self._table.forget_untouched(topic_id, log.partition)
+        self._delete(log)
+
+    def _delete(self, log: PartitionLog) -> None:
+        try:
+            self._directories.delete(log, self._now_ms())
+        except KafkaError as error:
+            logger.error("%s", error.message)
+
+    def _configure(self, topic: str) -> None:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
-        for partition in partitions:
+        for partition in self._table.of_topic(topic):
             partition.min_insync_replicas = settings.min_insync_replicas
             self._throttles.apply(partition, settings)
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
+        known = self._image.topics.get(topic)
+        for log in () if known is None else self._table.untouched_of(known.topic_id):
+            log.config = settings.log
 
 
 def _nobody_cares(partition: Partition) -> None:

@@ -37,7 +37,8 @@ def alter_replica_log_dirs(
 def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     try:
         target = broker.moves.check_target(path)
-        if broker.partitions.get(topic, index) is None:
+        known = broker.image.topics.get(topic)
+        if known is None or not broker.replicas.holds(known, index):
             broker.moves.prefer(topic, index, target)
         broker.moves.move(broker.partition(topic, index), target)
     except KafkaError as error:

@@ -20,15 +20,17 @@ async def describe_compaction(
 ) -> DescribeCompactionResponse:
     """All logs whose topics are compacted."""
     logs: list[CompactedLog] = []
-    for number, partition in enumerate(list(broker.partitions)):
+    known = [(partition.log, partition.last_stable_offset) for partition in broker.partitions]
+    known += [(log, 0) for _, log in broker.partitions.untouched()]
+    for number, (log, last_stable_offset) in enumerate(known):
         if number % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
             await asyncio.sleep(0)
-        if broker.cleaner is not None and partition.log.config.is_compacted:
-            percent, cleaned_ms, problem = broker.cleaner.state(partition)
+        if broker.cleaner is not None and log.config.is_compacted:
+            percent, cleaned_ms, problem = broker.cleaner.state(log, last_stable_offset)
             logs.append(
                 CompactedLog(
-                    topic=partition.topic,
-                    partition=partition.index,
+                    topic=log.topic,
+                    partition=log.partition,
                     dirty_percent=percent,
                     cleaned_ms=cleaned_ms,
                     problem=problem,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os.path
+from collections.abc import Iterator
 
 from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
@@ -29,25 +30,35 @@ def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory, with the replicas that were asked for; no list of topics means all of them."""
-    if request.topics is None:
-        partitions = list(broker.partitions)
-    else:
-        wanted = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
-        partitions = [held for name, index in wanted if (held := broker.partitions.get(name, index)) is not None]
     by_directory: dict[str, list[Replica]] = {}
-    for partition in partitions:
-        by_directory.setdefault(partition.log.parent, []).append((partition, None))
-        future = broker.moves.future_of(partition)
+    for log, partition in _replicas(broker, request):
+        by_directory.setdefault(log.parent, []).append((log, partition, None))
+        future = None if partition is None else broker.moves.future_of(partition)
         if future is not None:
-            by_directory.setdefault(future.parent, []).append((partition, future))
+            by_directory.setdefault(future.parent, []).append((log, partition, future))
     described = broker.replicas.describe_directories()
     return DescribeLogDirsResponse(
         results=[_describe(directory, by_directory.get(directory.path, [])) for directory in described]
     )
 
 
-Replica = tuple[Partition, PartitionLog | None]
-"""A partition, and its copy that is on the way to another directory if that one is meant."""
+Replica = tuple[PartitionLog, Partition | None, PartitionLog | None]
+"""A log, its partition if anybody has asked for it, and its copy on the way to another directory if that is meant."""
+
+
+def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[PartitionLog, Partition | None]]:
+    table = broker.partitions
+    if request.topics is None:
+        yield from ((partition.log, partition) for partition in table)
+        yield from ((log, None) for _, log in table.untouched())
+        return
+    for name, index in ((topic.topic, index) for topic in request.topics for index in topic.partitions):
+        known, held = broker.image.topics.get(name), table.get(name, index)
+        log = table.get_untouched(known.topic_id, index) if held is None and known is not None else None
+        if held is not None:
+            yield held.log, held
+        elif log is not None:
+            yield log, None
 
 
 def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> DescribeLogDirsResult:
@@ -57,13 +68,13 @@ def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> Descr
         if directory.failure is not None:
             raise directory.failure
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for partition, future in replicas:
-            topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        for log, partition, future in replicas:
+            topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
             topic.partitions.append(
                 DescribeLogDirsPartition(
-                    partition_index=partition.index,
-                    partition_size=(future or partition.log).size_bytes,
-                    offset_lag=_lag(partition, future),
+                    partition_index=log.partition,
+                    partition_size=(future or log).size_bytes,
+                    offset_lag=_lag(log, partition, future),
                     is_future_key=future is not None,
                 )
             )
@@ -78,10 +89,12 @@ def _describe(directory: DirectoryDescription, replicas: list[Replica]) -> Descr
     )
 
 
-def _lag(partition: Partition, future: PartitionLog | None) -> int:
+def _lag(log: PartitionLog, partition: Partition | None, future: PartitionLog | None) -> int:
     """How many records a copy lacks, or a replica of those that are committed, as its leader told it."""
     if future is not None:
-        return max(0, partition.log.log_end_offset - future.log_end_offset)
+        return max(0, log.log_end_offset - future.log_end_offset)
+    if partition is None:
+        return 0
     follower = partition.follower
     committed = partition.high_watermark if follower is None else follower.leader_high_watermark
-    return max(0, committed - partition.log.log_end_offset)
+    return max(0, committed - log.log_end_offset)
