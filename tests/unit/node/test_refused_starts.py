@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_touched(stopped: Path
     before = files(stopped)
     for _ in range(2):
         with pytest.raises(StartError, match=why):
-            asyncio.run(start_node(config(stopped)))  # type: ignore[arg-type]
+            asyncio.run(start_node(config(stopped)))
         assert files(stopped) == before
 
 
@@ -135,7 +135,7 @@ def test_settings_that_do_not_fit_are_refused_likewise(stopped: Path, settings: 
     (stopped / "p1" / "file").write_text("not a directory")
     before = files(stopped)
     with pytest.raises(StartError):
-        asyncio.run(  # type: ignore[arg-type]
+        asyncio.run(
             start_node(config(stopped, **{key: value.replace("{}", str(stopped)) for key, value in settings.items()}))
         )
     assert files(stopped) == before
@@ -147,9 +147,7 @@ def test_a_taken_port_is_refused_likewise(stopped: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(StartError, match="cannot listen"):
-            asyncio.run(  # type: ignore[arg-type]
-                start_node(config(stopped, listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"))
-            )
+            asyncio.run(start_node(config(stopped, listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}")))
     assert files(stopped) == before
 
 
