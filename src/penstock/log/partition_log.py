@@ -392,8 +392,7 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, *, high_watermark: int | None = None) -> int:
         """Delete the oldest segments that the configs let go, none at or above the high watermark; how many.
 
-        The files are renamed to `*.deleted` and removed after `file_delete_delay_ms`. Producers that were silent for
-        too long are forgotten as well.
+        Their files are renamed to `*.deleted` and removed later. Producers that were silent for too long are forgotten.
         """
         content = self.load()
         content.producers.expire(now_ms, self.config.producer_id_expiration_ms)
@@ -471,10 +470,8 @@ class PartitionLog:
                     raise
 
     def close(self, *, durable: bool = True) -> None:
-        """Bring everything to the disk; afterwards the log end offset is the recovery point. The log may be loaded
-        again.
-
-        Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
+        """Bring everything to the disk; afterwards the log end offset is the recovery point, and the log may be loaded
+        again. Without `durable` the page cache gets everything, and the caller syncs the disk as a whole.
         """
         if self._content is not None:
             with self._reporting():
