@@ -1,4 +1,4 @@
-"""Workers that share connectors as processes of their own: one is killed, and what it ran goes on elsewhere."""
+"""Workers that share connectors, as processes: their leader is killed, and what it ran goes on elsewhere."""
 
 import json
 import os
@@ -58,6 +58,12 @@ def owners(url: str) -> dict[str, str] | None:
     return {name: of[0]["worker_id"] for name, of in tasks.items()}
 
 
+def leader(url: str) -> str:
+    """Which worker runs the connectors."""
+    found: str = ask("GET", f"{url}/connectors/lines-0/status")["connector"]["worker_id"]
+    return found
+
+
 def append(directory: Path, text: str) -> set[str]:
     for number in range(FILES):
         with (directory / f"file-{number}").open("a") as file:
@@ -93,13 +99,15 @@ def test_what_a_killed_worker_ran_goes_on_elsewhere(tmp_path: Path) -> None:
         found: list[str] = []
         read_until(consumer, found, expected)
 
-        killed = next(url for url in workers if url != first)
+        gone = leader(first)
+        killed = f"http://{gone}"
+        asked = next(url for url in workers if url != killed)
         os.kill(workers[killed].pid, signal.SIGKILL)
         expected |= append(tmp_path, "after")
         read_until(consumer, found, expected)
-        gone = killed.removeprefix("http://")
-        wait_until(lambda: gone not in (owners(first) or {gone: gone}).values() or None, SECONDS, "tasks elsewhere")
-        after = owners(first) or {}
+        wait_until(lambda: gone not in (owners(asked) or {gone: gone}).values() or None, SECONDS, "tasks elsewhere")
+        wait_until(lambda: leader(asked) != gone or None, SECONDS, "connectors elsewhere")
+        after = owners(asked) or {}
         stayed = {name for name, owner in spread.items() if owner != gone}
         assert len(stayed) == FILES - 2
         assert {name: after[name] for name in stayed} == {name: spread[name] for name in stayed}

@@ -1,0 +1,205 @@
+"""Records as rows of tables, through SQLAlchemy: what one `put` brings is written in one transaction.
+
+| `insert.mode` | what a record does |
+| --- | --- |
+| `insert` | a row more |
+| `upsert` | the row of its key is this; a crash then writes nothing twice |
+
+The key is the record's (`pk.mode=record_key`) or fields of its value (`record_value`), by the columns `pk.fields`. With
+`delete.enabled` a record without a value deletes the row of its key.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    create_engine,
+    delete,
+    insert,
+    inspect,
+    update,
+)
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.types import TypeEngine
+
+from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
+from penstock.work.connect.config import ConfigError, ConfigKey, parse
+
+KEYS: Final = (
+    ConfigKey(
+        "connection.url", "password", required=True, documentation="where the database is, as SQLAlchemy says it"
+    ),
+    ConfigKey("insert.mode", default="insert", documentation="What a record does.", choices=("insert", "upsert")),
+    ConfigKey("pk.mode", default="none", documentation="Keys.", choices=("none", "record_key", "record_value")),
+    ConfigKey("pk.fields", "list", (), "The columns of the key."),
+    ConfigKey("table.name.format", default="${topic}", documentation="The table's name."),
+    ConfigKey("auto.create", "boolean", False, "Whether a table that is not there is made, by its first record."),
+    ConfigKey("delete.enabled", "boolean", False, "Whether a record without a value deletes the row of its key."),
+)
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+LONGEST_KEY: Final = 255
+
+
+class SqlSinkTask(SinkTask):
+    """Writes records to a database."""
+
+    def start(self, config: Mapping[str, str], context: SinkContext) -> None:
+        """See SinkTask."""
+        self._settings = parse(KEYS, config)
+        self._context = context
+        self._engine = create_engine(self._settings["connection.url"])
+        self._tables: dict[str, Table] = {}
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """See SinkTask; a database that cannot be reached is tried again."""
+        rows: dict[str, list[tuple[SinkRecord, Key, Row | None]]] = {}
+        for record in records:
+            try:
+                key, row = self._row(record)
+                name = self._settings["table.name.format"].replace("${topic}", record.topic)
+                rows.setdefault(name, []).append((record, key, row))
+            except ValueError as error:
+                self._context.report(record, error)
+        try:
+            with self._engine.begin() as connection:
+                for name, mine in rows.items():
+                    self._write(connection, name, mine)
+        except OperationalError as error:
+            raise RetriableError(str(error)) from error
+
+    def stop(self) -> None:
+        """See Task."""
+        self._engine.dispose()
+
+    def _row(self, record: SinkRecord) -> tuple[Key, Row | None]:
+        """The key and the row that a record stands for, None to delete it; ValueError."""
+        fields, mode, value = self._settings["pk.fields"], self._settings["pk.mode"], record.value
+        if value is None and not (self._settings["delete.enabled"] and mode == "record_key"):
+            raise ValueError("a record without a value needs delete.enabled and pk.mode=record_key")
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"a row is an object with columns, not {value!r}")
+        if mode == "none":
+            return (), dict(value or {})
+        whole = record.key if mode == "record_key" else value
+        named = whole if isinstance(whole, dict) else dict.fromkeys(fields[:1], whole)
+        if any(named.get(field) is None for field in fields):
+            raise ValueError(f"the key has no {' or no '.join(field for field in fields if named.get(field) is None)}")
+        key = {field: named[field] for field in fields}
+        return tuple(key.values()), None if value is None else {**value, **key}
+
+    def _write(self, connection: Connection, name: str, mine: list[tuple[SinkRecord, Key, Row | None]]) -> None:
+        table = self._table(connection, name, next((row for _, _, row in mine if row is not None), {}))
+        last: dict[Key, Row | None] = {}
+        inserted: list[Row] = []
+        for record, key, row in mine:
+            unknown = [column for column in row or () if column not in table.c]
+            if unknown:
+                self._context.report(record, ValueError(f"table {name} has no column {', '.join(unknown)}"))
+            elif self._settings["insert.mode"] == "insert" and row is not None:
+                inserted.append(_stored(row))
+            else:
+                last[key] = None if row is None else _stored(row)
+        for columns, rows in _by_columns(inserted).items():
+            connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
+        for key, wanted in last.items():
+            self._change(connection, table, key, wanted)
+
+    def _change(self, connection: Connection, table: Table, key: Key, row: Row | None) -> None:
+        fields = self._settings["pk.fields"]
+        here = and_(*(table.c[field] == part for field, part in zip(fields, key, strict=True)))
+        if row is None:
+            connection.execute(delete(table).where(here))
+            return
+        others = {column: content for column, content in row.items() if column not in fields}
+        match connection.dialect.name:
+            case "sqlite":
+                made: Any = sqlite.insert(table).values(row)
+            case "postgresql":
+                made = postgresql.insert(table).values(row)
+            case "mysql" | "mariadb" if others:
+                connection.execute(mysql.insert(table).values(row).on_duplicate_key_update(**others))
+                return
+            case _:
+                if not others or connection.execute(update(table).where(here).values(others)).rowcount == 0:
+                    connection.execute(insert(table).values(row))
+                return
+        connection.execute(
+            made.on_conflict_do_update(index_elements=fields, set_=others)
+            if others
+            else made.on_conflict_do_nothing(index_elements=fields)
+        )
+
+    def _table(self, connection: Connection, name: str, example: Row) -> Table:
+        if name not in self._tables:
+            if self._settings["auto.create"] and example and not inspect(connection).has_table(name):
+                fields = self._settings["pk.fields"]
+                columns = [
+                    Column(one, _kind(of, one in fields), primary_key=one in fields) for one, of in example.items()
+                ]
+                Table(name, MetaData(), *columns).create(connection)
+            self._tables[name] = Table(name, MetaData(), autoload_with=connection)
+        return self._tables[name]
+
+
+class SqlSinkConnector(SinkConnector):
+    """As many tasks as are allowed: they share the partitions of the topics."""
+
+    config_keys = KEYS
+    task_class: ClassVar[type[SinkTask]] = SqlSinkTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """See Connector: rows that are looked for need a key."""
+        super().start(config)
+        settings = parse(KEYS, config)
+        needs_key = settings["insert.mode"] == "upsert" or settings["delete.enabled"]
+        if needs_key and settings["pk.mode"] == "none":
+            raise ConfigError({"pk.mode": ["pk.mode=none: insert.mode=upsert and delete.enabled=true need a key"]})
+        if settings["pk.mode"] != "none" and not settings["pk.fields"]:
+            raise ConfigError({"pk.fields": [f"pk.fields is missing: pk.mode={settings['pk.mode']} needs it"]})
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """See Connector."""
+        return [dict(self.config) for _ in range(max_tasks)]
+
+
+def _stored(row: Row) -> Row:
+    """What is no value of a column goes there as JSON."""
+    return {
+        column: json.dumps(content) if isinstance(content, dict | list) else content for column, content in row.items()
+    }
+
+
+def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Rows that can be written by one statement."""
+    found: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row), []).append(tuple(row.values()))
+    return found
+
+
+def _kind(content: Any, is_key: bool) -> TypeEngine[Any]:
+    match content:
+        case bool():
+            return Boolean()
+        case int():
+            return BigInteger()
+        case float():
+            return Double()
+        case bytes():
+            return LargeBinary()
+        case _:
+            return String(LONGEST_KEY) if is_key else Text()

@@ -1,0 +1,175 @@
+"""Rows of tables as records, through SQLAlchemy: each table is a topic, each new row a record.
+
+| `mode` | which rows come | what a row is known by |
+| --- | --- | --- |
+| `incrementing` | those with a larger number than any before | `incrementing.column.name` |
+| `timestamp` | those that were changed later than any before | `timestamp.column.name` |
+| `timestamp+incrementing` | the same, of the same moment by number | both |
+| `bulk` | all, in each round | nothing |
+
+A round reads what is new in one table after the other, then the task waits for `poll.interval.ms`. With `timestamp`
+alone the offset of a row is the moment before its own, for more rows of the same moment may follow: after a restart
+those of the last moment come again, and none is missing. A row that is committed later than rows with larger numbers
+is not seen.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, inspect, or_, select
+from sqlalchemy.exc import OperationalError
+
+from penstock.work.connect.api import Position, RetriableError, SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.config import ConfigError, ConfigKey, parse
+
+INCREMENTING: Final = "incrementing"
+TIMESTAMP: Final = "timestamp"
+BOTH: Final = "timestamp+incrementing"
+BULK: Final = "bulk"
+KEYS: Final = (
+    ConfigKey(
+        "connection.url", "password", required=True, documentation="where the database is, as SQLAlchemy says it"
+    ),
+    ConfigKey("mode", required=True, documentation="which rows are new", choices=(INCREMENTING, TIMESTAMP, BOTH, BULK)),
+    ConfigKey("incrementing.column.name", documentation="The column that grows with each new row."),
+    ConfigKey("timestamp.column.name", documentation="The column that says when a row was changed."),
+    ConfigKey("table.whitelist", "list", (), "The tables; all, if none is named."),
+    ConfigKey("topic.prefix", default="", documentation="What stands before a table's name in its topic's."),
+    ConfigKey("poll.interval.ms", "int", 5_000, "How long the task waits between two rounds.", least=0),
+    ConfigKey("batch.max.rows", "int", 1_000, "The most rows that are taken at once.", least=1),
+)
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    INCREMENTING: ("incrementing.column.name",),
+    TIMESTAMP: ("timestamp.column.name",),
+    BOTH: ("incrementing.column.name", "timestamp.column.name"),
+    BULK: (),
+}
+
+
+class SqlSourceTask(SourceTask):
+    """Reads some tables."""
+
+    def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        """See SourceTask."""
+        self._settings = parse(KEYS, config)
+        self._engine = create_engine(self._settings["connection.url"])
+        self._tables = self._settings["table.whitelist"]
+        self._positions: dict[str, Position] = {name: context.offset({"table": name}) or {} for name in self._tables}
+        self._round: Iterator[SourceRecord] = iter(())
+        self._next_round_s = 0.0
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """See SourceTask; a database that cannot be reached is tried again."""
+        try:
+            records = list(islice(self._round, self._settings["batch.max.rows"]))
+            if not records and time.monotonic() >= self._next_round_s:
+                self._next_round_s = time.monotonic() + self._settings["poll.interval.ms"] / 1000
+                self._round = self._new_round()
+                records = list(islice(self._round, self._settings["batch.max.rows"]))
+            return records
+        except OperationalError as error:
+            self._round = iter(())
+            raise RetriableError(str(error)) from error
+
+    def stop(self) -> None:
+        """See Task."""
+        self._round = iter(())
+        self._engine.dispose()
+
+    def _new_round(self) -> Iterator[SourceRecord]:
+        for name in self._tables:
+            yield from self._rows(name)
+
+    def _rows(self, name: str) -> Iterator[SourceRecord]:
+        table = Table(name, MetaData(), autoload_with=self._engine)
+        mode, topic = self._settings["mode"], f"{self._settings['topic.prefix']}{name}"
+        with self._engine.connect().execution_options(stream_results=True) as connection:
+            passed = self._positions[name]
+            for row in connection.execute(_newer(table, self._settings, passed)).mappings():
+                here = _position(row, self._settings)
+                if mode == TIMESTAMP and here != self._positions[name]:
+                    passed, self._positions[name] = self._positions[name], here
+                elif mode != TIMESTAMP:
+                    passed = self._positions[name] = here
+                value = {str(column): plain(content) for column, content in row.items()}
+                yield SourceRecord(topic, value=value, source_partition={"table": name}, source_offset=passed)
+
+
+class SqlSourceConnector(SourceConnector):
+    """The tables are spread over its tasks."""
+
+    config_keys = KEYS
+    task_class: ClassVar[type[SourceTask]] = SqlSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """See Connector: the columns that the mode needs must be named."""
+        super().start(config)
+        settings = parse(KEYS, config)
+        missing = [key for key in NEEDED[settings["mode"]] if not settings[key]]
+        if missing:
+            raise ConfigError({key: [f"{key} is missing: mode={settings['mode']} needs it"] for key in missing})
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """See Connector."""
+        settings = parse(KEYS, self.config)
+        tables = settings["table.whitelist"] or _all_tables(create_engine(settings["connection.url"]))
+        shares = [tables[number::max_tasks] for number in range(max_tasks)]
+        return [{**self.config, "table.whitelist": ",".join(share)} for share in shares if share]
+
+
+def plain(content: Any) -> Any:
+    """A value as records have it: moments as ISO 8601, other kinds as text."""
+    if content is None or isinstance(content, bool | int | float | str | bytes):
+        return content
+    if isinstance(content, date | datetime):
+        return content.isoformat()
+    if isinstance(content, memoryview):
+        return bytes(content)
+    return json.dumps(content) if isinstance(content, dict | list) else str(content)
+
+
+def _all_tables(engine: Engine) -> list[str]:
+    try:
+        return sorted(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def _newer(table: Table, settings: Mapping[str, Any], last: Position) -> Select[Any]:
+    mode = settings["mode"]
+    if mode == BULK:
+        return select(table)
+    number = table.c[settings["incrementing.column.name"]] if mode != TIMESTAMP else None
+    moment = table.c[settings["timestamp.column.name"]] if mode != INCREMENTING else None
+    order = [column for column in (moment, number) if column is not None]
+    query = select(table).where(*(column.is_not(None) for column in order)).order_by(*order)
+    if not last:
+        return query
+    if number is None:
+        assert moment is not None
+        return query.where(moment > _moment(last))
+    if moment is None:
+        return query.where(number > last[INCREMENTING])
+    then = _moment(last)
+    return query.where(or_(moment > then, and_(moment == then, number > last[INCREMENTING])))
+
+
+def _position(row: Mapping[Any, Any], settings: Mapping[str, Any]) -> Position:
+    mode, found = settings["mode"], {}
+    if mode in (INCREMENTING, BOTH):
+        found[INCREMENTING] = row[settings["incrementing.column.name"]]
+    if mode in (TIMESTAMP, BOTH):
+        found[TIMESTAMP] = plain(row[settings["timestamp.column.name"]])
+    return found
+
+
+def _moment(position: Position) -> Any:
+    text = position[TIMESTAMP]
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return text

@@ -1,0 +1,204 @@
+"""Rows of a database to topics and back: which come, which come again, and which must not."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.wire.test_connectors import LIMIT_S, Watched, read
+
+from penstock.client.producer import Producer
+from penstock.work.connect.api import SinkContext, SinkRecord, SourceContext
+from penstock.work.connect.built_in.sql_sink import SqlSinkConnector, SqlSinkTask
+from penstock.work.connect.built_in.sql_source import SqlSourceConnector, SqlSourceTask
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.jobs import State
+
+JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
+
+
+@pytest.fixture
+async def worker(bootstrap: str, tmp_path: Path) -> AsyncIterator[Watched]:
+    worker = Watched(bootstrap, tmp_path)
+    yield worker
+    await worker.stop()
+
+
+def run(path: Path, *statements: str) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            rows = connection.execute(statement).fetchall()
+    return rows
+
+
+def reading(path: Path, **more: str) -> dict[str, str]:
+    return {
+        "connection.url": f"sqlite:///{path}",
+        "table.whitelist": "t",
+        "incrementing.column.name": "id",
+        "timestamp.column.name": "at",
+        "poll.interval.ms": "0",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
+class Source:
+    """A task of the source, by hand: what it reads, and where it would go on after each record."""
+
+    def __init__(self, config: dict[str, str], offset: Any = None) -> None:
+        self.task = SqlSourceTask()
+        self.task.start(config, SourceContext(lambda _: offset))
+
+    def poll(self) -> list[tuple[int, Any]]:
+        return [(record.value["id"], dict(record.source_offset)) for record in self.task.poll()]
+
+
+TABLE = "create table t (id integer primary key, name text, at timestamp)"
+
+
+def at(*rows: tuple[int, int]) -> str:
+    values = ", ".join(f"({number}, 'n', '2026-01-01 00:00:0{second}.000000')" for number, second in rows)
+    return f"insert into t values {values}"
+
+
+def moment(second: int) -> dict[str, str]:
+    return {"timestamp": f"2026-01-01T00:00:0{second}"}
+
+
+def test_new_rows_come_by_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, at((1, 1), (2, 1), (3, 1)))
+    source = Source(reading(path, mode="incrementing", batch_max_rows="2"))
+    assert source.poll() == [(1, {"incrementing": 1}), (2, {"incrementing": 2})]
+    assert source.poll() == [(3, {"incrementing": 3})]
+    assert source.poll() == []
+    run(path, at((4, 1)), "update t set name = 'changed' where id = 1")
+    assert source.poll() == [(4, {"incrementing": 4})]
+    assert [number for number, _ in Source(reading(path, mode="incrementing"), {"incrementing": 2}).poll()] == [3, 4]
+
+
+def test_changed_rows_come_by_their_moment_and_none_of_the_same_moment_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, at((1, 1), (2, 2), (3, 2), (4, 3)))
+    source = Source(reading(path, mode="timestamp", batch_max_rows="2"))
+    first = source.poll()
+    assert first == [(1, {}), (2, moment(1))]
+    after_a_crash = Source(reading(path, mode="timestamp"), first[-1][1])
+    assert [number for number, _ in after_a_crash.poll()] == [2, 3, 4]
+    assert source.poll() == [(3, moment(1)), (4, moment(2))]
+    assert source.poll() == []
+    run(path, "update t set at = '2026-01-01 00:00:05.000000' where id = 1")
+    assert source.poll() == [(1, moment(3))]
+
+
+def test_both_tell_rows_of_one_moment_apart(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, at((1, 1), (2, 2), (3, 2)))
+    config = reading(path, mode="timestamp+incrementing")
+    assert [number for number, _ in Source(config).poll()] == [1, 2, 3]
+    assert [number for number, _ in Source(config, {"incrementing": 2, **moment(2)}).poll()] == [3]
+
+
+def test_all_rows_come_in_each_round(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, at((1, 1), (2, 2)))
+    source = Source(reading(path, mode="bulk"))
+    assert [number for number, _ in source.poll()] == [1, 2]
+    assert [number for number, _ in source.poll()] == [1, 2]
+
+
+def test_tables_are_spread_over_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, "create table u (id integer)", "create table v (id integer)")
+    connector = SqlSourceConnector()
+    connector.start(reading(path, mode="bulk", table_whitelist=""))
+    assert [one["table.whitelist"] for one in connector.task_configs(2)] == ["t,v", "u"]
+
+
+def put(path: Path, *records: SinkRecord, **config: str) -> list[str]:
+    """What a task of the sink does with these, and what it says it cannot take."""
+    task, context = SqlSinkTask(), SinkContext()
+    keys = {key.replace("_", "."): value for key, value in config.items()}
+    task.start({"connection.url": f"sqlite:///{path}", **keys}, context)
+    task.put(records)
+    task.stop()
+    return [str(error) for _, error in context.reported]
+
+
+def row(key: Any, value: Any) -> SinkRecord:
+    return SinkRecord("t", 0, key, value)
+
+
+UPSERT = {"insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "id", "auto_create": "true"}
+
+
+def test_the_last_record_of_a_key_is_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    for _ in range(2):
+        put(path, row(1, {"a": "x"}), row(2, {"a": "y"}), row(1, {"a": "z"}), **UPSERT)
+    assert run(path, "select id, a from t order by id") == [(1, "z"), (2, "y")]
+    put(path, row(1, None), row({"id": 3}, {"a": "new"}), **UPSERT, delete_enabled="true")
+    assert run(path, "select id, a from t order by id") == [(2, "y"), (3, "new")]
+
+
+def test_what_is_no_row_is_left_to_the_error_policy(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    wrong = [row(1, "text"), row(None, {"a": "x"}), row(2, {"a": "x"}), row(3, {"other": 1}), row(4, None)]
+    reasons = put(path, *wrong, **UPSERT)
+    assert len(reasons) == 4
+    assert run(path, "select id, a from t") == [(2, "x")]
+
+
+def test_rows_are_inserted_with_what_their_table_can_hold(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    put(path, row(None, {"a": 1, "b": {"c": [2]}, "d": 1.5}), row(None, {"a": 2}), auto_create="true")
+    assert run(path, "select a, b, d from t order by a") == [(1, '{"c": [2]}', 1.5), (2, None, None)]
+
+
+async def test_a_table_goes_through_a_topic_into_another(
+    worker: Watched, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE, at((1, 1), (2, 2)))
+    config = reading(path, mode="incrementing", topic_prefix=f"{topic}-") | JSON
+    await worker.start({"name": "from", "connector.class": "penstock.SqlSource", **config})
+    records = await read(bootstrap, f"{topic}-t", 2)
+    assert json.loads(records[0].value or b"") == {"id": 1, "name": "n", "at": "2026-01-01T00:00:01"}
+    to = {"table.name.format": "copy", "insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+    url = {"connection.url": f"sqlite:///{path}", "auto.create": "true", "topics": f"{topic}-t"}
+    await worker.start({"name": f"{topic}-to", "connector.class": "penstock.SqlSink", **url, **to, **JSON})
+    run(path, at((3, 3)))
+    await worker.until(f"{topic}-to-0", State.RUNNING)
+    async with asyncio.timeout(LIMIT_S):
+        while len(copied(path)) < 3:
+            await asyncio.sleep(0.01)
+    assert copied(path) == [(1, "n"), (2, "n"), (3, "n")]
+    async with Producer(bootstrap) as producer:
+        await producer.send_and_wait(f"{topic}-t", b'{"id": 3, "name": "again"}')
+    async with asyncio.timeout(LIMIT_S):
+        while (3, "again") not in copied(path):
+            await asyncio.sleep(0.01)
+
+
+def copied(path: Path) -> list[tuple[Any, ...]]:
+    if not run(path, "select 1 from sqlite_master where name = 'copy'"):
+        return []
+    return run(path, "select id, name from copy order by id")
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "reason"),
+    [
+        (SqlSourceConnector, {"mode": "timestamp"}, "timestamp.column.name is missing"),
+        (SqlSinkConnector, {"insert.mode": "upsert"}, "need a key"),
+        (SqlSinkConnector, {"pk.mode": "record_key"}, "pk.fields is missing"),
+    ],
+)
+def test_what_contradicts_itself(kind: type[Any], config: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        kind().start({"connection.url": "sqlite://", **config})
