@@ -261,6 +261,15 @@ async def test_a_page_of_a_browser_and_a_form_are_refused(asking: Asking) -> Non
     assert (await asking.ask("POST", "/connectors", {"name": "n"}, headers=form))[0] == 415
 
 
+async def test_a_page_that_is_named_may_ask(bootstrap: str, topic: str) -> None:
+    page = "http://page.example"
+    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0", "access.control.allow.origin": page}
+    async with RunningWorker(config) as running, aiohttp.ClientSession() as session:
+        for origin, status, allowed in ((page, 200, page), ("http://evil.example", 403, None)):
+            async with session.get(f"{running.server.urls[0]}/", headers={"Origin": origin}) as answer:
+                assert (answer.status, answer.headers.get("Access-Control-Allow-Origin")) == (status, allowed)
+
+
 async def test_a_request_does_not_go_in_a_circle(asking: Asking, tmp_path: Path, topic: str) -> None:
     config = source(tmp_path, topic)
     assert (await asking.ask("PUT", "/connectors/lines/config?forward=false", config))[0] == 409

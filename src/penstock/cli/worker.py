@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,22 +38,25 @@ def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = {**read_properties(file), **parse_pairs(changes, "--set")}
-        if standalone:
-            run(run_standalone(config, [read_job(job, read_properties) for job in jobs], _say))
-        else:
-            _run_distributed(config)
-    except (ConfigError, PluginError, JobFileError, OffsetFileError) as error:
+        read = [read_job(job, read_properties) for job in jobs]
+    except JobFileError as error:
         raise click.ClickException(str(error)) from None
+    run(_in_words(run_standalone(config, read, _say) if standalone else _distributed(config)))
 
 
-def _run_distributed(config: dict[str, str]) -> None:
+def _distributed(config: dict[str, str]) -> Coroutine[Any, Any, None]:
     try:
         from penstock.work.connect.rest.running import run_distributed
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
+    return run_distributed(config, click.echo)
+
+
+async def _in_words(work: Coroutine[Any, Any, None]) -> None:
+    """What is wrong with the files and the topics is the user's to mend."""
     try:
-        run(run_distributed(config, click.echo))
-    except (TopicError, OSError) as error:
+        await work
+    except (ConfigError, PluginError, OffsetFileError, TopicError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -57,12 +57,14 @@ class TopicLog:
         self._progress = asyncio.Condition()
         self._posted: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_open = False
 
     async def start(self) -> None:
         """Make the topic if it is not there, and read what it has; TopicError, and what the cluster says."""
         await self._make()
         await self._producer.start()
         await self._consumer.start()
+        self._is_open = True
         partitions = await self._consumer.partitions_for(self.storage.topic)
         if self.storage.partitions == 1 and len(partitions) != 1:
             raise TopicError(f"topic {self.storage.topic} has {len(partitions)} partitions, and must have one")
@@ -81,7 +83,7 @@ class TopicLog:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks:
+        if self._is_open:
             await self._consumer.close(timeout_ms=1_000)
         await self._producer.close(timeout_ms=1_000)
 

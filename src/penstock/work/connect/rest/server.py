@@ -40,6 +40,7 @@ class RestServer:
     async def start(self) -> None:
         """Listen; OSError, with what cannot be listened at."""
         app = web.Application(client_max_size=LARGEST_BODY)
+        app.on_response_prepare.append(self._allow_origin)
         for route in ROUTES:
             handle = self._handler(route)
             for path in (route.path,) if route.path == "/" else (route.path, f"{route.path}/"):
@@ -138,6 +139,10 @@ class RestServer:
         origin = request.headers.get("Origin")
         if origin is not None and self._allowed_origin not in ("*", origin):
             raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
+
+    async def _allow_origin(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self._allowed_origin and self._allowed_origin in ("*", request.headers.get("Origin")):
+            response.headers["Access-Control-Allow-Origin"] = self._allowed_origin
 
     async def _no_such_path(self, request: web.Request) -> web.Response:
         paths = {route.path for route in ROUTES}
