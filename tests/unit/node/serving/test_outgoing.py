@@ -141,3 +141,23 @@ def test_a_transport_that_encrypts_sees_every_byte(file: OpenFile) -> None:
     out.flush(cast("Any", transport))
     assert transport.written == bytes_of(file)
     assert is_counted(out)
+
+
+class ClosingTransport(EncryptingTransport):
+    """A transport that finds with its first write that the peer has gone."""
+
+    def is_closing(self) -> bool:
+        return bool(self.written)
+
+
+def test_nothing_more_is_read_for_a_peer_that_has_gone(file: OpenFile) -> None:
+    out, transport = Outgoing(), ClosingTransport()
+    out.add(parts_of(file))
+    out.flush(cast("Any", transport))
+    assert len(transport.written) == CHUNK_BYTES
+
+
+def test_a_large_slice_is_left_to_the_system_from_its_first_byte(file: OpenFile) -> None:
+    out = Outgoing()
+    out.add(parts_of(file))
+    assert out._next_chunk(CHUNK_BYTES, stops_at_large=True) == b"head"
