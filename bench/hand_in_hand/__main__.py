@@ -1,6 +1,7 @@
 """`python -m bench.hand_in_hand [NAME …]`: every scenario or the named ones; the exit code is 1 if one fails."""
 
 import argparse
+import faulthandler
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,7 @@ def scenarios() -> dict[str, Scenario]:
 
 def main() -> None:
     """Run them one after the other; the folder of one that fails stays."""
+    faulthandler.enable()  # clients in C run in this process
     known = scenarios()
     parser = argparse.ArgumentParser(prog="python -m bench.hand_in_hand")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(known)} (all)")

@@ -11,7 +11,10 @@ from penstock.log.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
+from penstock.log.producer_snapshots import note_control_batch
+from penstock.log.producer_state import Producers
 from penstock.log.validation import AppendOrigin
+from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 
@@ -177,6 +180,28 @@ def test_transactions_bound_what_is_stable(tmp_path: Path) -> None:
     assert producer.coordinator_epoch == 7
     log.abandon()
     assert open_log(tmp_path).producers.first_unstable_offset is None
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
+def test_a_marker_that_says_too_little_ends_no_transaction(value: bytes | None) -> None:
+    producers = Producers()
+    marker = encode_batch(
+        [Record(0, NOW, b"\0\0\0\1", value)], producer_id=9, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    note_control_batch(producers, read_header(marker, 0), bytes(marker))
+    assert producers.get(9) is None
+
+
+def test_batches_without_a_producer_lie_between_those_that_have_one(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    send(log, 0)
+    append(log, batch(2))
+    send(log, 1, 2)
+    append(log, batch(1))
+    log.abandon()
+    again = open_log(tmp_path)
+    assert send(again, 1, 2).is_duplicate
+    assert send(again, 3).base_offset == 6
 
 
 def test_snapshot_has_kafkas_layout() -> None:
