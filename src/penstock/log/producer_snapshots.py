@@ -5,14 +5,13 @@ A snapshot at offset X holds what the batches below X say; batches from X on are
 keeps one per segment and so do we. A partition that never had an idempotent producer has none.
 """
 
-from collections.abc import Sequence
 from struct import Struct
 
 from penstock.log.disk import Disk
 from penstock.log.names import SNAPSHOT_SUFFIX, offset_prefix
 from penstock.log.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
-from penstock.log.segment import Segment
+from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import decode_batch
 
@@ -77,11 +76,9 @@ class ProducerSnapshots:
         return None
 
 
-def replay(producers: Producers, segments: Sequence[Segment], offset: int) -> None:
+def replay(producers: Producers, segments: Segments, offset: int) -> None:
     """Let the producers know of all batches from `offset` on."""
-    for number, segment in enumerate(segments):
-        if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
-            continue
+    for segment in segments.from_offset(offset):
         for position, header in segment.headers_from(offset):
             if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
                 continue

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
 from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.log.producer_snapshot import (
     CorruptSnapshotError,
@@ -11,7 +12,7 @@ from penstock.log.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from penstock.log.producer_snapshots import note_control_batch
+from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch
 from penstock.log.producer_state import Producers
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.batch import read_header
@@ -202,6 +203,41 @@ def test_batches_without_a_producer_lie_between_those_that_have_one(tmp_path: Pa
     again = open_log(tmp_path)
     assert send(again, 1, 2).is_duplicate
     assert send(again, 3).base_offset == 6
+
+
+def test_what_is_cut_before_there_is_a_snapshot_is_unknown_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for sequence in range(4):
+        send(log, sequence)
+    log.truncate_to(2)
+    assert refusal_of(log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 1).is_duplicate
+    assert send(log, 2).base_offset == 2
+
+
+def test_snapshots_are_taken_as_soon_as_there_is_something_to_keep(tmp_path: Path) -> None:
+    """And then also of nothing: else those who were forgotten would be known again."""
+    log = open_log(tmp_path, LogConfig(segment_bytes=150, producer_id_expiration_ms=1000))
+    for _ in range(3):
+        append(log, batch(1))
+    log.close()
+    assert not list((tmp_path / "t-0").glob("*.snapshot"))
+    send(log, 0)
+    append(log, batch(1))
+    append(log, batch(1))
+    log.apply_retention(NOW + 1000)
+    assert len(log.producers) == 0
+    log.close()
+    again = open_log(tmp_path, LogConfig(segment_bytes=150), is_clean=True, recovery_point=6)
+    assert len(again.producers) == 0
+
+
+def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
+    snapshots = ProducerSnapshots(Disk(), str(tmp_path), [9, 0, 5, 7])
+    snapshots.forget_below(5)
+    assert snapshots.offsets == [5, 7, 9], "the first segment keeps its own"
+    snapshots.forget({7})
+    assert snapshots.offsets == [5, 9]
 
 
 def test_snapshot_has_kafkas_layout() -> None:
