@@ -1,9 +1,12 @@
 from pathlib import Path
 
+import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 
+from penstock.log import lookup
 from penstock.log.config import LogConfig
 from penstock.log.lookup import TimestampOffset
+from penstock.log.partition_log import PartitionLog
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
 
@@ -40,3 +43,79 @@ def test_records_without_a_timestamp_are_not_found(tmp_path: Path) -> None:
     append(log, batch(1, timestamp_ms=-1))
     assert log.max_timestamp() is None
     assert log.offset_for_timestamp(0) is None
+
+
+def steps(log: PartitionLog, timestamp_ms: int) -> tuple[list[str], TimestampOffset | None]:
+    """What a search does on its way: a pause where others have their turn, work where a thread is to help."""
+    search, taken = log.search_timestamp(timestamp_ms), []
+    try:
+        work = next(search)
+        while True:
+            taken.append("pause" if work is None else "work")
+            work = search.send(None if work is None else work())
+    except StopIteration as stop:
+        return taken, stop.value
+
+
+def test_a_search_pauses_after_so_many_batches_and_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "BATCHES_A_STEP", 3)
+    monkeypatch.setattr(lookup, "RECORDS_A_STEP", 4)
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1 << 20))
+    for _ in range(7):
+        append(log, batch(2))
+    assert steps(log, NOW + 1) == ([], None), "the segment is too old"
+    times = [0] * 9 + [5]
+    append(log, memoryview(encode_batch([Record(i, NOW + time, b"k", b"v") for i, time in enumerate(times)])))
+    found = TimestampOffset(NOW + 5, 23, 0)
+    assert steps(log, NOW + 1) == (["pause"] * (2 + 2), found), "behind 3 and 6 batches, 4 and 8 records"
+
+
+@pytest.mark.parametrize(
+    ("most", "compression", "expected"),
+    [
+        (0, Compression.NONE, ["work"]),
+        (-1, Compression.NONE, []),
+        (-1, Compression.LZ4, ["work"]),
+    ],
+)
+def test_what_takes_long_to_unpack_is_work_for_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, compression: Compression, expected: list[str]
+) -> None:
+    log = open_log(tmp_path)
+    sent = batch(2, compression=compression)
+    length = int.from_bytes(sent[8:12], "big")
+    monkeypatch.setattr(lookup, "UNPACKED_AT_ONCE_BYTES", length + (most == -1) - 1)
+    append(log, sent)
+    assert steps(log, NOW) == (expected, TimestampOffset(NOW, 0, 0))
+
+
+@pytest.mark.parametrize(("count", "offset"), [(3, 1), (4, 0)])
+def test_a_batch_of_too_many_records_is_found_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, offset: int
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_UNPACKED_RECORDS", 3)
+    log = open_log(tmp_path)
+    append(log, memoryview(encode_batch([Record(i, NOW + i * 5, b"k", b"v") for i in range(count)])))
+    found = log.offset_for_timestamp(NOW + 1)
+    assert found is not None
+    assert found.offset == offset
+
+
+def test_segments_that_go_during_a_search_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "BATCHES_A_STEP", 1)
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * len(batch(1)), index_interval_bytes=1 << 20))
+    for time in (5, 1, 5, 5, 5, 5):
+        append(log, batch(1, timestamp_ms=NOW + time))
+    log.advance_log_start(1)
+    search = log.search_timestamp(NOW + 5)
+    assert next(search) is None
+    log.remove_before(4)
+    assert lookup.run_through(search) == TimestampOffset(NOW + 5, 4, 0)
+
+
+def test_what_lies_below_the_log_start_is_not_found(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * len(batch(1))))
+    for _ in range(5):
+        append(log, batch(1))
+    log.advance_log_start(3)
+    assert log.offset_for_timestamp(NOW) == TimestampOffset(NOW, 3, 0)
