@@ -201,6 +201,7 @@ def test_batches_without_a_producer_lie_between_those_that_have_one(tmp_path: Pa
     append(log, batch(1))
     log.abandon()
     again = open_log(tmp_path)
+    assert len(again.producers) == 1
     assert send(again, 1, 2).is_duplicate
     assert send(again, 3).base_offset == 6
 
@@ -238,6 +239,32 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     assert snapshots.offsets == [5, 7, 9], "the first segment keeps its own"
     snapshots.forget({7})
     assert snapshots.offsets == [5, 9]
+    assert snapshots.restore(Producers()) is None, "there are no such files"
+    assert snapshots.offsets == []
+
+
+def test_a_log_that_is_begun_anew_knows_no_producers(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    send(log, 0)
+    log.close()
+    log.truncate_fully_and_start_at(10)
+    for is_clean in (False, True):
+        log.close() if is_clean else log.abandon()
+        log = open_log(tmp_path, is_clean=is_clean, recovery_point=10, log_start_offset=10)
+        assert len(log.producers) == 0
+
+
+def test_what_was_cut_off_is_not_known_again_when_the_log_is_as_long_as_before(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=400))
+    for sequence in range(12):
+        send(log, sequence)
+    log.truncate_to(2)
+    for _ in range(12):
+        append(log, batch(1))
+    log.abandon()
+    again = open_log(tmp_path, LogConfig(segment_bytes=400))
+    assert send(again, 1).is_duplicate
+    assert send(again, 2).base_offset == 14
 
 
 def test_snapshot_has_kafkas_layout() -> None:
