@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from tests.unit.log.logs import append, batch, open_log
 
-from penstock.log.disk import Disk
+from penstock.log import recovery
+from penstock.log.disk import Disk, OpenFile
 
 EPOCHS = "leader-epoch-checkpoint"
 
@@ -43,3 +45,22 @@ def test_epochs_are_written_only_where_they_changed(tmp_path: Path) -> None:
             checkpoint.write_bytes(damaged)
         assert recovered(tmp_path) == [EPOCHS]
         assert checkpoint.read_bytes() == expected
+
+
+def test_a_file_is_read_once_in_large_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path)
+    for _ in range(40):
+        append(log, batch(value=b"v" * 30))
+    log.abandon()
+    size = (tmp_path / "t-0" / f"{0:020d}.log").stat().st_size
+    monkeypatch.setattr(recovery, "CHUNK_BYTES", size // 4)
+    seen: list[int] = []
+    read = OpenFile.read_at
+
+    def watched(file: OpenFile, length: int, position: int) -> bytes:
+        seen.append(length)
+        return read(file, length, position)
+
+    monkeypatch.setattr(OpenFile, "read_at", watched)
+    assert open_log(tmp_path).log_end_offset == 40
+    assert len(seen) < 10

@@ -285,6 +285,7 @@ def test_what_surely_fits_needs_no_new_segment(
     config = LogConfig(
         segment_bytes=segment_bytes,
         segment_ms=segment_ms,
+        segment_jitter_ms=segment_ms // 2,
         index_interval_bytes=interval,
         segment_index_bytes=index_entries * 8,
     )

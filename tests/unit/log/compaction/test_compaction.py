@@ -6,6 +6,7 @@ import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, NOW, Pair, batches, compact, last_values, pairs, records
 from tests.unit.log.logs import append, open_log
 
+from penstock.log.compaction import cleaning
 from penstock.log.compaction.batches import UncleanableError
 from penstock.log.compaction.plain_keys import BYTES_PER_KEY
 from penstock.log.compaction.preparing import Buffers
@@ -63,6 +64,21 @@ def test_a_batch_of_which_nothing_goes_keeps_its_bytes(tmp_path: Path) -> None:
     before = log.read(0, 1 << 20).read()
     compact(log, Disk())
     assert log.read(0, 1 << 20).read() == before
+
+
+def test_what_is_clean_may_end_within_a_segment(tmp_path: Path) -> None:
+    """As after the log was cut there."""
+    log = filled(tmp_path, pairs(("a", "1")), pairs(("b", "1")), pairs(("b", "2")))
+    log.cleaned_to = 1
+    assert compact(log, Disk()).keys == 1
+    assert records(log) == [(0, "a", "1"), (2, "b", "2"), (3, "active", "1")]
+
+
+def test_a_segment_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 200)
+    log = filled(tmp_path, *(pairs((f"k{number % 5}", str(number))) for number in range(10)))
+    compact(log, Disk(), buffers=Buffers(io_bytes=200))
+    assert records(log) == [(number, f"k{number - 5}", str(number)) for number in range(5, 10)] + [(10, "active", "1")]
 
 
 def test_a_second_round_changes_nothing_that_is_clean(tmp_path: Path) -> None:
