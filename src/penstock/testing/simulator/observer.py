@@ -58,6 +58,11 @@ class Observer:
         if self.controls_since is not None:
             self.controls_since = self._trace.now()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the directory of its metadata log is offline: the node is about to end."""
+        return self._parts is not None and self._parts.directories.roots.why_unusable() is not None
+
     def check_log(self) -> None:
         """Compare the metadata log with those of the others."""
         if self._parts is not None:

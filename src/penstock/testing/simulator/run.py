@@ -201,6 +201,8 @@ class _Simulation:
             self._world.is_over = True
             watchman.cancel()
             await self._end_clients(tasks)
+        if watchman.done() and not watchman.cancelled():
+            watchman.result()  # an error that ended it: nobody has looked since
         if not self._ledger.violations:
             await self._look_at_everything()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock.testing.simulator.disk import DiskConditions
 from penstock.testing.simulator.ledger import Ledger
@@ -29,10 +30,11 @@ async def watch(machines: Sequence[Machine], ledger: Ledger, session_s: float) -
 
 
 def check_logs(machines: Sequence[Machine]) -> None:
-    """Compare the metadata logs of those that run."""
+    """Compare the metadata logs of those that run; a node whose disk has failed is on its way out."""
     for machine in machines:
-        if machine.is_up and not machine.is_paused:
-            machine.observer.check_log()
+        if machine.is_up and not machine.is_paused and not machine.observer.has_failed:
+            with _whatever_the_disk_does(machine):
+                machine.observer.check_log()
 
 
 def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
@@ -41,12 +43,19 @@ def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
     for machine in machines:
         if machine.node is None or not machine.is_up or machine.is_paused:
             continue
-        conditions, machine.disk.conditions = machine.disk.conditions, DiskConditions()
-        try:
+        with _whatever_the_disk_does(machine):
             for partition in list(partitions_of(machine.node)):
                 ledger.look_at_replica(machine.name, partition)
-        finally:
-            machine.disk.conditions = conditions
+
+
+@contextmanager
+def _whatever_the_disk_does(machine: Machine) -> Iterator[None]:
+    """Who looks must not meet the faults of the disk: the node would learn of them by that."""
+    conditions, machine.disk.conditions = machine.disk.conditions, DiskConditions()
+    try:
+        yield
+    finally:
+        machine.disk.conditions = conditions
 
 
 def _overlooked(machines: Sequence[Machine], limit_s: float) -> Iterator[str]:
