@@ -6,7 +6,7 @@ it ends, and the image stands before it until then: its offset, too. A snapshot,
 was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
-was committed at all; and sooner, some time after a start, when the log is longer than what it adds up to. So a start
+was committed at all; and sooner, some time after a start or at the end, when the log is longer than what it adds up to. So a start
 never reads the whole past, and the log need not be kept for ever (KIP-630).
 """
 
@@ -274,6 +274,9 @@ class MetadataLog:
             if self._is_worth_a_snapshot and wait_ms > 0 and self._sooner is None:
                 self._sooner = asyncio.get_running_loop().call_later(wait_ms / 1000, self._snapshot_sooner)
             return
+        self._write_snapshot(now_ms)
+
+    def _write_snapshot(self, now_ms: int) -> None:
         self._bytes_since_snapshot, self._last_snapshot_ms = 0, now_ms
         end_offset = self.image.offset + 1
         writing = self.quorum.snapshot(self._content(end_offset, now_ms), end_offset)
@@ -312,8 +315,10 @@ class MetadataLog:
             logger.warning("no snapshot of %s-0 could be written: %s", TOPIC, error)
 
     async def close(self) -> None:
-        """Waits for a snapshot that is being written, and begins no other one."""
+        """Waits for a snapshot that is being written, or for a last one that makes the next start shorter."""
         if self._sooner is not None:
             self._sooner.cancel()
+        if self._is_worth_a_snapshot and self._writing is None and not self._transaction.is_open:
+            self._write_snapshot(self._now_ms())
         if self._writing is not None:
             await asyncio.wait([self._writing])

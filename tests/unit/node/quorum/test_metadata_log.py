@@ -276,6 +276,18 @@ async def test_a_snapshot_that_is_worth_while_waits_until_some_time_after_the_st
     assert list(replicated.snapshots) == [1]
 
 
+async def test_the_last_snapshot_is_written_at_the_end_if_it_is_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_log, "SOONER_BYTES", 2 * len(batch(0, topic("a"))))
+    log, replicated, _ = opened()
+    log.committed(batch(0, topic("a")), 0, 0)
+    await log.close()
+    assert replicated.snapshots == {}, "that is too little"
+    log.committed(batch(1, topic("b")), 1, 1)
+    await log.close()
+    await log.close()
+    assert list(replicated.snapshots) == [2]
+
+
 async def test_a_snapshot_is_what_was_committed_when_it_was_begun() -> None:
     log, replicated, _ = opened(SnapshotLimits(max_bytes_between=1))
     log.committed(batch(0, topic("a")), 0, 0)  # its task has not had its turn yet
