@@ -6,8 +6,8 @@ it ends, and the image stands before it until then: its offset, too. A snapshot,
 was left too far behind, replaces the contents of the image, and listeners are told that all may have changed.
 
 Every node writes snapshots of its own: when enough was committed since the last one, or when that is old and anything
-was committed at all; and sooner, some time after a start or at the end, when the log is longer than what it adds up to. So a start
-never reads the whole past, and the log need not be kept for ever (KIP-630).
+was committed at all; and sooner, some time after a start or at the end, when the log is longer than what it adds up to.
+So a start never reads the whole past, and the log need not be kept for ever (KIP-630).
 """
 
 import asyncio

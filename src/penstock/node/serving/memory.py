@@ -19,23 +19,28 @@ COLLECTIONS = (700, 10, 1000)
 """The collector looks at all objects a hundred times more seldom than Python's own 10: hundreds of thousands of them,
 which one large request is, are 50 ms."""
 
+AT_START = (100_000, 10, 1000)
+"""A start makes very many objects that stay: the collector would look at each of them, and find nothing."""
+
 
 def hold_briefly() -> None:
-    """Let neither threads nor the collector hold the event loop for long.
+    """Let neither threads nor the collector hold the event loop for long, from the start on.
 
     For a process that is a node and nothing else, as it concerns all threads.
     """
-    gc.set_threshold(*COLLECTIONS)
+    gc.set_threshold(*AT_START)
     sys.setswitchinterval(SWITCH_S)
 
 
 def keep_for_good() -> None:
-    """What is there now (modules, declarations) stays: the collector need not look at it again.
+    """The node has started. What is there now (modules, declarations, metadata) stays: the collector need not look at
+    it again.
 
     For a process that is a node and nothing else: in another's process it would keep what is not ours.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
 
 
 def give_back_memory() -> None:
