@@ -6,14 +6,15 @@ as the failure is one that may pass (a lost connection, a moved leader) and the 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import NamedTuple, Self, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from penstock.client.address import Address, parse_bootstrap_servers
 from penstock.client.connection import Answer, Connection, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
-from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata, error_code
+from penstock.client.metadata import NO_NODE, BrokerMetadata, ClusterMetadata, TopicMetadata, error_code
 from penstock.client.settings import ClientSettings
+from penstock.client.values import TopicPartition
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,7 +24,25 @@ from penstock.protocol.schema import Message
 Result = TypeVar("Result")
 GROUP_COORDINATOR = 0
 FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
+LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Refusals with which a node may say who leads instead (KIP-951)."""
 TOPICS_BY_ID = 10  # the first version of Metadata in which a topic may lack its name
+
+
+class LeaderTold(Protocol):
+    """Who leads a partition, as an answer says it; -1 where it does not."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class EndpointTold(Protocol):
+    """Where a broker is, as an answer says it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class _Purpose(NamedTuple):
@@ -94,6 +113,27 @@ class ClusterClient:
         if topics is None or topics:
             self._refreshed_at = asyncio.get_running_loop().time()
         return self.metadata
+
+    def learn(
+        self, refused_by: int, leaders: Mapping[TopicPartition, LeaderTold], endpoints: Sequence[EndpointTold]
+    ) -> set[TopicPartition]:
+        """Take what a node says that refused partitions because others lead them (KIP-951).
+
+        Those of which another leader is known now, and where it is: nobody need be asked about them.
+        """
+        told = {
+            partition: (leader.leader_id, leader.leader_epoch)
+            for partition, leader in leaders.items()
+            if leader.leader_epoch >= 0
+        }
+        brokers = {one.node_id: BrokerMetadata(one.node_id, Address(one.host, one.port), one.rack) for one in endpoints}
+        self.metadata = self.metadata.with_leaders(told, brokers)
+        known = {partition: self.metadata.leader(partition) for partition in told}
+        return {
+            partition
+            for partition, row in known.items()
+            if row is not None and row.leader != refused_by and row.leader_epoch >= told[partition][1]
+        }
 
     @property
     def metadata_is_old(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Final
 from uuid import UUID
 
-from penstock.client.cluster import ClusterClient
+from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.fetched_records import FetchedRecords
@@ -22,6 +22,7 @@ from penstock.client.subscription import PartitionState, Subscription
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from penstock.protocol.uuids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ _ASK_THE_LEADER_AGAIN = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.OFFSET_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -137,12 +140,15 @@ class Fetcher:
         task.add_done_callback(done)
 
     async def _fetch(self, node_id: int, positions: Mapping[TopicPartition, int]) -> None:
+        known = self._cluster.metadata.topics
+        topic_ids = {topic: known[topic].topic_id if topic in known else ZERO_UUID for topic, _ in positions}
+        names = {topic_id: topic for topic, topic_id in topic_ids.items()}
         try:
             connection = await self._cluster.connection(node_id)
             response = await connection.request(
-                self._request(positions),
+                self._request(positions, topic_ids),
                 FetchResponse,
-                newest=NEWEST_BY_NAME,
+                newest=NEWEST_BY_NAME if ZERO_UUID in names else None,
                 timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
             )
             if response.error_code:
@@ -154,11 +160,19 @@ class Fetcher:
                 self._leave_replica(partition, node_id)
             await self._look_again()
             return
+        rows = {
+            TopicPartition(topic.topic or names[topic.topic_id], row.partition_index): row
+            for topic in response.responses
+            for row in topic.partitions
+        }
+        led_elsewhere = {
+            partition: row.current_leader for partition, row in rows.items() if row.error_code in LED_ELSEWHERE
+        }
+        learned = self._cluster.learn(node_id, led_elsewhere, response.node_endpoints)
         look_again = False
-        for topic in response.responses:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.topic, row.partition_index)
-                look_again |= self._arrived(partition, node_id, positions[partition], row)
+        for partition, row in rows.items():
+            if self._arrived(partition, node_id, positions[partition], row) and partition not in learned:
+                look_again = True
         if look_again:
             await self._look_again()
         else:
@@ -235,12 +249,13 @@ class Fetcher:
         except ClientError:
             pass  # the next attempt looks again
 
-    def _request(self, positions: Mapping[TopicPartition, int]) -> FetchRequest:
+    def _request(self, positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for partition, position in positions.items():
             row = self._cluster.metadata.leader(partition)
             state = self._subscription.partitions.get(partition)  # none for one that was just taken away
-            topic = topics.setdefault(partition.topic, FetchTopic(topic=partition.topic))
+            name = partition.topic
+            topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=topic_ids[name]))
             topic.partitions.append(
                 FetchPartition(
                     partition=partition.partition,

@@ -1,6 +1,7 @@
 """What a client knows of a cluster: brokers, topics, who leads which partition. Values, made of Metadata responses."""
 
 import uuid
+from collections.abc import Mapping
 
 from penstock.client.address import Address
 from penstock.client.values import TopicPartition
@@ -68,13 +69,33 @@ class ClusterMetadata(Value):
 
     def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
         """The partition's row, if it is known and has a leader that is known."""
-        topic = self.topics.get(partition.topic)
-        row = topic.partitions.get(partition.partition) if topic else None
+        row = self._row(partition)
         return row if row is not None and row.leader in self.brokers else None
+
+    def _row(self, partition: TopicPartition) -> PartitionMetadata | None:
+        topic = self.topics.get(partition.topic)
+        return topic.partitions.get(partition.partition) if topic else None
 
     def partition_counts(self) -> dict[str, int]:
         """How many partitions each known topic has."""
         return {name: len(topic.partitions) for name, topic in self.topics.items() if topic.partitions}
+
+    def with_leaders(
+        self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Mapping[int, BrokerMetadata]
+    ) -> "ClusterMetadata":
+        """These facts and what a broker said that is asked for partitions which another one leads (KIP-951).
+
+        `leaders` are (id, epoch), `brokers` say where they are. What is of no later epoch than what is known, and a
+        leader of whom nobody says where it is, are passed over.
+        """
+        all_brokers, topics = {**self.brokers, **brokers}, dict(self.topics)
+        for partition, (leader, epoch) in leaders.items():
+            row = self._row(partition)
+            if row is not None and epoch > row.leader_epoch and leader in all_brokers:
+                topic = topics[partition.topic]
+                moved = row.replace(leader=leader, leader_epoch=epoch)
+                topics[partition.topic] = topic.replace(partitions={**topic.partitions, partition.partition: moved})
+        return self.replace(brokers=all_brokers, topics=topics)
 
     def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
         """These facts and those of a newer response, which replaces all topics or only those that it names.

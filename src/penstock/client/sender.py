@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.client.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
-from penstock.client.cluster import ClusterClient
+from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError
 from penstock.client.metadata import error_code, unavailable
@@ -148,7 +148,7 @@ class Sender:
                 for batch in batches:
                     self._succeed(batch, NO_OFFSET, -1)
             else:
-                await self._exchange(connection, batches)
+                await self._exchange(node_id, connection, batches)
         except (ClientError, KafkaError) as error:
             for batch in batches:
                 self._fail(batch, error)
@@ -161,13 +161,17 @@ class Sender:
             self._in_flight[node_id] -= 1
             self.wake()
 
-    async def _exchange(self, connection: Connection, batches: Sequence[PendingBatch]) -> None:
+    async def _exchange(self, node_id: int, connection: Connection, batches: Sequence[PendingBatch]) -> None:
         response = await connection.request(self._request(batches), ProduceResponse, newest=NEWEST_BY_NAME)
         answers = {
             TopicPartition(topic.name, row.index): row
             for topic in response.responses
             for row in topic.partition_responses
         }
+        led_elsewhere = {
+            partition: row.current_leader for partition, row in answers.items() if row.error_code in LED_ELSEWHERE
+        }
+        learned = self._cluster.learn(node_id, led_elsewhere, response.node_endpoints)
         moved: list[PendingBatch] = []
         for batch in batches:
             row = answers.get(batch.partition)
@@ -175,6 +179,9 @@ class Sender:
                 self._fail(batch, ConnectionFailedError(f"{connection.address} did not answer for {batch.partition}"))
             elif row.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._succeed(batch, row.base_offset, row.log_append_time_ms)
+            elif batch.partition in learned:
+                about = row.error_message or f"record for {batch.partition}"
+                self._fail(batch, KafkaError(error_code(row.error_code), about), pause_ms=0)
             else:
                 self._refused(batch, row)
                 moved.append(batch)
@@ -220,14 +227,17 @@ class Sender:
         about = row.error_message or f"record for {batch.partition}"
         self._fail(batch, KafkaError(code, f"{about} ({details})" if details.strip("; ") else about))
 
-    def _fail(self, batch: PendingBatch, error: ClientError | KafkaError) -> None:
-        """Try again if that may help and there is time; else tell those who wait."""
+    def _fail(self, batch: PendingBatch, error: ClientError | KafkaError, pause_ms: float | None = None) -> None:
+        """Try again if that may help and there is time, after a pause that grows if none is given; else tell those
+        who wait.
+        """
         may_pass = isinstance(error, ConnectionFailedError) or (isinstance(error, KafkaError) and error.retriable)
         self._note(error, batch.partition)
         now_ms = self._now_ms()
         expired = now_ms >= batch.created_ms + self._settings.delivery_timeout_ms
         if may_pass and not expired and batch.attempts < self._settings.retries:
-            pause_ms = self._settings.backoff_ms(batch.attempts)
+            if pause_ms is None:
+                pause_ms = self._settings.backoff_ms(batch.attempts)
             batch.attempts += 1
             self._accumulator.give_back(batch, now_ms + pause_ms)
             return

@@ -51,7 +51,9 @@ class OneRecord(FakeCluster):
                     for topic in request.topics
                     for row in topic.partitions
                 ]
-                return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=records)])
+                topic_id = request.topics[0].topic_id
+                answered = FetchableTopicResponse(topic=TOPIC, topic_id=topic_id, partitions=records)
+                return FetchResponse(responses=[answered])
         return super().__call__(header, request)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
@@ -20,6 +21,8 @@ from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
@@ -28,6 +31,7 @@ from penstock.protocol.schema import Message
 
 PARTITION = TopicPartition(TOPIC, 0)
 REPLICA = NODE_ID + 1
+TOPIC_ID = UUID(int=5)
 PATIENCE_MS = 30_000
 
 
@@ -109,6 +113,37 @@ async def test_a_replica_that_cannot_serve_is_left_for_the_leader(code: ErrorCod
     assert await read(cluster, 2, auto_offset_reset="none") == [b"a", b"lost"]
     assert [one.fetch_offset for one in cluster.asked_for[:3]] == [0, 0, 0]
     assert len(cluster.asked(ApiKey.METADATA)) == 1 + (code == ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class WithIds(Scripted):
+    """As a broker whose topics have ids; it says that the other node leads where it refuses."""
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        response = super().__call__(header, request)
+        if isinstance(response, FetchResponse):
+            assert self.broker is not None
+            assert header.api_version > 12
+            host, port = self.broker.address
+            response.responses[0].topic_id = TOPIC_ID
+            response.node_endpoints = [NodeEndpoint(node_id=REPLICA, host=host, port=port)]
+        return response
+
+    def metadata(self) -> MetadataResponse:
+        response = super().metadata()
+        response.topics[0].topic_id = TOPIC_ID
+        return response
+
+
+@pytest.mark.parametrize("leader_epoch", [1, -1])
+async def test_the_leader_that_a_refusal_names_is_asked_and_nobody_about_it(leader_epoch: int) -> None:
+    """KIP-951: a refusal says who leads, and where that is; one that says nothing has the leader looked up."""
+    leader = LeaderIdAndEpoch(leader_id=REPLICA, leader_epoch=leader_epoch)
+    refused = PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=leader)
+    cluster = WithIds(refused, FIRST)
+    assert await read(cluster, 2) == [b"a", b"lost"]
+    is_told = leader_epoch >= 0
+    assert [one.current_leader_epoch for one in cluster.asked_for[:2]] == [-1, leader_epoch]
+    assert len(cluster.asked(ApiKey.METADATA)) == 2 - is_told
 
 
 async def test_a_replica_that_is_not_known_is_not_asked() -> None:

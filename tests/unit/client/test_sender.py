@@ -5,17 +5,20 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
-from tests.unit.client.fake_cluster import TOPIC, FakeCluster, Script
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
 
 from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
+from penstock.client.values import TopicPartition
 from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -69,6 +72,40 @@ async def test_a_moved_leader_and_a_lost_connection_are_tried_again_with_the_sam
         assert (await producer.send_and_wait(TOPIC, b"second")).offset == 4
         numbers = [(header.producer_id, header.base_sequence) for header in headers(cluster)]
         assert numbers == [(1, 0), (1, 1), (1, 1), (1, 1)]
+
+
+async def test_the_leader_that_a_refusal_names_is_asked_and_nobody_about_it() -> None:
+    """KIP-951: the refusal says where the other node is as well."""
+
+    def led_elsewhere(request: Message) -> Reply:
+        assert isinstance(request, ProduceRequest)
+        assert cluster.broker is not None
+        host, port = cluster.broker.address
+        leader = LeaderIdAndEpoch(leader_id=NODE_ID + 1, leader_epoch=1)
+        refusal = answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=leader)(request)
+        assert isinstance(refusal, ProduceResponse)
+        refusal.node_endpoints = [NodeEndpoint(node_id=NODE_ID + 1, host=host, port=port)]
+        return refusal
+
+    async with producing(answer(ErrorCode.NONE, 3), led_elsewhere, answer(ErrorCode.NONE, 4)) as (cluster, producer):
+        await producer.send_and_wait(TOPIC, b"first")
+        asked = len(cluster.asked(ApiKey.METADATA))
+        assert (await producer.send_and_wait(TOPIC, b"second")).offset == 4
+        assert len(cluster.asked(ApiKey.METADATA)) == asked
+        leader = producer.cluster.metadata.leader(TopicPartition(TOPIC, 0))
+        assert leader is not None
+        assert (leader.leader, leader.leader_epoch) == (NODE_ID + 1, 1)
+
+
+@pytest.mark.parametrize("leader", [(NODE_ID + 1, 1), (NODE_ID, -1), (NODE_ID, 1), (-1, -1)])
+async def test_a_refusal_that_names_nobody_who_can_be_asked_has_the_leader_looked_up(leader: tuple[int, int]) -> None:
+    told = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+    refused = answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=told)
+    async with producing(answer(ErrorCode.NONE, 3), refused, answer(ErrorCode.NONE, 4)) as (cluster, producer):
+        await producer.send_and_wait(TOPIC, b"first")
+        asked = len(cluster.asked(ApiKey.METADATA))
+        assert (await producer.send_and_wait(TOPIC, b"v")).offset == 4
+        assert len(cluster.asked(ApiKey.METADATA)) == asked + 1
 
 
 async def test_a_duplicate_is_a_success() -> None:
