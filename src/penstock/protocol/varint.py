@@ -26,7 +26,10 @@ def encode_uvarint(value: int) -> bytes:
 
 def encode_compact(length: int) -> bytes:
     """Return the length of a string or an array as flexible versions write it: one more than it is."""
-    return _SHORT_LENGTHS[length] if length < _SHORT else encode_uvarint(length + 1)
+    if length < _SHORT:
+        return _SHORT_LENGTHS[length]
+    length += 1
+    return bytes((length & 0x7F | 0x80, length >> 7)) if length < 0x4000 else encode_uvarint(length)
 
 
 _SHORT: Final = 127

@@ -223,7 +223,8 @@ class FetchSessions:
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._remembered = 0
         """Partitions of all sessions together."""
-        self._ended: list[Session] = []
+        self.ended: list[Session] = []
+        """Sessions whose standing waits are to be taken away."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -279,13 +280,6 @@ class FetchSessions:
         self._remembered += len(wanted)
         return session
 
-    def take_ended(self) -> list[Session]:
-        """Sessions that have ended and whose standing waits are to be taken away."""
-        if not self._ended:
-            return []
-        ended, self._ended = self._ended, []
-        return ended
-
     def _to_evict(self, newcomer: tuple[bool, int], now_ms: int) -> Session | None:
         """The session that goes for a new one of that rank, if any does."""
         oldest = next(iter(self._sessions.values()), None)
@@ -305,7 +299,7 @@ class FetchSessions:
             self._remembered -= len(session.wanted)
             session.is_open = False
             if session.is_wide:
-                self._ended.append(session)
+                self.ended.append(session)
 
     def _update(self, session: Session, frame: FetchFrame) -> None:
         before = len(session.wanted)

@@ -87,6 +87,8 @@ class Dispatcher:
             return self._wrong_version(context, served.api)
         if handler.raw:
             reply = handler.function(self._node, context, frame, position)
+            if type(reply) is list:
+                return reply
         else:
             size = len(frame) - position
             if handler.repeats and size <= REPEATED_BYTES:

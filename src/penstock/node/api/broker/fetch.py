@@ -69,7 +69,8 @@ def _fetch(
     except KafkaError as error:
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
     finally:
-        for session in sessions.take_ended():
+        while sessions.ended:
+            session = sessions.ended.pop()
             asyncio.get_running_loop().create_task(_end(broker, session), name="end of a fetch session")
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
