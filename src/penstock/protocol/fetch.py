@@ -13,13 +13,14 @@ from uuid import UUID
 from penstock.protocol.codec import decode
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.topic_answers import NodeEndpoint, encode_endpoints_tag, encode_topic
-from penstock.protocol.uuids import ZERO_UUID
+from penstock.protocol.uuids import ZERO_UUID, uuid_of
 from penstock.protocol.varint import encode_compact
 
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 SESSIONS_FROM: Final = 7
 RACKS_FROM: Final = 11
+REPLICA_STATE_FROM: Final = 15
 ENDPOINTS_FROM: Final = 16
 VERSIONS: Final = range(4, 19)
 
@@ -84,10 +85,56 @@ class FetchFrame(Message, versions="4-18", flexible="12+"):
 
 def parse_fetch(frame: bytes | bytearray | memoryview, position: int, version: int) -> FetchFrame:
     """Return the request whose body starts at a position of its frame; DecodeError if it is not one."""
+    if version >= REPLICA_STATE_FROM:
+        found = _parse_one_partition(frame, position)
+        if found is not None:
+            return found
     request, _ = decode(FetchFrame, version, frame, position)
     if request.replica_state is not None:
         request.replica_id = request.replica_state.replica_id
     return request
+
+
+# Consumers that have more of one partition say so in a request of one layout: one topic, one partition, nothing that is
+# forgotten, no rack, no tagged fields. That takes a third of the time. Any other request is left to the codec.
+_ONE_PARTITION: Final = struct.Struct(">iiibiiB16sBiiqiqiBBBBB").unpack_from
+_OF_ONE_PARTITION: Final = (2, 2, 0, 0, 1, 1, 0)
+"""The lengths of arrays and of the rack, each one more than it is, and how many tagged fields there are."""
+
+
+def _parse_one_partition(frame: bytes | bytearray | memoryview, position: int) -> FetchFrame | None:
+    """Return the request if it is of that layout; None for whatever else these bytes are."""
+    asked, topic, request = _new(FetchPartition), _new(FetchTopic), _new(FetchFrame)
+    try:
+        (
+            request.max_wait_ms,
+            request.min_bytes,
+            request.max_bytes,
+            request.isolation_level,
+            request.session_id,
+            request.session_epoch,
+            topics,
+            topic_id,
+            partitions,
+            asked.index,
+            asked.current_leader_epoch,
+            asked.fetch_offset,
+            asked.last_fetched_epoch,
+            asked.log_start_offset,
+            asked.max_bytes,
+            *behind,
+        ) = _ONE_PARTITION(frame, position)
+    except struct.error:
+        return None
+    if (topics, partitions, *behind) != _OF_ONE_PARTITION:
+        return None
+    topic.name, topic.topic_id, topic.partitions = "", uuid_of(topic_id), [asked]
+    request.topics, request.forgotten_topics = [topic], []
+    request.rack_id, request.cluster_id, request.replica_state, request.replica_id = "", None, None, -1
+    return request
+
+
+_new: Final = object.__new__
 
 
 class DivergingEpoch(Message):

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import encode
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.fetch import (
     MAX_SMALL_BYTES,
     SMALL_BYTES,
     VERSIONS,
+    FetchFrame,
     FetchPartitionResult,
     FollowerFetchResponse,
     encode_fetch_response,
@@ -68,6 +70,42 @@ def test_a_request_reads_the_same_in_every_version(version: int) -> None:
     assert asked.current_leader_epoch == (5 if version >= 9 else -1)
     assert asked.last_fetched_epoch == (7 if version >= 12 else -1)
     assert [gone.partitions for gone in got.forgotten_topics] == ([[1, 2]] if version >= 7 else [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("partitions", [0, 1, 2])
+@pytest.mark.parametrize("extra", ["", "rack", "forgotten", "cluster", "replica", "topics", "tag"])
+def test_a_request_for_one_partition_is_what_the_codec_makes_of_it(version: int, partitions: int, extra: str) -> None:
+    asked = [
+        messages.FetchPartition(
+            partition=index + 4, current_leader_epoch=5, fetch_offset=1 << 40, log_start_offset=8, partition_max_bytes=9
+        )
+        for index in range(partitions)
+    ]
+    request = messages.FetchRequest(
+        max_wait_ms=2, min_bytes=3, max_bytes=4, isolation_level=1, session_id=10, session_epoch=11,
+        topics=[messages.FetchTopic(topic="topic", topic_id=TOPIC_ID, partitions=asked)],
+    )  # fmt: skip
+    if extra == "topics":
+        request.topics *= 2
+    if extra == "rack":
+        request.rack_id = "a"
+    elif extra == "forgotten":
+        request.forgotten_topics_data = [messages.ForgottenTopic(topic="old", topic_id=TOPIC_ID, partitions=[1])]
+    elif extra == "cluster":
+        request.cluster_id = "id"
+    elif extra == "replica":
+        request.replica_state = messages.ReplicaState(replica_id=1, replica_epoch=12)
+    elif extra == "tag" and asked:
+        asked[0].replica_directory_id = TOPIC_ID
+    body = encode(request, version)
+    expected, _ = decode(FetchFrame, version, body)
+    if expected.replica_state is not None:
+        expected.replica_id = 1
+    assert parse_fetch(memoryview(b"??" + body), 2, version) == expected
+    for length in range(len(body)):
+        with pytest.raises(DecodeError):
+            parse_fetch(body[:length], 0, version)
 
 
 def joined(parts: list[Any]) -> bytes:
