@@ -11,6 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands
 from bench.hand_in_hand.compaction import compare_compaction
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
@@ -30,6 +31,7 @@ def scenarios() -> dict[str, Scenario]:
         for founder in (KAFKA, PENSTOCK):
             found[f"quorum-{founder}-{release}"] = partial(mix, founder=founder, release=release)
     found["compaction"] = compare_compaction
+    found["changelogs"] = rebuild_from_changelogs
     found["tools"] = try_kafkas_tools
     return found
 

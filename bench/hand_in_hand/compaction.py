@@ -2,7 +2,7 @@
 
 The log has keys that come again, batches of several keys in every codec, tombstones, an idempotent producer, and a
 partition without records. A first round keeps tombstones and gives them their horizon, a second one drops them. In the
-end Kafka's dump reads what Penstock has compacted.
+end Kafka's dump and its console consumer read what Penstock has compacted.
 """
 
 import os
@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.hand_in_hand import clients
 from bench.hand_in_hand.changing_hands import CLUSTER_ID, single_node
+from bench.hand_in_hand.kafkas_tools import TOOLS
 from bench.hand_in_hand.node import HEAP, KAFKA, PENSTOCK, HandError, Node, wait_until
 from bench.versus.maven import Artifact, fetch, java
 from penstock.log.checkpoint import CorruptCheckpointError, read_offsets
@@ -79,6 +80,8 @@ def compare_compaction(folder: Path, say: Callable[[str], None]) -> None:
         say(f"round {round_number + 1}: {count} of {before} records are left, the same ones in both")
     _let_kafka_dump(folder / PENSTOCK / "data" / f"{TOPIC}-0")
     say("Kafka's dump reads what Penstock has compacted")
+    count = _let_kafka_consume(folder / PENSTOCK)
+    say(f"Kafka's console consumer gets all {count} records of it, and nothing else")
 
 
 def _write(address: str) -> None:
@@ -166,7 +169,7 @@ def _end(directory: Path) -> int:
     return max((int(said[1]) + 1 for said, _ in _batches(directory)), default=0)
 
 
-def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, ...], list[object]]]:
+def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
     """What the batches below an offset say, and their records; not where they lie and what their horizon is."""
     for segment in _segments(directory):
         content = segment.read_bytes()
@@ -191,6 +194,27 @@ def _batches(directory: Path, end: int = 1 << 62) -> Iterator[tuple[tuple[int, .
                     for one in iterate_records(content, position, header)
                 ],
             )
+
+
+def _let_kafka_consume(folder: Path) -> int:
+    """Let Kafka's console consumer read a partition from its beginning; how many records it has."""
+    node, address = single_node(folder)
+    directory = node.data / f"{TOPIC}-0"
+    expected = [(offset, key) for _, records in _batches(directory) for offset, _, key, _, _ in records]
+    jars = os.pathsep.join(str(jar) for jar in fetch("kafka-tools", TOOLS))
+    program = [java(), *HEAP, "-cp", jars, "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+    shown = [word for one in ("offset=true", "key=true", "value=false") for word in ("--property", f"print.{one}")]
+    place = ["--topic", TOPIC, "--partition", "0", "--offset", "earliest", "--timeout-ms", "20000"]
+    node.start(PENSTOCK)
+    try:
+        wait_until("penstock serves", lambda: clients.is_up(address), [node])
+        done = subprocess.run([*program, "--bootstrap-server", address, *place, *shown], capture_output=True, text=True)
+    finally:
+        node.stop()
+    found = [line.removeprefix("Offset:").split("\t") for line in done.stdout.splitlines() if "Offset:" in line]
+    if [(int(offset), key.encode()) for offset, key in found] != expected:
+        raise HandError(f"{len(found)} of {len(expected)} records came: {found[:3]} {done.stderr[-500:]}")
+    return len(found)
 
 
 def _let_kafka_dump(directory: Path) -> None:

@@ -1,0 +1,132 @@
+"""faust and quixstreams, as published, build their state anew from its changelog after the local one was deleted.
+
+Each counts words, loses its local state, and counts on: the totals are those of all words, although the second life
+saw the last ones only. What the changelog takes in the end is held against what is alive in it. An environment of its
+own has the two, from the package index.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+import venv
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from bench.hand_in_hand.clients import LIMIT_S
+from bench.hand_in_hand.node import HandError
+from bench.load import create_topic
+from penstock.log.names import LOG_SUFFIX
+from penstock.protocol.records import Record, iterate_batches, iterate_records
+from penstock.testing import Cluster
+
+PACKAGES: Final = ("faust-streaming==0.15.3", "quixstreams==3.28.1")
+WORDS: Final = "words"
+KEYS: Final = tuple(f"k{number:04d}" for number in range(1000))
+FIRST, SECOND = 8000, 2000
+ROLL_S: Final = 2.0
+SETTINGS: Final = {"log.cleaner.backoff.ms": "200", "log.roll.ms": str(int(ROLL_S * 1000))}
+MOST: Final = 2.0
+"""Times what is alive."""
+AGAIN: Final = 1
+"""Records that may be counted twice: faust takes up with the last one that it has committed."""
+
+
+def rebuild_from_changelogs(folder: Path, say: Callable[[str], None]) -> None:
+    """See the module. Raises HandError."""
+    python = _environment()
+    for library in ("faust", "quixstreams"):
+        with Cluster(process=True, config=SETTINGS) as cluster:
+            create_topic(cluster.bootstrap_servers, WORDS)
+            _count(cluster, python, library, folder / library, say)
+            size, alive = _settled(cluster)
+        say(f"{library}: the changelog takes {size} bytes, of which {alive} are alive")
+        if size > MOST * alive:
+            raise HandError(f"{library}: that is more than {MOST:g} times as much")
+
+
+def _environment() -> Path:
+    """A Python that has the libraries."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "changelogs"
+    python, done = folder / "bin" / "python", folder / "done"
+    if not done.exists() or done.read_text() != str(PACKAGES):
+        venv.create(folder, clear=True, with_pip=True)
+        installed = subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], capture_output=True, text=True)
+        if installed.returncode:
+            raise HandError(f"pip could not install {PACKAGES}: {installed.stderr[-1000:]}")
+        done.write_text(str(PACKAGES))
+    return python
+
+
+def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Callable[[str], None]) -> None:
+    lots, expected, total = random.Random(1), Counter[str](), 0
+    for words in (lots.choices(KEYS, k=FIRST), [*KEYS, *lots.choices(KEYS, k=SECOND - len(KEYS))]):
+        expected.update(words)
+        total += len(words)
+        _produce(cluster.bootstrap_servers, words)
+        found = _live(cluster, python, library, folder, (total, len(words)))
+        again = found["seen"] - len(words)
+        more = Counter(found["totals"])
+        more.subtract(expected)
+        if not 0 <= again <= AGAIN or min(more.values()) < 0 or sum(more.values()) != again:
+            wrong = {key: count for key, count in more.items() if count}
+            raise HandError(f"{library} saw {found['seen']} words of {len(words)}; its totals are off by {wrong}")
+        say(f"{library}: without local state, {found['seen']} words were seen, the totals of {total} are right")
+
+
+def _produce(address: str, words: Sequence[str]) -> None:
+    producer = Producer({"bootstrap.servers": address})
+    for word in words:
+        producer.produce(WORDS, b"1", word.encode())
+    if producer.flush(LIMIT_S):
+        raise HandError("not all words were acknowledged")
+
+
+def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tuple[int, int]) -> Any:
+    """What a life that begins without local state has counted in the end."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    program, report = Path(__file__).with_name(f"count_with_{library}.py"), folder.with_suffix(".json")
+    report.unlink(missing_ok=True)
+    command = [*map(str, (python, program, cluster.bootstrap_servers, folder, *counts, report))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    if not report.exists():
+        raise HandError(f"{library} ended without a result: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+    return json.loads(report.read_text())
+
+
+def _settled(cluster: Cluster) -> tuple[int, int]:
+    """(bytes of the changelog, bytes of its last records by key) once a round changes nothing any more."""
+    (changelog,) = (path for path in Path(cluster.nodes[0].directory).rglob("*changelog*-0") if path.is_dir())
+    last = {record.key: record for record in _records(changelog) if record.value is not None}
+    time.sleep(ROLL_S)
+    producer, one = Producer({"bootstrap.servers": cluster.bootstrap_servers}), next(iter(last.values()))
+    headers: list[tuple[str, str | bytes | None]] = [*one.headers]
+    producer.produce(changelog.name.removesuffix("-0"), one.value, one.key, headers=headers)  # closes the segment
+    producer.flush(LIMIT_S)
+    size = 0
+    while size != (size := _size(changelog)):
+        time.sleep(ROLL_S)
+    alive = sum(len(record.key or b"") + len(record.value or b"") + _length(record) for record in last.values())
+    return size, alive
+
+
+def _length(record: Record) -> int:
+    return sum(len(name) + len(value or b"") for name, value in record.headers)
+
+
+def _size(changelog: Path) -> int:
+    return sum(path.stat().st_size for path in changelog.glob(f"*{LOG_SUFFIX}"))
+
+
+def _records(changelog: Path) -> Iterator[Record]:
+    for path in sorted(changelog.glob(f"*{LOG_SUFFIX}")):
+        content = path.read_bytes()
+        for position, header in iterate_batches(content):
+            yield from iterate_records(content, position, header)
