@@ -127,6 +127,18 @@ def test_a_deleted_key_may_not_live_on_where_tombstones_are_kept_for_long(tmp_pa
     assert len(looks.look("away", without_its_tombstone(tmp_path / "2", LONG_MS), 3)) == 1
 
 
+def test_a_tombstone_that_power_cuts_need_not_have_taken_may_have_done_its_work(tmp_path: Path) -> None:
+    log = with_a_deletion(tmp_path / "1")
+    looks = Looks()
+    assert looks.look("leader", log, 3, leads=True) == []
+    looks.history.forget_node("leader")
+    looks.history.lost(1)
+    other = log.read(2, READ_BYTES).read()
+    log.truncate_fully_and_start_at(0)
+    log.append_as_follower(memoryview(other))
+    assert looks.look("leader", log, 3, leads=True) == []
+
+
 def test_a_record_may_not_be_missing_while_it_is_too_young(tmp_path: Path) -> None:
     leader, follower = filled(tmp_path / "1"), compacted(tmp_path / "2")
     follower.config = COMPACTED.replace(min_compaction_lag_ms=1000)

@@ -40,6 +40,8 @@ class CompactedHistory:
     """Up to where leaders were looked at."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
+    deleted: dict[bytes | None, None] = field(default_factory=dict)
+    """Keys with a tombstone that power cuts may have taken, but need not: it may have done its work and be gone."""
     tombstones: dict[str, set[int]] = field(default_factory=dict)
     """By node: where tombstones were seen."""
 
@@ -52,7 +54,9 @@ class CompactedHistory:
         """Power cuts may have taken all that lies at this offset and behind it."""
         self.end_offset = min(self.end_offset, offset)
         for gone in [known for known in self.records if known >= offset]:
-            del self.records[gone]
+            key, value = self.records.pop(gone)
+            if value is None:
+                self.deleted[key] = None
 
     def compare(
         self, name: str, partition: Partition, *, leads: bool, now_ms: int, violated: Callable[[str], None]
@@ -70,6 +74,8 @@ class CompactedHistory:
         found = {offset: pair for offset, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         for offset, pair in found.items():
+            if leads and offset not in self.records:
+                self.deleted.pop(pair[0], None)
             known = self.records.setdefault(offset, pair) if leads else self.records.get(offset, pair)
             if known != pair:
                 violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
@@ -91,6 +97,7 @@ class CompactedHistory:
         history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
+        differing -= self.deleted.keys() - table.keys()
         deleted = {key: offset for offset, (key, _) in history if key in differing - whole.keys()}
         if differing and (differing != deleted.keys() or retention_ms >= LONG_MS):
             return False
