@@ -105,7 +105,8 @@ class ReplicaFetcher:
         self._asked_s = 0.0
         self._over: asyncio.Future[Exception | None] | None = None
         """Done when something else than the next request has to be done; None while nothing is asked."""
-        self._out_of_range: list[tuple[Key, Partition]] = []
+        self._out_of_range: list[tuple[Key, Partition, int]] = []
+        """Partitions that ask for what is not there, and the leader epochs in which they did."""
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name=f"follow broker {leader_id}")
@@ -208,9 +209,8 @@ class ReplicaFetcher:
         finally:
             self._over = None
         out_of_range, self._out_of_range = self._out_of_range, []
-        for key, partition in out_of_range:
-            asked = self._session.told(key)
-            if self._partitions.get(key) is partition and asked and asked.leader_epoch == partition.leader_epoch:
+        for key, partition, leader_epoch in out_of_range:
+            if self._partitions.get(key) is partition and leader_epoch == partition.leader_epoch:
                 await self._find_its_end(key, partition, connection)
 
     async def _answered(self, connection: Connection, over: asyncio.Future[Exception | None]) -> None:
@@ -338,7 +338,7 @@ class ReplicaFetcher:
         if partition is None or asked is None or asked.leader_epoch != partition.leader_epoch:
             return  # it is followed no longer, or in another epoch, since the request went out
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range.append((key, partition))
+            self._out_of_range.append((key, partition, asked.leader_epoch))
             return
         if data.error_code:
             self._refused(partition, data.error_code)

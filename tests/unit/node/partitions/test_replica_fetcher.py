@@ -179,6 +179,18 @@ async def test_nothing_is_asked_before_all_records_are_taken_from_where_they_wer
     assert set(ends) == {1}
 
 
+@pytest.mark.parametrize("session_id", [7, 0])
+async def test_an_offset_that_is_not_there_is_looked_into_with_a_session_and_without(
+    followed: Followed, session_id: int
+) -> None:
+    """A leader without room for a session forgets at once what it was asked, and the follower asked it for ever."""
+    asked: list[int] = []
+    followed.leader.on_offsets_asked = lambda: asked.append(len(followed.leader.asked))
+    await followed.take(error=ErrorCode.OFFSET_OUT_OF_RANGE, session_id=session_id)
+    await followed.asked(2)
+    assert asked[:1] == [1]
+
+
 async def test_the_next_request_goes_out_in_the_turn_in_which_the_answer_has_come(followed: Followed) -> None:
     await followed.take(batch(b"a"))
     assert len(followed.leader.asked) == 2
