@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
+from bench.idle_replicas import idle_replicas
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.measure import Budget, Measure, measure
 from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
@@ -199,6 +200,7 @@ QUESTIONS: dict[str, Question] = {
     "standstill": standstill,
     "scaling": scaling,
     "replicas": replicas,
+    "idle-replicas": idle_replicas,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
 }

@@ -40,22 +40,32 @@ class Filled:
     fail_over_s: float
 
 
-def fill(address: str, count: int) -> float:
-    """Make so many partitions; how long it took."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Topics that were made, and how long it took."""
+
+    topics: list[str]
+    seconds: float
+
+
+def fill(address: str, count: int, replicas: int = 1) -> Made:
+    """Make so many partitions."""
     client = AdminClient({"bootstrap.servers": address})
     begun = time.perf_counter()
+    topics = []
     for number in range(0, count, PARTITIONS_A_TOPIC):
-        topic = NewTopic(f"full-{number}", min(PARTITIONS_A_TOPIC, count - number), 1)
+        topic = NewTopic(f"full-{number}", min(PARTITIONS_A_TOPIC, count - number), replicas)
         for future in client.create_topics([topic], operation_timeout=60, request_timeout=PATIENCE_S).values():
             future.result(PATIENCE_S)
-    return time.perf_counter() - begun
+        topics.append(topic.topic)
+    return Made(topics, time.perf_counter() - begun)
 
 
 def alone(count: int) -> tuple[float, float, float, float]:
     """Made, memory, a clean start and one after kill -9 (both to the first record), on one node."""
     with node_directory() as directory:
         node = BrokerProcess(penstock_command, directory, {})
-        made_s = fill(node.address, count)
+        made_s = fill(node.address, count).seconds
         memory_mb = node.resident_mb
         node.stop()
         node, clean_s = started(directory)
