@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from penstock.client.admin import Admin
+from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.partition_admin import ElectionType, Outcome
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
@@ -16,6 +17,15 @@ from penstock.testing.simulator.plan import Plan
 
 MEAN_PAUSE_S = 1.5
 MOST_REPLICAS = 3
+LEADERS = "leader.replication.throttled.replicas"
+FOLLOWERS = "follower.replication.throttled.replicas"
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+BYTES_PER_S = (200, 5_000)
+"""A limit for moves: so little that it holds them back."""
+UNLIMITED = 0.5
+"""So many moves leave limits as they are."""
+CLEARED = 0.2
+"""So many take all limits away."""
 
 
 class MovingClient:
@@ -28,15 +38,18 @@ class MovingClient:
         self._brokers = [node.node_id for node in plan.nodes if node.is_broker]
         self._directories = plan.settings.get("log.dirs", "/data").split(",")
         self._may_reassign = plan.replicas > 1
+        self._has_limited = False
 
     async def run(self) -> None:
-        while not self._world.is_over:
+        while True:
             settings = ClientSettings(**self._world.common(self.name, self._random))
             try:
                 async with Admin(self._world.bootstrap(self._random), settings) as admin:
                     while not self._world.is_over:
                         await self._act(admin)
                         await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
+                    await self._lift_limits(admin)
+                    return
             except FAILURES as error:
                 self._note(f"failed: {error!r}")
                 if isinstance(error, KafkaError):
@@ -66,8 +79,48 @@ class MovingClient:
         elif self._may_reassign:
             count = self._random.randrange(1, min(MOST_REPLICAS, len(self._brokers)) + 1)
             targets = self._random.sample(self._brokers, count)
+            await self._limit(admin, where, topic.partitions[where.partition].replicas, targets)
             self._note(f"{where} shall have replicas {targets}")
             self._look_at(await admin.partitions.reassign({where: targets}))
+
+    async def _limit(self, admin: Admin, where: TopicPartition, now: Sequence[int], then: Sequence[int]) -> None:
+        """Perhaps let this move, or none any more, take only so much of the network (KIP-73)."""
+        lot = self._random.random()
+        if lot < UNLIMITED:
+            return
+        rate = None if lot < UNLIMITED + CLEARED else self._random.randrange(*BYTES_PER_S)
+        self._note(f"moves are limited to {rate or 'nothing'}")
+        new = [node for node in then if node not in now]
+        throttled = {LEADERS: now, FOLLOWERS: new} if rate else {}
+        await self._alter(
+            admin,
+            ResourceType.TOPIC,
+            where.topic,
+            {
+                key: ",".join(f"{where.partition}:{node}" for node in throttled.get(key, ())) or None
+                for key in (LEADERS, FOLLOWERS)
+            },
+        )
+        self._has_limited |= rate is not None
+        await self._alter_brokers(admin, None if rate is None else str(rate))
+
+    async def _lift_limits(self, admin: Admin) -> None:
+        """As an administrator does whose moves are over."""
+        if self._has_limited:
+            await self._alter_brokers(admin, None)
+
+    async def _alter_brokers(self, admin: Admin, rate: str | None) -> None:
+        for node in self._brokers:
+            await self._alter(admin, ResourceType.BROKER, str(node), dict.fromkeys(RATES, rate))
+
+    async def _alter(self, admin: Admin, kind: ResourceType, name: str, values: Mapping[str, str | None]) -> None:
+        changes = [
+            ConfigChange(key, ConfigOperation.DELETE)
+            if value is None
+            else ConfigChange(key, ConfigOperation.SET, value)
+            for key, value in values.items()
+        ]
+        await admin.configs.alter(kind, name, changes)
 
     def _look_at(self, outcomes: Mapping[TopicPartition, Outcome]) -> None:
         for where, outcome in outcomes.items():
