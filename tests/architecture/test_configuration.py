@@ -13,7 +13,14 @@ from penstock.metadata.configs.without_effect import why_no_effect
 
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
 READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft")
-OF_A_NODE = ("broker_config.py", "broker_rules.py", "role_rules.py", "voters.py", "address_limits.py")
+OF_A_NODE = (
+    "broker_config.py",
+    "broker_rules.py",
+    "role_rules.py",
+    "voters.py",
+    "address_limits.py",
+    "pinned_leaders.py",
+)
 """The files of the configuration that act on what keys say, and do not only define or compare them."""
 
 

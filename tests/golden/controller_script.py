@@ -14,6 +14,7 @@ unregister BROKER
 in-sync LEADER flights-0 1,2 [epoch=LEADER_EPOCH]   what the leader of a partition says of its replicas
 elect preferred|unclean flights-0
 move flights-0 3,4                              or: cancel flights-0; moves lists what is under way
+balance tell|begin|stop                         of leaders, one partition at a time
 later MILLISECONDS                              time passes, and what is due is done
 image                                           each partition with its leader, leader epoch and replicas
 """
@@ -60,12 +61,14 @@ from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicP
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.own_apis import BalanceLeadersRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 
 CLUSTER = "penstock"
 TYPES = {"topic": 2, "broker": 4, "logger": 8, "metrics": 16, "group": 32}
 ELECTIONS = {"preferred": 0, "unclean": 1}
+BALANCE = {"tell": 0, "begin": 1, "stop": 2}
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3, "shrug": 9}
 
 Options = dict[str, str]
@@ -94,6 +97,7 @@ class ControllerScript:
             "later": self.later,
             "in-sync": self.in_sync,
             "elect": self.elect,
+            "balance": self.balance,
             "move": self.move,
             "cancel": self.move,
             "moves": self.moves,
@@ -225,6 +229,9 @@ class ControllerScript:
         topic, index = self.partition(words[1])
         named = [TopicPartitions(topic=topic.name, partitions=[index])]
         return self.decide(ElectLeadersRequest(election_type=ELECTIONS[words[0]], topic_partitions=named))
+
+    def balance(self, words: list[str], options: Options) -> Iterable[object]:
+        return self.decide(BalanceLeadersRequest(action=BALANCE[words[0]]))
 
     def move(self, words: list[str], options: Options) -> Iterable[object]:
         topic, index = self.partition(words[0])

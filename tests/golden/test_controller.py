@@ -6,6 +6,8 @@ from tests.golden.controller_script import ControllerScript
 Transcript = Callable[[str, Callable[[str], Iterable[object]]], None]
 
 
-@pytest.mark.parametrize("lecture", ["topics", "partitions", "racks", "configs", "brokers", "leaders", "moves"])
+@pytest.mark.parametrize(
+    "lecture", ["topics", "partitions", "racks", "configs", "brokers", "leaders", "balance", "moves"]
+)
 def test_the_controller(lecture: str, transcript: Transcript) -> None:
     transcript(f"controller_{lecture}.txt", ControllerScript().handle)

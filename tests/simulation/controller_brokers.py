@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.metadata.topics import is_online
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -105,6 +106,8 @@ class SimulatedBroker:
         led = [(t, i, p) for t in image.topics.values() for i, p in t.partitions.items() if p.leader == self.id]
         if not led:
             return None
+        if grow_only:
+            led = [it for it in led if len(it[2].isr) < len(it[2].replicas)] or led
         topic, index, partition = random.choice(led)
         eligible = [r for r in partition.replicas if r == self.id or (r in image.brokers and image.brokers[r].active)]
         keep = (
@@ -133,9 +136,14 @@ class SimulatedBroker:
         broker = image.brokers.get(replica)
         return UNKNOWN if broker is None or random.random() < 0.7 else broker.epoch - (random.random() < 0.1)
 
-    def directory_changes(self, image: ClusterImage, random: Random) -> Message | None:
-        """Where some replica lies, now that it is known."""
-        held = [(t, i) for t in image.topics.values() for i, p in t.partitions.items() if self.id in p.replicas]
+    def directory_changes(self, image: ClusterImage, random: Random, *, lost_only: bool = False) -> Message | None:
+        """Where some replica lies, now that it is known; or one whose directory is gone, as it has begun anew."""
+        held = [
+            (t, i)
+            for t in image.topics.values()
+            for i, p in t.partitions.items()
+            if self.id in p.replicas and not (lost_only and is_online(p.directory_of(self.id), tuple(self.directories)))
+        ]
         if not held:
             return None
         topic, index = random.choice(held)

@@ -159,6 +159,10 @@ def _check_index(image: ClusterImage) -> None:
     _same(image.index.leaderless, [(name, i) for name, i, p in every if p.leader == NO_LEADER])
     moved = [(name, i) for name, i, p in every if p.leader not in (NO_LEADER, p.replicas[0])]
     _same(image.index.moved, moved)
+    lacking = [(name, i) for name, i, p in every if len(p.isr) < len(p.replicas)]
+    _same(image.index.under_replicated, lacking)
+    for broker_id in image.index.preferred_brokers():
+        _same(image.index.preferred(broker_id), [(name, i) for name, i, p in every if p.replicas[0] == broker_id])
     _same(image.index.reassigning, [(name, i) for name, i, p in every if p.adding_replicas or p.removing_replicas])
 
 

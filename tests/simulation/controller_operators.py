@@ -2,6 +2,7 @@
 
 from random import Random
 
+from penstock.controller.balance_leaders import BEGIN, STOP, TELL
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,6 +20,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.protocol.own_apis import BalanceLeadersRequest
 from penstock.protocol.schema import Message
 
 MAX_TOPICS = 8
@@ -47,6 +49,8 @@ class Operators:
             self._set_feature,
             self._need_replicas,
             self._need_replicas,
+            self._balance,
+            self._balance,
         ]
 
     def command(self, image: ClusterImage) -> Message:
@@ -113,6 +117,9 @@ class Operators:
         )
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
         return IncrementalAlterConfigsRequest(resources=[resource])
+
+    def _balance(self, image: ClusterImage) -> Message:
+        return BalanceLeadersRequest(action=self._random.choice((BEGIN, BEGIN, BEGIN, STOP, TELL)))
 
     def _topic(self, image: ClusterImage) -> str:
         return self._random.choice([*image.topics, "nothing"])

@@ -17,6 +17,8 @@ from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.heartbeats import Going, Heartbeats
 from penstock.controller.partition_change import Electorate
 from penstock.controller.producer_ids import decide_allocate_producer_ids
+from penstock.leadership import balancer
+from penstock.leadership.balancer import Balancer, View, _Wait
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER_CHANGE
@@ -107,6 +109,32 @@ def sessions_forgotten_at_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
 def second_incarnation_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes with the id of a living broker gets it."""
     monkeypatch.setattr(registrations, "_is_held", lambda state, broker, now_ms: False)
+
+
+def two_move_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balancer waits for nobody: its next move begins while one is under way."""
+    monkeypatch.setattr(_Wait, "is_over", lambda wait, view: True)
+
+
+def a_move_of_the_controller_before_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes over as the controller balances at once."""
+    begin = Balancer.begin
+
+    def begin_carefree(balancer: Balancer, view: View, offset: int, now_ms: int) -> None:
+        begin(balancer, view, offset, now_ms)
+        balancer._wait = None
+
+    monkeypatch.setattr(Balancer, "begin", begin_carefree)
+
+
+def moves_whatever_is_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balancer does not wait until all replicas are in sync."""
+    monkeypatch.setattr(balancer, "waits_for_replicas", lambda image: False)
+
+
+def moves_that_are_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balancer has no deadline, and rests after its first move."""
+    monkeypatch.setattr(Balancer, "deadline_ms", lambda balancer, view: None)
 
 
 def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,18 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.simulation.controller_balance import BalanceInvariants
 from tests.simulation.controller_brokers import UNKNOWN, SimulatedBroker
 from tests.simulation.controller_holders import Holders
 from tests.simulation.controller_invariants import Invariants, must, settled
 from tests.simulation.controller_operators import Operators
 
+from penstock.controller.balance_leaders import BEGIN
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings, Decision
 from penstock.controller.first_records import first_records
+from penstock.leadership.balancer import BalanceSettings
 from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record, encode_record
@@ -27,13 +30,21 @@ from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
+from penstock.protocol.own_apis import BalanceLeadersRequest
 from penstock.protocol.schema import Message
 
 CLUSTER = "penstock"
 SESSION_MS = 900
 BEAT_MS = 200
+BALANCE_MS = 1_000
 EVENTS = 400
 TRACE_LINES = 60
 
@@ -68,6 +79,7 @@ class ControllerWorld:
         self.committed = 0
         self.image = ClusterImage(CLUSTER)
         self.invariants = Invariants()
+        self.balance = BalanceInvariants(BALANCE_MS)
         self.trace: list[str] = []
         self.heard_ms: dict[int, int] = {}
         self.decisions = self.takeovers = self.fenced = 0
@@ -83,7 +95,7 @@ class ControllerWorld:
             node_id=self.random.choice((-1, ids[0])),
             broker_session_timeout_ms=SESSION_MS,
             max_moves_per_decision=self.random.choice((1, 2, 5, 5000)),
-            leader_balance_interval_ms=self.random.choice((None, 700)),
+            leader_balance=BalanceSettings(self.random.choice((None, 700)), least_percent=0, timeout_ms=BALANCE_MS),
             unclean_election_interval_ms=self.random.choice((None, 500)),
         )
         self.controller = self._new_controller()
@@ -113,6 +125,8 @@ class ControllerWorld:
         for _ in range(EVENTS):
             self.random.choice(events)()
         self.heal()
+        self.stir()
+        self.heal()
         trace_hash = hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
         return Outcome(
             self.image.checksum(), trace_hash, self.decisions, self.takeovers, self.fenced, len(self.image.topics)
@@ -139,6 +153,8 @@ class ControllerWorld:
         command, incarnation = broker.beat(CLUSTER), broker.incarnation
         is_registration = isinstance(command, BrokerRegistrationRequest)
         is_taken = isinstance(command, BrokerRegistrationRequest) and self._is_taken(command)
+        if isinstance(command, BrokerHeartbeatRequest):
+            self.balance.told(broker.id, command.current_metadata_offset)
         reply = self.submit(command, lambda reply: broker.answered(incarnation, reply))
         must(not is_taken or reply.error_code != ErrorCode.NONE, f"broker {broker.id} is registered twice")
         if reply.error_code == ErrorCode.NONE and (self.was_appended or not is_registration):
@@ -213,6 +229,8 @@ class ControllerWorld:
         self.controller = self._new_controller()
         self.invariants.rewound(self.image, self.log[-1].holders if self.log else Holders())
         self.takeovers += 1
+        if self.random.random() < 0.5:
+            self.submit(BalanceLeadersRequest(action=BEGIN))
         self._tick()
 
     def heal(self) -> None:
@@ -220,23 +238,57 @@ class ControllerWorld:
         self.note("all is well from now on")
         self.append_fails = 0.0
         for _ in range(40):
-            self.now_ms += BEAT_MS
-            for broker in self.brokers:
-                if broker.incarnation is None or broker.offline:
-                    broker.boot(self.random, self.now_ms)
-                broker.is_stopping = False
-                broker.applied = self.image.offset
-                self.beat(broker)
-                change = broker.isr_changes(self.image, self.random, grow_only=True)
-                if change is not None:
-                    self.submit(change)
-            self.settle()
-            while self.committed < len(self.log):
-                self._commit_one()
+            self._heal_on()
+        if self.settings.leader_balance.interval_ms is None or self.controller.state.balancer.late:
+            self.submit(BalanceLeadersRequest(action=BEGIN))
+        for _ in range(400):
+            if self.image.index.under_replicated or self.image.index.moved:
+                self._heal_on()
+        must(not self.image.index.under_replicated, "a replica is not in sync though all is well")
+        must(not self.image.index.moved, "leadership is not balanced though all is well")
         must(not any(broker.fenced for broker in self.image.brokers.values()), "a broker is fenced though all is well")
         must(len(self.image.brokers) == len(self.brokers), "a broker is not registered though all is well")
         must(self.controller.image == self.image, "what is committed is not what was decided")
         self._check_log()
+
+    def stir(self) -> None:
+        """Everything should be led by another one: it moves one after the other, with some trouble on the way."""
+        topics = [
+            ReassignableTopic(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartition(partition_index=index, replicas=list(reversed(partition.replicas)))
+                    for index, partition in topic.partitions.items()
+                ],
+            )
+            for topic in self.image.topics.values()
+        ]
+        self.submit(AlterPartitionReassignmentsRequest(topics=topics))
+        self.submit(BalanceLeadersRequest(action=BEGIN))
+        events = [self.pass_time] * 4 + [self.say] * 4 + [self.commit] * 4 + [self.tick] * 3
+        events += [self.take_over, self.trouble]
+        for _ in range(EVENTS // 4):
+            self.random.choice(events)()
+
+    def _heal_on(self) -> None:
+        self.now_ms += BEAT_MS
+        for broker in self.brokers:
+            known = self.image.brokers.get(broker.id)
+            is_going = known is not None and known.in_controlled_shutdown
+            if broker.incarnation is None or broker.offline or is_going:
+                broker.boot(self.random, self.now_ms)
+            broker.is_stopping = False
+            broker.applied = self.image.offset
+            self.beat(broker)
+            change = broker.isr_changes(self.image, self.random, grow_only=True)
+            if change is not None:
+                self.submit(change)
+            assignment = broker.directory_changes(self.image, self.random, lost_only=True)
+            if assignment is not None:
+                self.submit(assignment)
+        self.settle()
+        while self.committed < len(self.log):
+            self._commit_one()
 
     # How it happens.
 
@@ -281,6 +333,7 @@ class ControllerWorld:
         decision = self.controller.tick(self.now_ms)
         if decision is not None:
             self.fenced += sum(getattr(record, "fenced", 0) == 1 for record in decision.records)
+            self.balance.decided(self.controller, decision.records, self.end_offset, self.now_ms)
             self._append("tick", decision, _nobody_answers)
         return decision is not None
 

@@ -30,6 +30,10 @@ PLANTED: dict[Bug, int] = {
     planted.sessions_forgotten_at_a_takeover: 60,
     planted.second_incarnation_accepted: 20,
     planted.replica_removed_without_a_new_epoch: 100,
+    planted.two_move_at_once: 60,
+    planted.a_move_of_the_controller_before_forgotten: 40,
+    planted.moves_whatever_is_in_sync: 20,
+    planted.moves_that_are_never_given_up: 20,
 }
 """At most so many seeds until the bug is found."""
 

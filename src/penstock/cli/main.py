@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "features": "show and change the levels of features",
     "groups": "list, describe, reset and delete consumer groups",
     "leader-election": "elect leaders of partitions",
+    "leaders": "plan, compare and balance who leads which partition",
     "log-dirs": "show the sizes of partitions in the data directories",
     "metadata": "compare the nodes' metadata",
     "metadata-quorum": "describe and change the quorum of controllers",

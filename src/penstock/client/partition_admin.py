@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
+from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import error_code
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.own_apis import BalanceLeadersRequest, BalanceLeadersResponse
 from penstock.protocol.value import Value
 
 
@@ -27,6 +29,28 @@ class ElectionType(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
+
+
+class BalanceAction(IntEnum):
+    """What the controller's balancer of leaders is to do."""
+
+    TELL = 0
+    BEGIN = 1
+    STOP = 2
+
+
+class Balance(Value):
+    """How far the balancer is: moves that have ended since it rested last, and the one that is under way."""
+
+    is_balancing: bool
+    moved: int
+    under_way: TopicPartition | None
+    giver: int
+    taker: int
+    under_replicated: int
+    """Partitions that lack a replica in sync: while there are any, nothing more moves."""
+    late: tuple[int, ...]
+    """Brokers that did not take over in time."""
 
 
 class Outcome(Value):
@@ -87,6 +111,31 @@ class PartitionAdmin:
             }
 
         return await self._cluster.retrying(attempt)
+
+    async def balance_leaders(self, action: BalanceAction) -> Balance:
+        """Let leadership go to preferred replicas, one partition at a time, or stop that; how far it is then."""
+        request = BalanceLeadersRequest(action=action, timeout_ms=self._cluster.settings.request_timeout_ms)
+
+        async def attempt() -> Balance:
+            told = await self._cluster.to_controller(request, BalanceLeadersResponse)
+            _raise(told.error_code, told.error_message)
+            under_way = None if told.topic is None else TopicPartition(told.topic, told.partition)
+            return Balance(
+                told.is_balancing,
+                told.moved,
+                under_way,
+                told.giver,
+                told.taker,
+                told.under_replicated,
+                tuple(told.late),
+            )
+
+        try:
+            return await self._cluster.retrying(attempt)
+        except UnsupportedByBrokerError:
+            raise UnsupportedByBrokerError(
+                "this cluster's controllers balance no leaders one by one: only Penstock's do"
+            ) from None
 
     async def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, change_replication_factor: bool = True

@@ -92,7 +92,7 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
         records.insert(0, _change(broker, in_controlled_shutdown=1))
     if records:
         session.shutdown_offset = state.next_offset + len(records) - 1
-    if records or not state.heartbeats.seen_by_all(state.image, session.shutdown_offset):
+    if records or not state.heartbeats.seen_by(state.image, session.shutdown_offset, state.image.brokers):
         return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
     if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
         return _let_go(state, broker, _fence(state, broker, in_controlled_shutdown=1))

@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from penstock.controller.heartbeats import Heartbeats
+from penstock.leadership.balancer import Balancer, BalanceSettings
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.uuids import uuid_to_text
@@ -75,8 +76,8 @@ class ControllerSettings(Value):
     broker_session_timeout_ms: int = 9_000
     max_moves_per_decision: int = 2_000
     """How many partitions follow a broker in one decision: they need not hold together, and nobody should wait long."""
-    leader_balance_interval_ms: int | None = None
-    """How often leadership goes back to preferred replicas by itself; None means never."""
+    leader_balance: BalanceSettings = BalanceSettings()
+    """How leadership goes back to preferred replicas."""
     unclean_election_interval_ms: int | None = None
     """How often partitions without a leader are looked through for such as may be led uncleanly; None means never."""
 
@@ -96,9 +97,11 @@ class ControllerState:
     unclean_is_due: bool = False
     """Somebody has changed where outdated replicas may lead: partitions without a leader are looked through at once."""
     heartbeats: Heartbeats = field(init=False)
+    balancer: Balancer = field(init=False)
 
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.settings.broker_session_timeout_ms, self.settings.node_id)
+        self.balancer = Balancer(self.settings.leader_balance)
 
     def new_topic_id(self) -> UUID:
         """Draws an id that no topic has and whose text no command line takes for an option."""

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.protocol.api import AnyApiKey, ApiKey
+from penstock.protocol.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.schema import Message
 
@@ -30,6 +30,7 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "penstock.controller.assign_directories:decide_assign_replicas_to_dirs",
     ApiKey.ELECT_LEADERS: "penstock.controller.elect_leaders:decide_elect_leaders",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "penstock.controller.reassignments:decide_alter_partition_reassignments",
+    OwnApiKey.BALANCE_LEADERS: "penstock.controller.balance_leaders:decide_balance_leaders",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """Every command, as `module:function`."""

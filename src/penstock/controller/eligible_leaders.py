@@ -53,8 +53,9 @@ def tracked(
         last = alone if before.leader == NO_LEADER else (before.leader,)
     last = tuple(replica for replica in last if replica in after.replicas)
     eligible = (*could_lead(state, before, after, lost), *_trusted(state, after.isr))
-    if not eligible and not last:  # the last leader is no replica any more
-        last = tuple(replica for replica in before.eligible_leader_replicas if replica in after.replicas)[:1]
+    if not eligible and not last:  # the last leader is no replica any more, or nobody knew it
+        known = (*before.eligible_leader_replicas, *before.isr)
+        last = tuple(replica for replica in known if replica in after.replicas)[:1]
     return after._replace(isr=(), eligible_leader_replicas=eligible, last_known_elr=last)
 
 

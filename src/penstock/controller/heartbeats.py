@@ -14,6 +14,7 @@ A decision whose records could not be appended has not been made, so what it not
 that was heard was heard.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -141,12 +142,12 @@ class Heartbeats:
             return False
         return session.was_heard or broker_id != self._local_broker_id
 
-    def seen_by_all(self, image: ClusterImage, offset: int) -> bool:
-        """Whether every active broker has applied the metadata log up to `offset`."""
+    def seen_by(self, image: ClusterImage, offset: int, broker_ids: Iterable[int]) -> bool:
+        """Whether those of these brokers that are active have applied the metadata log up to `offset`."""
         return all(
-            (session := self._draft.sessions.get(broker.node_id)) is not None and session.metadata_offset >= offset
-            for broker in image.brokers.values()
-            if broker.active
+            (session := self._draft.sessions.get(broker_id)) is not None and session.metadata_offset >= offset
+            for broker_id in broker_ids
+            if (broker := image.brokers.get(broker_id)) is not None and broker.active
         )
 
     def silent_broker(self, image: ClusterImage, now_ms: int) -> int | None:

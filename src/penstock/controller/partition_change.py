@@ -61,6 +61,8 @@ class Wanted:
     lost: int = NOBODY
     """A broker that may lack records which it had: it is no eligible leader any more."""
     election: Election = Election.ONLINE
+    leader: int = NOBODY
+    """Who is to lead if it is in sync and may; else it goes by the election."""
 
 
 class Electorate(Value):
@@ -110,7 +112,7 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
     keeps = keeps_track(electorate.image)
     if keeps:
         after = after._replace(eligible_leader_replicas=could_lead(electorate.state, before, after, wanted.lost))
-    leader, is_unclean = _elect(electorate, after, wanted.election)
+    leader, is_unclean = _elect(electorate, after, wanted)
     after = after._replace(leader=leader)
     if leader != NO_LEADER:
         after = after._replace(isr=after.isr or (leader,), eligible_leader_replicas=(), last_known_elr=())
@@ -170,11 +172,13 @@ def _difference(topic_id: UUID, index: int, before: PartitionImage, after: Parti
     return record
 
 
-def _elect(electorate: Electorate, partition: PartitionImage, election: Election) -> tuple[int, bool]:
+def _elect(electorate: Electorate, partition: PartitionImage, wanted: Wanted) -> tuple[int, bool]:
     """Who leads, and whether it had to be somebody who is not in sync."""
-    leader, replicas = partition.leader, partition.replicas
+    leader, replicas, election = partition.leader, partition.replicas, wanted.election
     isr = partition.isr or partition.eligible_leader_replicas
     candidates = [replica for replica in replicas if replica in isr and electorate.may_lead(partition, replica)]
+    if wanted.leader in candidates:
+        return wanted.leader, False
     if leader in candidates and (election is not Election.PREFERRED or candidates[0] != replicas[0]):
         return leader, False
     if candidates:

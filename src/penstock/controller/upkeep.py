@@ -6,16 +6,17 @@
 | a broker that has been silent for too long is fenced | when its session ends |
 | a partition without a leader gets an outdated one where that is allowed | `unclean.leader.election.interval.ms` |
 | the same | when anybody has changed where it is allowed |
-| leadership returns to the preferred replicas | `leader.imbalance.check.interval.seconds` |
+| leadership returns to the preferred replicas, one partition at a time | as the balancer says (`penstock.leadership`) |
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from penstock.controller.brokers import fence_silent_broker
 from penstock.controller.decision import ControllerState
 from penstock.controller.moves import finish, led_anew
-from penstock.controller.partition_change import Election, Electorate, Wanted, changed
+from penstock.controller.partition_change import Electorate, Wanted, changed
+from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord
 
@@ -30,7 +31,7 @@ class Upkeep:
         self._state = state
         self._has_begun = False
         self._next_unclean_ms: int | None = None
-        self._next_balance_ms: int | None = None
+        self._view = _View(state)
 
     def begin(self, now_ms: int) -> None:
         """The controller is active from now on; without effect but for the first time."""
@@ -38,14 +39,18 @@ class Upkeep:
             self._has_begun = True
             self._state.heartbeats.begin(self._state.image, now_ms)
             self._next_unclean_ms = _later(now_ms, self._state.settings.unclean_election_interval_ms)
-            self._next_balance_ms = _later(now_ms, self._state.settings.leader_balance_interval_ms)
+            self._state.balancer.begin(self._view, self._state.next_offset, now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When something is due; 0 is at once, None is never."""
         if not self._has_begun or not self._state.heartbeats.is_finished or self._state.unclean_is_due:
             return 0
-        deadlines = (self._state.heartbeats.deadline_ms, self._next_unclean_ms, self._next_balance_ms)
+        deadlines = (
+            self._state.heartbeats.deadline_ms,
+            self._next_unclean_ms,
+            self._state.balancer.deadline_ms(self._view),
+        )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def due(self, now_ms: int) -> list[MetadataRecord]:
@@ -67,12 +72,13 @@ class Upkeep:
         return records
 
     def _balance(self, now_ms: int) -> list[MetadataRecord]:
-        if self._next_balance_ms is None or now_ms < self._next_balance_ms:
+        state = self._state
+        move = state.balancer.act(self._view, state.next_offset, now_ms)
+        if move is None:
             return []
-        records = list(islice(self._preferred(), MAX_ELECTIONS))
-        if len(records) < MAX_ELECTIONS:
-            self._next_balance_ms = _later(now_ms, self._state.settings.leader_balance_interval_ms)
-        return records
+        record = changed(Electorate(state), state.image.topics[move.topic], move.index, Wanted(leader=move.taker))
+        assert record is not None, "the balancer moves what can be moved"
+        return [record]
 
     def _unclean(self) -> Iterator[MetadataRecord]:
         for topic, index in each(self._state.image.index.leaderless):
@@ -80,13 +86,26 @@ class Upkeep:
             if record is not None:
                 yield record
 
-    def _preferred(self) -> Iterator[MetadataRecord]:
-        electorate = Electorate(self._state)
-        for name, index in each(self._state.image.index.moved):
-            topic = self._state.image.topics[name]
-            record = changed(electorate, topic, index, Wanted(election=Election.PREFERRED))
-            if record is not None:
-                yield record
+
+class _View:
+    """The cluster as the balancer looks at it."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._electorate = Electorate(state)
+
+    @property
+    def image(self) -> ClusterImage:
+        """All that was decided so far."""
+        return self._state.image
+
+    def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
+        return self._electorate.may_lead(partition, broker_id)
+
+    def have_seen(self, offset: int, broker_ids: Iterable[int]) -> bool:
+        """Whether all of these brokers that are active have applied the metadata log up to `offset`."""
+        return self._state.heartbeats.seen_by(self._state.image, offset, broker_ids)
 
 
 def _later(now_ms: int, interval_ms: int | None) -> int | None:

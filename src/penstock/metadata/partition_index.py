@@ -18,17 +18,20 @@ Partitions = dict[str, int]
 class PartitionIndex:
     """Partitions by broker and by state."""
 
-    __slots__ = ("_eligible", "_in_sync", "leaderless", "moved", "reassigning")
+    __slots__ = ("_eligible", "_in_sync", "_preferred", "leaderless", "moved", "reassigning", "under_replicated")
 
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
         self._eligible: dict[int, Partitions] = {}
+        self._preferred: dict[int, Partitions] = {}
         self.leaderless: Partitions = {}
         """The partitions without a leader."""
         self.moved: Partitions = {}
         """Those that another replica leads than the preferred one, which is the first."""
         self.reassigning: Partitions = {}
         """Those that are on their way to other replicas."""
+        self.under_replicated: Partitions = {}
+        """Those that have a replica which is not in sync."""
 
     def in_sync(self, broker_id: int) -> Partitions:
         """The partitions that a broker is in sync with; also of a broker that is not registered any more."""
@@ -37,6 +40,14 @@ class PartitionIndex:
     def eligible(self, broker_id: int) -> Partitions:
         """The partitions that a broker is an eligible leader of, also of one that is not registered any more."""
         return self._eligible.get(broker_id, {})
+
+    def preferred(self, broker_id: int) -> Partitions:
+        """The partitions that a broker should lead: it is the first of their replicas."""
+        return self._preferred.get(broker_id, {})
+
+    def preferred_brokers(self) -> list[int]:
+        """The brokers that should lead anything."""
+        return list(self._preferred)
 
     def brokers_in_sync(self) -> list[int]:
         """The brokers that are in sync with anything."""
@@ -57,30 +68,34 @@ class PartitionIndex:
         _follow(self._in_sync, topic, bit, () if before is None else before.isr, after.isr)
         old_eligible = () if before is None else before.eligible_leader_replicas
         _follow(self._eligible, topic, bit, old_eligible, after.eligible_leader_replicas)
+        _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
         _put(self.leaderless, topic, bit, after.leader == NO_LEADER)
         _put(
             self.moved, topic, bit, after.leader not in (NO_LEADER, after.replicas[0] if after.replicas else NO_LEADER)
         )
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
+        _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
 
     def removed(self, topic: str) -> None:
         """Notes that a topic is gone with its partitions."""
-        for by_broker in (self._in_sync, self._eligible):
+        for by_broker in (self._in_sync, self._eligible, self._preferred):
             for broker_id in list(by_broker):
                 by_broker[broker_id].pop(topic, None)
                 if not by_broker[broker_id]:
                     del by_broker[broker_id]
-        for partitions in (self.leaderless, self.moved, self.reassigning):
+        for partitions in (self.leaderless, self.moved, self.reassigning, self.under_replicated):
             partitions.pop(topic, None)
 
     def copy(self) -> "PartitionIndex":
         """An index of its own that is equal to this one."""
         other = PartitionIndex()
-        other._in_sync = {broker_id: dict(partitions) for broker_id, partitions in self._in_sync.items()}
-        other._eligible = {broker_id: dict(partitions) for broker_id, partitions in self._eligible.items()}
+        other._in_sync = _copied(self._in_sync)
+        other._eligible = _copied(self._eligible)
+        other._preferred = _copied(self._preferred)
         other.leaderless = dict(self.leaderless)
         other.moved = dict(self.moved)
         other.reassigning = dict(self.reassigning)
+        other.under_replicated = dict(self.under_replicated)
         return other
 
 
@@ -104,6 +119,10 @@ def taken_from(partitions: Partitions) -> Iterator[tuple[str, int]]:
             else:
                 del partitions[topic]
             yield topic, lowest.bit_length() - 1
+
+
+def _copied(by_broker: dict[int, Partitions]) -> dict[int, Partitions]:
+    return {broker_id: dict(partitions) for broker_id, partitions in by_broker.items()}
 
 
 def _follow(

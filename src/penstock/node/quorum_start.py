@@ -18,6 +18,7 @@ from functools import partial
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
+from penstock.leadership.balancer import BalanceSettings
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.log.meta_properties import read_meta_properties
@@ -184,9 +185,13 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
         delete_topic_enable=config.delete_topic_enable,
         node_id=config.node_id,
         broker_session_timeout_ms=config.broker_session_timeout_ms,
-        leader_balance_interval_ms=config.leader_imbalance_check_interval_seconds * 1000
-        if config.auto_leader_rebalance_enable
-        else None,
+        leader_balance=BalanceSettings(
+            interval_ms=config.leader_imbalance_check_interval_seconds * 1000
+            if config.auto_leader_rebalance_enable
+            else None,
+            least_percent=config.leader_imbalance_per_broker_percentage,
+            timeout_ms=config.leader_balance_move_timeout_ms,
+        ),
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
     )
 

@@ -24,6 +24,7 @@ class OwnApiKey(IntEnum):
     DESCRIBE_METADATA = 15_001
     DESCRIBE_METRICS = 15_002
     DESCRIBE_COMPACTION = 15_003
+    BALANCE_LEADERS = 15_004
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -31,6 +32,7 @@ OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_001: ("own_apis", "DescribeMetadata", 0, 0, 0),
     15_002: ("own_apis", "DescribeMetrics", 0, 0, 0),
     15_003: ("own_apis", "DescribeCompaction", 0, 0, 0),
+    15_004: ("own_apis", "BalanceLeaders", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -115,3 +117,30 @@ class DescribeCompactionResponse(Message, versions="0-0", flexible="0+"):
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     logs: list[CompactedLog] = array(CompactedLog, "0+", default_factory=list)
+
+
+class BalanceLeadersRequest(Message, versions="0-0", flexible="0+"):
+    """Lead what should be led: `action` 0 only asks how far that is, 1 begins, 2 lets no further partition move."""
+
+    action: int = field("int8", "0+", default=0)
+    timeout_ms: int = field("int32", "0+", default=60_000)
+
+
+class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
+    """Where the balancer of the active controller is.
+
+    `moved` counts the moves that have ended since it rested last. The move that is under way, if there is one, is that
+    of `topic` and `partition` from `giver` to `taker`. `under_replicated` partitions keep it waiting, and the `late`
+    brokers get nothing, as they did not take over in time.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    is_balancing: bool = field("bool", "0+", default=False)
+    moved: int = field("int32", "0+", default=0)
+    topic: str | None = field("string", "0+", nullable="0+", default=None)
+    partition: int = field("int32", "0+", default=-1)
+    giver: int = field("int32", "0+", default=-1)
+    taker: int = field("int32", "0+", default=-1)
+    under_replicated: int = field("int32", "0+", default=0)
+    late: list[int] = array("int32", "0+", default_factory=list)

@@ -9,6 +9,8 @@ import pytest
 from penstock.controller import alter_partition, moves, registrations
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerState, Decision
+from penstock.leadership import balancer
+from penstock.leadership.balancer import _Wait
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, ProducerIdsRecord
 from penstock.node.controlling.broker_lifecycle import BrokerLifecycle
@@ -146,6 +148,27 @@ def test_an_unclean_election_where_it_is_off(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_it_the_same_troubles_lose_nothing() -> None:
     assert simulate(0, plan=TROUBLES).violations == []
+
+
+BALANCE = replicated_plan("kill", "cut", "stop", replicas=3, min_in_sync=1)
+BALANCE = BALANCE.replace(
+    settings=BALANCE.settings
+    | {"leader.imbalance.check.interval.seconds": "1", "leader.imbalance.per.broker.percentage": "0"}
+)
+
+
+def test_a_balance_that_moves_two_leaders_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Wait, "is_over", lambda wait, view: True)
+    assert "does not know yet of Move" in found_with(BALANCE)
+
+
+def test_leaders_are_balanced_one_at_a_time_through_kills_and_cuts() -> None:
+    assert [simulate(seed, plan=BALANCE).violations for seed in range(2)] == [[]] * 2
+
+
+def test_a_balance_that_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balancer, "is_uneven", lambda image, least_percent: False)
+    assert "led by another one than should" in found_with(BALANCE)
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:

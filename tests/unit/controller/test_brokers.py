@@ -330,22 +330,6 @@ def test_a_controller_registers_once(controller_id: int) -> None:
         assert (decision.records, decision.reply.error_code) == ([], ErrorCode.INVALID_REGISTRATION)
 
 
-def test_leadership_goes_back_to_preferred_replicas_when_it_is_time() -> None:
-    controller = active_controller(1, 2, leader_balance_interval_ms=1000)
-    carry_out(controller, assigned("pair", *[[1, 2]] * 3))
-    carry_out(controller, heartbeat(controller, 1, want_fence=True))
-    carry_out(controller, heartbeat(controller, 1))
-    assert controller.next_deadline_ms == 1000
-    assert tick(controller, 1000) == [], "broker 1 is not in sync yet"
-    for index in range(3):
-        topic_id = controller.image.topics["pair"].topic_id
-        controller.apply([PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=[1, 2])])
-    tick(controller, 1999)
-    assert partition(controller, "pair") == (2, (1, 2))
-    tick(controller, 2000)
-    assert partition(controller, "pair") == (1, (1, 2))
-
-
 def leaderless_pair() -> Controller:
     """Broker 2 is there and was not in sync when the last one went."""
     controller = active_controller(1, 2, unclean_election_interval_ms=1000)

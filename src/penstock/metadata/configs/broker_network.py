@@ -72,7 +72,12 @@ metadata.max.retention.ms long 604800000 * fixed high | Age beyond which old met
 metadata.max.idle.interval.ms int 500 0.. fixed low | How often an idle quorum writes an empty record; 0: never.
 auto.leader.rebalance.enable boolean true * fixed high | Whether leadership returns to the preferred replicas.
 leader.imbalance.check.interval.seconds long 300 1.. fixed high | How often leadership is compared with the ideal.
-leader.imbalance.per.broker.percentage int 10 * fixed high | Share of leaders elsewhere that a broker may have.
+leader.imbalance.per.broker.percentage int 10 * fixed high
+    | Share of what a broker should lead that others may lead before leadership is balanced.
+leader.balance.move.timeout.ms int 10000 1.. fixed medium
+    | How long a broker has to take over a partition; then who led before leads again. A key of Penstock's own.
+leader.balance.pinned list "" * cluster medium
+    | Who should lead whatever is most even: a list of topic:partition:broker. A key of Penstock's own.
 unclean.leader.election.interval.ms long 300000 1.. fixed low | How often unclean elections are looked for.
 replica.socket.timeout.ms int 30000 * fixed high | How long a fetch of a follower may take.
 replica.socket.receive.buffer.bytes int 65536 * fixed high | SO_RCVBUF of a follower's connection.

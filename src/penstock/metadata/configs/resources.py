@@ -21,6 +21,7 @@ from penstock.metadata.configs.definitions import (
 )
 from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
 from penstock.metadata.resources import ConfigResource, ResourceType
 
 Settings = Mapping[str, str]
@@ -96,6 +97,7 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
             raise NotChangeableError(key, _hidden(definition, text), "a value for one broker, not for all")
     parse_address_limits(settings.get(ADDRESS_LIMITS_KEY, ""))
+    parse_pinned_leaders(settings.get(PINNED_LEADERS_KEY, ""))
 
 
 def _hidden(definition: ConfigDefinition, text: str) -> str:

@@ -41,7 +41,9 @@ class BrokerSettings:
     default_replication_factor: int
     delete_topic_enable: bool
     follower_replication_throttled_rate: int
+    leader_balance_move_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
     leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int

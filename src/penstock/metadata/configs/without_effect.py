@@ -77,9 +77,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "an idle quorum writes nothing, and learns what is committed all the same": ("metadata.max.idle.interval.ms",),
     "segments of the metadata log end by their size": ("metadata.log.segment.ms",),
     "the metadata log goes as far as the newest snapshot needs it": ("metadata.max.retention.",),
-    "leadership returns to preferred replicas wherever it can, as in Kafka without ZooKeeper": (
-        "leader.imbalance.per.broker.percentage",
-    ),
     "followers' connections have the system's buffers": ("replica.socket.receive.buffer.bytes",),
     "directories are not cordoned yet": ("cordoned.log.dirs",),
     "log start offsets are written down with the recovery points": ("log.flush.start.offset.checkpoint.interval.ms",),

@@ -83,6 +83,8 @@ ROWS: Final = (
         "a controller that has caught up as an observer shall vote (KIP-853)"),
     Row(ApiKey.REMOVE_RAFT_VOTER, (0, 0), ALTER, BROKERS,
         "a controller shall vote no longer (KIP-853)"),
+    Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
+        "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.RESIGN_CONTROLLER, (0, 0), ALTER, BROKERS,
         "the active controller lays down its office; an API of our own"),
 )

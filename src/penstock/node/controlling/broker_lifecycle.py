@@ -10,6 +10,9 @@
 A log directory that fails is told in the next heartbeat, which comes at once, and in all later ones; a broker that
 cannot tell it within `log.dir.failure.timeout.ms` ends, as nobody else would ever lead what lies there.
 
+A partition that gets another leader is told at once by the brokers that have it: the controller moves the next one when
+it knows (`penstock.leadership.balancer`).
+
 A broker whose registration is gone registers anew. One whose epoch is stale was replaced: another process registered
 under its id. Two cannot serve as one, so this one ends: `on_replaced`.
 """
@@ -23,6 +26,7 @@ from uuid import UUID
 
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.session import BrokerSession
 from penstock.node.quorum.metadata_log import MetadataLog
@@ -104,15 +108,25 @@ class BrokerLifecycle:
         self._on_replaced = on_replaced
         self._knows_namesake = False
         self._beating: asyncio.Task[None] | None = None
-        self._directory_failed = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._untold_since_s: float | None = None
         self._metadata_changed = asyncio.Event()
-        log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
+        log.add_listener(self._applied_records, self._metadata_changed.set)
 
     @property
     def image(self) -> ClusterImage:
         """What this node knows of the cluster."""
         return self._image
+
+    def _applied_records(self, records: Sequence[MetadataRecord]) -> None:
+        self._metadata_changed.set()
+        if any(isinstance(record, PartitionChangeRecord) and self._has_new_leader(record) for record in records):
+            self._has_news.set()
+
+    def _has_new_leader(self, record: PartitionChangeRecord) -> bool:
+        """Whether a partition that has a replica here is led by another one now."""
+        topic = self._image.topics_by_id.get(record.topic_id) if record.leader >= 0 else None
+        return topic is not None and self._identity.node_id in topic.partitions[record.partition_id].replicas
 
     # -- coming -------------------------------------------------------------------------------------------------------
 
@@ -244,14 +258,14 @@ class BrokerLifecycle:
         """A log directory has failed."""
         if self._untold_since_s is None:
             self._untold_since_s = asyncio.get_running_loop().time()
-        self._directory_failed.set()
+        self._has_news.set()
 
     async def _pause(self) -> None:
         """Until the next heartbeat is due."""
         interval_ms = self._times.heartbeat_interval_ms
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._directory_failed.wait(), interval_ms / 1000)
-        self._directory_failed.clear()
+            await asyncio.wait_for(self._has_news.wait(), interval_ms / 1000)
+        self._has_news.clear()
 
     async def _beat(self) -> None:
         """Tells that the broker lives, for as long as it does and nobody has replaced it."""

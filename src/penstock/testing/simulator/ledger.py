@@ -10,6 +10,7 @@
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
 | an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
 | what all nodes know       | is the same: see `agreement.py` |
+| the balance of leaders    | moves one at a time: see `leader_moves.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
@@ -26,6 +27,7 @@ from penstock.node.start import RunningNode
 from penstock.protocol.hashing import coordinator_partition
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
+from penstock.testing.simulator.leader_moves import LeaderMoves
 from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.replica_agreement import Key, ReplicaAgreement
@@ -50,6 +52,7 @@ class Ledger:
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
         self.replica_agreement = ReplicaAgreement(self.violated)
+        self.leader_moves = LeaderMoves(self.violated)
         self.history = ClientHistory()
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}

@@ -21,6 +21,8 @@ class Observer:
 
     def __init__(self, node: NodePlan, ledger: Ledger, trace: Trace) -> None:
         self._name = node.name
+        self._node_id = node.node_id
+        self._leader_moves = ledger.leader_moves
         self._agreement = ledger.agreement
         self._violated = ledger.violated
         self._trace = trace
@@ -85,11 +87,17 @@ class Observer:
         self._high_watermark = high_watermark
         controller = self._parts.controller
         controls = controller is not None and controller.is_active
+        if controller is not None and controller._controller is not None:
+            self._leader_moves.look(controller._controller.state, self._trace.now())
         if controls != (self.controls_since is not None):
             self.controls_since = self._trace.now() if controls else None
             if controller is not None and controls:
                 self._agreement.controls(self._name, controller.epoch)
             self._trace.note(self._name, "controls the cluster" if controls else "controls the cluster no longer")
+
+    def _applied(self, image: ClusterImage) -> None:
+        self._agreement.applied(self._name, image)
+        self._leader_moves.applied(self._node_id, image.offset)
 
     def _watch_image(self, image: ClusterImage) -> None:
         """Look at it whenever the records of a batch or a snapshot were applied."""
@@ -97,11 +105,11 @@ class Observer:
 
         def applied(offset: int) -> None:
             applied_to(offset)
-            self._agreement.applied(self._name, image)
+            self._applied(image)
 
         def became(other: ClusterImage) -> None:
             become(other)
-            self._agreement.applied(self._name, image)
+            self._applied(image)
 
         image.applied_to = applied  # type: ignore[method-assign]  # a look at each batch, not at each event only
         image.become = became  # type: ignore[method-assign]  # the same

@@ -20,6 +20,7 @@ LATER_FAULTS = (
 )  # fmt: skip
 TABLES = "tables 1126 "
 """Draws the tables of a plan, beside all other draws, and none for seeds that once found something without them."""
+MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
@@ -99,6 +100,11 @@ class Plan(Value, kw_only=True):
     def session_s(self) -> float:
         """How long a broker may be silent."""
         return int(self.settings.get("broker.session.timeout.ms", "9000")) / 1000
+
+    @property
+    def balances_leaders(self) -> bool:
+        """Whether leadership is where it should be soon after all is well."""
+        return int(self.settings.get("leader.imbalance.check.interval.seconds", "300")) <= MOST_BALANCE_S
 
     @property
     def is_careless(self) -> bool:
@@ -207,7 +213,10 @@ def _draw(random: Random, nodes: tuple[NodePlan, ...]) -> Plan:
 def _draw_more(random: Random, plan: Plan) -> Plan:
     """What plans of one node with one disk do not have: seeds that found something there find it again."""
     has_odd_clocks = random.random() < 0.3
-    settings = plan.settings | {"leader.imbalance.check.interval.seconds": str(random.choice((1, 5, 300)))}
+    settings = plan.settings | {
+        "leader.imbalance.check.interval.seconds": str(random.choice((1, MOST_BALANCE_S, 300))),
+        "leader.imbalance.per.broker.percentage": "0",
+    }
     if plan.replicas > 1 and random.random() < 0.1:
         settings |= {"unclean.leader.election.enable": "true", "unclean.leader.election.interval.ms": "1000"}
     return plan.replace(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from penstock.client.values import TopicPartition
+from penstock.metadata.partition_index import each
 from penstock.testing.simulator.clients import ProducingClient
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
@@ -22,8 +23,12 @@ async def look_for_progress(
     groups: Sequence[str],
     ledger: Ledger,
     trace: Trace,
+    *,
+    balances_leaders: bool,
 ) -> None:
-    """One controller, all brokers serve, producers get acknowledgements, and groups catch up with a moment from now."""
+    """One controller, all brokers serve, producers get acknowledgements, and groups catch up with a moment from now;
+    and all is led by who should, where the controller sees to it.
+    """
     loop = asyncio.get_running_loop()
     before = [producer.acknowledged for producer in producers]
     versions, committed = ledger.promises.versions(), ledger.agreement.committed
@@ -32,6 +37,8 @@ async def look_for_progress(
     while loop.time() < deadline:
         unread = {where: end for where, end in ends.items() if _start(machines, where) < end}
         late = [*_late_nodes(machines, committed), *_late_clients(producers, before, groups, unread, ledger)]
+        if balances_leaders:
+            late += _led_by_others(machines)
         if not late:
             trace.note("progress", "everybody gets on")
             _check_metadata(machines, ledger, versions)
@@ -101,6 +108,13 @@ def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:
                 if other.plan.is_broker and (broker is None or broker.fenced):
                     yield f"{machine.name} sees {other.name} fenced"
     yield from _out_of_sync(machines)
+
+
+def _led_by_others(machines: Sequence[Machine]) -> Iterator[str]:
+    for machine in machines:
+        image = None if machine.node is None else image_of(machine.node)
+        for topic, index in each(image.index.moved) if image is not None else ():
+            yield f"{machine.name} sees {topic}-{index} led by another one than should"
 
 
 def _out_of_sync(machines: Sequence[Machine]) -> Iterator[str]:

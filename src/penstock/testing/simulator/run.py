@@ -196,7 +196,14 @@ class _Simulation:
             if not self._ledger.violations:
                 await self._faults.heal()
             if not self._ledger.violations:
-                await look_for_progress(self._machines, self._producers, self._groups, self._ledger, self._trace)
+                await look_for_progress(
+                    self._machines,
+                    self._producers,
+                    self._groups,
+                    self._ledger,
+                    self._trace,
+                    balances_leaders=self._plan.balances_leaders,
+                )
         finally:
             self._world.is_over = True
             watchman.cancel()

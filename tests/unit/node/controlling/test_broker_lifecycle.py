@@ -9,7 +9,15 @@ import pytest
 
 from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import BrokerEndpoint, MetadataRecord, RegisterBrokerRecord, UnfenceBrokerRecord
+from penstock.metadata.records import (
+    BrokerEndpoint,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+)
 from penstock.node.controlling import broker_lifecycle
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.session import BrokerSession
@@ -25,6 +33,7 @@ OTHER = 2
 EPOCH = 10
 OURS = UUID(int=1)
 THEIRS = UUID(int=2)
+TOPIC_ID = UUID(int=3)
 LET_IN = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
 REGISTERED = BrokerRegistrationResponse(broker_epoch=EPOCH)
 
@@ -256,6 +265,26 @@ async def test_the_only_broker_has_nobody_to_hand_over_to() -> None:
     await world.joined()
     await world.broker.leave()
     assert not any(beat.want_shut_down for beat in world.commands(BrokerHeartbeatRequest))
+
+
+async def test_how_far_it_is_is_told_at_once_where_a_partition_that_it_has_gets_another_leader() -> None:
+    world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=60_000))
+    await world.joined()
+    world.commit(TopicRecord(name="t", topic_id=TOPIC_ID))
+    for index, replicas in enumerate(([NODE, OTHER], [OTHER, 3])):
+        world.commit(
+            PartitionRecord(partition_id=index, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, leader=OTHER)
+        )
+    world.asked.clear()
+    world.commit(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=3))
+    world.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[OTHER]))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert world.asked == []
+    world.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE))
+    await until(lambda: bool(world.asked))
+    assert world.asked[0].current_metadata_offset == world.log.image.offset
+    await world.broker.leave(hand_over=False)
 
 
 async def test_a_failed_directory_is_told_at_once_and_in_all_later_heartbeats() -> None:

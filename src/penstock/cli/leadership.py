@@ -1,0 +1,112 @@
+"""Who leads what, who should, and at which rate partitions grow: what `penstock leaders` looks at."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import click
+
+from penstock.client.admin import Admin
+from penstock.client.config_admin import ResourceType
+from penstock.client.metadata import NO_NODE, PartitionMetadata
+from penstock.client.values import TopicPartition
+from penstock.leadership.plan import Racks
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
+from penstock.protocol.value import Value
+
+Rates = Mapping[TopicPartition, float]
+"""Bytes a second."""
+
+
+class Leadership(Value):
+    """The cluster as it is now. Brokers that are registered and down are there as well."""
+
+    racks: Racks
+    away: tuple[int, ...]
+    """Those of the brokers that are out of service."""
+    partitions: dict[TopicPartition, PartitionMetadata]
+    pinned: dict[TopicPartition, int]
+
+    @property
+    def preferred(self) -> dict[TopicPartition, int]:
+        """Who should lead each partition."""
+        return {partition: row.replicas[0] for partition, row in self.partitions.items()}
+
+    @property
+    def leaders(self) -> dict[TopicPartition, int]:
+        """Who leads each partition."""
+        return {partition: row.leader for partition, row in self.partitions.items()}
+
+    @property
+    def moved(self) -> list[TopicPartition]:
+        """What another one leads than should, in the order in which it will move."""
+        return [partition for partition, row in sorted(self.partitions.items()) if is_moved(row)]
+
+    @property
+    def under_replicated(self) -> int:
+        """How many partitions lack a replica in sync."""
+        return sum(len(row.isr) < len(row.replicas) for row in self.partitions.values())
+
+    def limited_to(self, pattern: str | None) -> "Leadership":
+        """Only the topics whose names match, if a pattern is given. Raises click.UsageError."""
+        if pattern is None:
+            return self
+        try:
+            name = re.compile(pattern)
+        except re.error as error:
+            raise click.UsageError(f"--topic: {pattern!r} is no regular expression: {error}") from None
+        partitions = {one: row for one, row in self.partitions.items() if name.fullmatch(one.topic)}
+        return self.replace(partitions=partitions)
+
+
+def is_moved(row: PartitionMetadata) -> bool:
+    """Whether another one leads than should."""
+    return row.leader not in (NO_NODE, row.replicas[0])
+
+
+async def look(admin: Admin) -> Leadership:
+    """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
+    topics = await admin.topics.describe()
+    brokers = (await admin.describe_cluster(include_fenced=True)).brokers
+    keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
+    text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)
+    try:
+        pinned = parse_pinned_leaders(text or "")
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    return Leadership(
+        {broker.node_id: broker.rack for broker in brokers},
+        tuple(broker.node_id for broker in brokers if broker.is_fenced),
+        {row.topic_partition: row for topic in topics for row in topic.partitions.values() if row.replicas},
+        {TopicPartition(*partition): broker for partition, broker in pinned.items()},
+    )
+
+
+async def rates(admin: Admin, leadership: Leadership, seconds: float) -> dict[TopicPartition, float]:
+    """How much the leaders' logs grow in that time. What is deleted meanwhile makes it look like less."""
+    before = await _sizes(admin, leadership)
+    await asyncio.sleep(seconds)
+    after = await _sizes(admin, leadership)
+    return {one: max(after.get(one, 0) - before.get(one, 0), 0) / seconds for one in leadership.partitions}
+
+
+async def _sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
+    leaders = leadership.leaders
+    return {
+        partition: replica.size_bytes
+        for directory in await admin.describe_log_dirs(
+            [node for node in leadership.racks if node not in leadership.away]
+        )
+        for partition, replica in directory.partitions.items()
+        if leaders.get(partition) == directory.node_id and not replica.is_future
+    }
+
+
+def loads(leaders: Iterable[tuple[TopicPartition, int]], measured: Rates | None = None) -> Counter[int]:
+    """What each broker leads: how many partitions, or how many bytes a second."""
+    counts: Counter[int] = Counter()
+    for partition, leader in leaders:
+        counts[leader] += 1 if measured is None else round(measured[partition])
+    return counts

@@ -1,0 +1,30 @@
+"""BalanceLeaders: a person lets leadership go to preferred replicas now, or stops that, and hears how far it is."""
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.own_apis import BalanceLeadersRequest, BalanceLeadersResponse
+
+TELL, BEGIN, STOP = range(3)
+"""What BalanceLeaders may ask for."""
+
+
+def decide_balance_leaders(
+    state: ControllerState, request: BalanceLeadersRequest, now_ms: int
+) -> Decision[BalanceLeadersResponse]:
+    """Begin to balance, or stop; whatever was asked, tells how far it is. The moves are decided when it is time."""
+    if request.action not in (TELL, BEGIN, STOP):
+        return Decision([], BalanceLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+    balancer, move = state.balancer, state.balancer.move
+    if request.action == BEGIN:
+        balancer.ask()
+    elif request.action == STOP:
+        balancer.stop(now_ms)
+    reply = BalanceLeadersResponse(
+        is_balancing=balancer.is_balancing,
+        moved=balancer.moved,
+        under_replicated=sum(bits.bit_count() for bits in state.image.index.under_replicated.values()),
+        late=list(balancer.late),
+    )
+    if move is not None:
+        reply.topic, reply.partition, reply.giver, reply.taker = move.topic, move.index, move.giver, move.taker
+    return Decision([], reply)

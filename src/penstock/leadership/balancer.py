@@ -1,0 +1,215 @@
+"""Leadership comes to those who should have it: one partition at a time in the whole cluster, the smallest first.
+
+The first of a partition's replicas should lead it; Kafka calls it the preferred one. A partition whose leader changes
+is away for a moment, for its clients and, if it is one of `__consumer_offsets`, for its groups; so only one is at a
+time.
+
+| state | what happens | what follows |
+| --- | --- | --- |
+| resting | the interval is over, and too much is led by others; or somebody asks | balancing |
+| balancing | some partition is not led by who should, and that one is in sync and may lead | a move is under way |
+| | the same, and some partition lacks a replica in sync | it waits until none does |
+| | there is no such partition, or somebody has asked to stop | resting |
+| a move is under way | both brokers know of it; or the partition has changed again, or is gone | balancing |
+| | it takes longer than the time-out | the old leader leads again, if it may; resting |
+
+Too much is led by others if for any broker more than `leader.imbalance.per.broker.percentage` of what it should lead is
+so. A broker that has not taken over in time gets nothing more until it has registered anew, or somebody asks.
+
+Who takes over as the controller cannot know whether a move of the one before it is under way: it begins when all
+brokers know what was decided before, or after the time-out. The image alone says whether a move was made: a decision
+whose records could not be appended leaves nothing behind.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+from uuid import UUID
+
+from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.metadata.partition_index import each
+from penstock.protocol.value import Value
+
+AT_ONCE = 0
+
+
+class BalanceSettings(Value):
+    """What an operator decided about the balance of leaders."""
+
+    interval_ms: int | None = None
+    """How often leadership is compared with what should be; None means only when somebody asks."""
+    least_percent: int = 10
+    """So much of what a broker should lead may be led by others."""
+    timeout_ms: int = 10_000
+    """How long a move may take."""
+
+
+class View(Protocol):
+    """The cluster as the controller sees it."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """All that was decided so far."""
+
+    def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether a broker could lead a partition: it is active, and its replica's directory is not offline."""
+
+    def have_seen(self, offset: int, broker_ids: Iterable[int]) -> bool:
+        """Whether all of these brokers that are active have applied the metadata log up to `offset`."""
+
+
+class Move(Value):
+    """A partition gets another leader, which begins `leader_epoch`."""
+
+    topic: str
+    topic_id: UUID
+    index: int
+    leader_epoch: int
+    giver: int
+    taker: int
+    is_back: bool = False
+    """The taker of an earlier move did not take over: who led before leads again."""
+
+    def partition_in(self, image: ClusterImage) -> PartitionImage | None:
+        """The partition as the move has made it; None if it was not made, or the partition has changed since."""
+        topic = image.topics_by_id.get(self.topic_id)
+        found = None if topic is None else topic.partitions.get(self.index)
+        is_so = found is not None and (found.leader, found.leader_epoch) == (self.taker, self.leader_epoch)
+        return found if is_so else None
+
+
+class _Wait(Value):
+    """Until these brokers know of what has this offset, or the time is up; `move` is what they are to know of."""
+
+    offset: int
+    brokers: tuple[int, ...]
+    deadline_ms: int
+    move: Move | None = None
+
+    def is_over(self, view: View) -> bool:
+        is_gone = self.move is not None and self.move.partition_in(view.image) is None
+        return is_gone or view.have_seen(self.offset, self.brokers)
+
+
+class Balancer:
+    """See the module. `now_ms` comes from a clock that never goes back, `offset` is what the next record will have."""
+
+    def __init__(self, settings: BalanceSettings) -> None:
+        self.is_balancing = False
+        self.moved = 0
+        """Moves that have ended since it was resting last."""
+        self.late: dict[int, int] = {}
+        """Brokers that have not taken over in time, with their epochs then."""
+        self._settings = settings
+        self._next_ms: int | None = None
+        self._wait: _Wait | None = None
+
+    @property
+    def move(self) -> Move | None:
+        """The move that is under way."""
+        return None if self._wait is None else self._wait.move
+
+    def begin(self, view: View, offset: int, now_ms: int) -> None:
+        """A controller takes over."""
+        self._rest(now_ms)
+        active = tuple(broker.node_id for broker in view.image.brokers.values() if broker.active)
+        self._wait = _Wait(offset - 1, active, now_ms + self._settings.timeout_ms)
+
+    def ask(self) -> None:
+        """Somebody wants leadership to be balanced now."""
+        self.late.clear()
+        if not self.is_balancing:
+            self.is_balancing, self.moved = True, 0
+
+    def stop(self, now_ms: int) -> None:
+        """Somebody wants no more moves, until the next interval is over; one that is under way comes to its end."""
+        self._rest(now_ms)
+
+    def deadline_ms(self, view: View) -> int | None:
+        """When there is something to do; None if that is not for time to bring about."""
+        if self._wait is not None and (self.is_balancing or self.move is not None):
+            return AT_ONCE if self._wait.is_over(view) else self._wait.deadline_ms
+        if self.is_balancing:
+            return None if waits_for_replicas(view.image) else AT_ONCE
+        return self._next_ms
+
+    def act(self, view: View, offset: int, now_ms: int) -> Move | None:
+        """The next move, if it is time for one: the caller decides on it now, with a record that has `offset`."""
+        if not self.is_balancing:
+            self._look(view.image, now_ms)
+        if self._wait is not None:
+            if not self._wait.is_over(view):
+                if now_ms < self._wait.deadline_ms:
+                    return None
+                if self.move is not None:
+                    return self._given_up(self.move, view, offset, now_ms)
+            elif self.move is not None and self.move.partition_in(view.image) is not None:
+                self.moved += not self.move.is_back
+            self._wait = None
+        if not self.is_balancing or waits_for_replicas(view.image):
+            return None
+        found = self._smallest(view)
+        if found is None:
+            self._rest(now_ms)
+            return None
+        return self._under_way(found, offset, now_ms)
+
+    def _look(self, image: ClusterImage, now_ms: int) -> None:
+        """It is time to compare leadership with what should be, or not yet."""
+        if self._next_ms is not None and now_ms >= self._next_ms:
+            self._rest(now_ms)
+            if is_uneven(image, self._settings.least_percent):
+                self.is_balancing, self.moved = True, 0
+
+    def _rest(self, now_ms: int) -> None:
+        interval_ms = self._settings.interval_ms
+        self.is_balancing, self._next_ms = False, None if interval_ms is None else now_ms + interval_ms
+
+    def _smallest(self, view: View) -> Move | None:
+        image = view.image
+        for name in sorted(image.index.moved):
+            topic = image.topics[name]
+            for _, index in each({name: image.index.moved[name]}):
+                partition = topic.partitions[index]
+                taker = partition.replicas[0]
+                if taker in partition.isr and view.may_lead(partition, taker) and not self._is_late(image, taker):
+                    epoch = partition.leader_epoch + 1
+                    return Move(name, topic.topic_id, index, epoch, partition.leader, taker)
+        return None
+
+    def _is_late(self, image: ClusterImage, broker_id: int) -> bool:
+        return image.brokers[broker_id].epoch == self.late.get(broker_id)
+
+    def _under_way(self, move: Move, offset: int, now_ms: int) -> Move:
+        self._wait = _Wait(offset, (move.giver, move.taker), now_ms + self._settings.timeout_ms, move)
+        return move
+
+    def _given_up(self, move: Move, view: View, offset: int, now_ms: int) -> Move | None:
+        """The time is up. A broker that does not take over lives all the same, else it would be fenced by now."""
+        wait, self._wait = self._wait, None
+        assert wait is not None
+        self._rest(now_ms)
+        partition = move.partition_in(view.image)
+        assert partition is not None, "a move that does not hold is over"
+        if move.is_back or view.have_seen(wait.offset, (move.taker,)):
+            return None
+        self.late[move.taker] = view.image.brokers[move.taker].epoch
+        if move.giver not in partition.isr or not view.may_lead(partition, move.giver):
+            return None
+        back = move.replace(leader_epoch=move.leader_epoch + 1, giver=move.taker, taker=move.giver, is_back=True)
+        return self._under_way(back, offset, now_ms)
+
+
+def waits_for_replicas(image: ClusterImage) -> bool:
+    """Whether nothing may move: some partition lacks a replica in sync, perhaps as it is on its way to others."""
+    return bool(image.index.under_replicated)
+
+
+def is_uneven(image: ClusterImage, least_percent: int) -> bool:
+    """Whether of what some broker should lead more than that share is led by others."""
+    moved = image.index.moved
+    for broker_id in image.index.preferred_brokers() if moved else ():
+        preferred = image.index.preferred(broker_id)
+        away = sum((bits & preferred.get(topic, 0)).bit_count() for topic, bits in moved.items())
+        if away and away * 100 > least_percent * sum(bits.bit_count() for bits in preferred.values()):
+            return True
+    return False

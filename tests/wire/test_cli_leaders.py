@@ -1,0 +1,85 @@
+"""`penstock leaders` against three nodes that balance only when they are asked to."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock.cli import leader_balance
+from penstock.cli.main import main
+from penstock.testing import Cluster
+
+PINNED = "leader.balance.pinned"
+
+
+def penstock(cluster: Cluster, *arguments: str, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*arguments, "--bootstrap-server", cluster.bootstrap_servers])
+    assert result.exit_code == exit_code, result.output
+    return result
+
+
+def told(cluster: Cluster, *arguments: str) -> Any:
+    return json.loads(penstock(cluster, *arguments, "--json").stdout)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Broker 1 is preferred for everything."""
+    monkeypatch.setattr(leader_balance, "LOOK_S", 0.01)
+    with Cluster(nodes=3, config={"auto.leader.rebalance.enable": "false"}) as cluster:
+        penstock(cluster, "topics", "--create", "--topic", "t", "--replica-assignment", ",".join(["1:2:3"] * 6))
+        yield cluster
+
+
+def pin(cluster: Cluster, text: str) -> None:
+    entity = ("--entity-type", "brokers", "--entity-default")
+    penstock(cluster, "configs", "--alter", *entity, "--add-config", f"{PINNED}=[{text}]")
+
+
+def test_a_plan_is_made_written_compared_and_carried_out(three: Cluster) -> None:
+    assert told(three, "leaders", "show")["elsewhere"] == []
+    pin(three, "t:0:3,t:1:9")
+    plan = told(three, "leaders", "plan", "--all")
+    assert [row["planned"] for row in plan["brokers"]] == [2, 2, 2]
+    assert [(row["planned"], row["pinned_to"]) for row in plan["partitions"]][:2] == [
+        (3, "3"),
+        (plan["partitions"][1]["planned"], "9, which has no replica"),
+    ]
+    ideal = {row["partition"]: row["planned"] for row in plan["partitions"]}
+    assert "4 of 6 partitions would have another preferred leader" in penstock(three, "leaders", "plan").stdout
+    assert told(three, "leaders", "show")["elsewhere"] == [], "nothing was written"
+
+    assert "4 of 6 partitions have another preferred leader" in penstock(three, "leaders", "plan", "--execute").stdout
+    elsewhere = {index: leader for index, leader in ideal.items() if leader != 1}
+    shown = told(three, "leaders", "show")
+    assert {row["partition"]: row["should_lead"] for row in shown["elsewhere"]} == elsewhere
+    assert [(row["should_lead"], row["leads"]) for row in shown["brokers"]] == [(2, 6), (2, 0), (2, 0)]
+    dry = told(three, "leaders", "balance", "--dry-run")
+    assert [(row["partition"], row["from"], row["to"]) for row in dry] == [(i, 1, to) for i, to in elsewhere.items()]
+    assert "SHOULD LEAD" in penstock(three, "leaders", "show").stdout
+
+    assert "4 moved, 0 left to others" in penstock(three, "leaders", "balance").stdout
+    assert [row["leads"] for row in told(three, "leaders", "show")["brokers"]] == [2, 2, 2]
+    assert told(three, "leaders", "balance") == {"moved": 0, "left": [], "late_brokers": []}
+    assert told(three, "leaders", "plan")["partitions"] == [], "what is balanced stays"
+
+
+def test_a_plan_by_bytes_of_what_nobody_writes_to_is_one_by_count(three: Cluster) -> None:
+    plan = told(three, "leaders", "plan", "--by", "bytes", "--measure", "0.2")
+    assert sum(row["bytes_per_second"] for row in plan["brokers"]) == 0
+    assert [row["planned"] for row in plan["brokers"]] == [2, 2, 2]
+
+
+def test_kafkas_preferred_election_goes_by_the_plan(three: Cluster) -> None:
+    penstock(three, "leaders", "plan", "--execute")
+    penstock(three, "leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    assert told(three, "leaders", "show")["elsewhere"] == []
+
+
+def test_what_cannot_be_understood_is_said(three: Cluster) -> None:
+    entity = ("--entity-type", "brokers", "--entity-default", "--add-config", f"{PINNED}=[t:0]")
+    refused = penstock(three, "configs", "--alter", *entity, exit_code=1)
+    assert "topic:partition:broker" in refused.output
+    assert "no regular expression" in penstock(three, "leaders", "show", "--topic", "(", exit_code=2).output
