@@ -1,4 +1,4 @@
-"""Who leads what, who should, and at which rate partitions grow: what `penstock leaders` looks at."""
+"""Who leads what, who should, and at which rate partitions grow: what `leaders` and `balance` look at."""
 
 import asyncio
 import re
@@ -86,13 +86,14 @@ async def look(admin: Admin) -> Leadership:
 
 async def rates(admin: Admin, leadership: Leadership, seconds: float) -> dict[TopicPartition, float]:
     """How much the leaders' logs grow in that time. What is deleted meanwhile makes it look like less."""
-    before = await _sizes(admin, leadership)
+    before = await sizes(admin, leadership)
     await asyncio.sleep(seconds)
-    after = await _sizes(admin, leadership)
+    after = await sizes(admin, leadership)
     return {one: max(after.get(one, 0) - before.get(one, 0), 0) / seconds for one in leadership.partitions}
 
 
-async def _sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
+async def sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
+    """How many bytes the leader of each partition has on its disk."""
     leaders = leadership.leaders
     return {
         partition: replica.size_bytes

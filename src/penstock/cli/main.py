@@ -10,6 +10,7 @@ import click
 from penstock import __version__
 
 COMMANDS: dict[str, str] = {
+    "balance": "spread replicas over the brokers by disk and traffic",
     "cluster": "describe the cluster: its id, brokers and quorum",
     "completion": "print what a shell needs to complete commands",
     "configs": "show and change configs of topics, brokers and groups",

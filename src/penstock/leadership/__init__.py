@@ -1,1 +1,1 @@
-"""Who leads what: the plan of ideal leaders, and how leadership comes to it, one move at a time."""
+"""Who leads what: the plan of ideal leaders, how leadership comes to it, and where replicas should lie for both."""

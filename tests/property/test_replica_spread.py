@@ -1,0 +1,82 @@
+"""Where replicas should lie, by disk and traffic: properties of every plan, and some plans one can see through."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.leadership.plan import Partition
+from penstock.leadership.spread import IMPORTANCE, Carried, spread
+
+RACKS = {1: "a", 2: "a", 3: "b", 4: "b"}
+NO_RACKS = dict.fromkeys((1, 2, 3))
+Replicas = Mapping[Partition, Sequence[int]]
+
+
+def named(rows: Sequence[Sequence[int]]) -> dict[Partition, list[int]]:
+    return {("t", index): list(nodes) for index, nodes in enumerate(rows)}
+
+
+def cost(replicas: Replicas, carried: Mapping[Partition, Carried]) -> float:
+    """The sum of the squares of what brokers have, each by the whole of it, worked out from the beginning."""
+    total = 0.0
+    for respect, importance in enumerate(IMPORTANCE):
+        shares: Counter[int] = Counter()
+        for partition, nodes in replicas.items():
+            weight = (carried[partition].disk_bytes, carried[partition].bytes_per_second, 1)[respect]
+            for node in nodes:
+                shares[node] += weight  # type: ignore[assignment]
+        mean = sum(shares.values()) / len(RACKS)
+        total += importance * sum((share / mean) ** 2 for share in shares.values()) if mean else 0.0
+    return total
+
+
+some_replicas = st.lists(
+    st.lists(st.sampled_from([*RACKS]), min_size=1, max_size=3, unique=True), min_size=1, max_size=12
+).map(named)
+loads = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=12, max_size=12)
+
+
+@given(some_replicas, loads)
+def test_a_plan_is_more_even_and_takes_no_rack_away(
+    replicas: dict[Partition, list[int]], rows: list[tuple[int, float]]
+) -> None:
+    carried = {partition: Carried(*row) for partition, row in zip(replicas, rows, strict=False)}
+    changes = spread(replicas, carried, RACKS)
+    after = replicas | changes
+    assert changes == {} or cost(after, carried) < cost(replicas, carried)
+    for partition, nodes in after.items():
+        assert len(set(nodes)) == len(nodes) == len(replicas[partition])
+        assert len({RACKS[node] for node in nodes}) >= len({RACKS[node] for node in replicas[partition]})
+
+
+def even(count: int, disk_bytes: int = 100, rate: float = 10.0) -> dict[Partition, Carried]:
+    return {("t", index): Carried(disk_bytes, rate) for index in range(count)}
+
+
+def test_a_new_broker_gets_its_share() -> None:
+    replicas = named([[1, 2]] * 6)
+    after = replicas | spread(replicas, even(6), NO_RACKS)
+    assert Counter(node for nodes in after.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
+    empty = replicas | spread(replicas, even(6, 0, 0.0), NO_RACKS)
+    assert Counter(node for nodes in empty.values() for node in nodes) == {1: 4, 2: 4, 3: 4}
+
+
+def test_what_is_even_enough_stays() -> None:
+    replicas = named([[1], [1], [2], [2], [3], [3]])
+    carried = even(6) | {("t", 0): Carried(109, 10.0)}
+    assert spread(replicas, carried, NO_RACKS) == {}
+
+
+def test_the_same_gain_for_fewer_bytes_is_taken_first() -> None:
+    replicas = named([[1], [1], [1], [2], [3]])
+    carried = even(5, 0, 10.0) | {("t", 0): Carried(1000, 10.0)}
+    assert next(iter(spread(replicas, carried, NO_RACKS, most_moves=1))) != ("t", 0)
+
+
+def test_partitions_with_a_replica_that_is_away_stay_and_moves_are_few() -> None:
+    replicas = named([[1, 9]] * 3 + [[1, 2]] * 9)
+    changes = spread(replicas, even(12), NO_RACKS, most_moves=2)
+    assert len(changes) == 2
+    assert all(9 not in replicas[partition] for partition in changes)
