@@ -350,3 +350,20 @@ def test_the_last_eligible_leader_is_the_last_known_one_if_nobody_else_is_known(
     controller.apply([forgotten])
     controller = come_back(controller, 1, clean=False)
     assert (state(controller), flights(controller).leader_recovery_state) == ((1, (1,), (), ()), RECOVERING)
+
+
+def test_where_all_who_were_in_sync_may_have_crashed_and_nobody_led_one_of_them_is_remembered() -> None:
+    first = track(active_controller(1, 2))
+    carry_out(first, assigned("pair", [1, 2]))
+    for broker_id in (2, 1):
+        carry_out(first, heartbeat(first, broker_id, want_fence=True))
+    topic_id = first.image.topics["pair"].topic_id
+    unknown = PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, isr=[1, 2], eligible_leader_replicas=[], last_known_elr=[]
+    )
+    first.apply([unknown])
+    second = successor(first)
+    tick(second, 0)
+    found = second.image.topics["pair"].partitions[0]
+    assert (found.leader, found.isr, found.eligible_leader_replicas) == (-1, (), ())
+    assert found.last_known_elr in ((1,), (2,))
