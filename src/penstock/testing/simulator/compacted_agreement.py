@@ -5,7 +5,8 @@
 | a record below a high watermark| is the one that was seen there before, wherever that was                          |
 | a reader from the beginning    | ends with the same last value of each key as all records ever seen give, once the |
 |                                | replica knows that they all are committed, and leaders were looked at as far as a |
-|                                | round may have reached: to the active segment, as the mark is moved after a round |
+|                                | round may have reached: to the active segment, as the mark is moved after a round; |
+|                                | and as long as nothing was compacted that nobody had looked at                    |
 | a record that is younger than | is there, wherever that part of the log is: no clock is further than the latest   |
 | `min.compaction.lag.ms`        | one that the harness knows of                                                     |
 | a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
@@ -38,6 +39,8 @@ class CompactedHistory:
     """Of the records."""
     end_offset: int = 0
     """Up to where leaders were looked at."""
+    has_gap: bool = False
+    """A leader had compacted what nobody had looked at: nobody knows which keys that changed or deleted."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
     deleted: dict[bytes | None, None] = field(default_factory=dict)
@@ -80,6 +83,7 @@ class CompactedHistory:
             if known != pair:
                 violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
         if leads:
+            self.has_gap |= not is_same and log.cleaned_to > self.end_offset
             self.end_offset = max(self.end_offset, end)
             self.times.update((offset, timestamp_ms) for offset, timestamp_ms, _ in read)
         youngest_ms = now_ms - log.config.min_compaction_lag_ms
@@ -88,7 +92,8 @@ class CompactedHistory:
                 violated(f"{name}: the record at {offset} of {partition} is missing and too young to be compacted")
         if not is_same and end < max(self.end_offset, log.segments.active.base_offset):
             return  # what was compacted away may have its newer value behind that, where no leader was looked at yet
-        if not is_same and not self._is_whole(name, _table(found.items()), end, log.config.delete_retention_ms):
+        is_known = not is_same and not self.has_gap
+        if is_known and not self._is_whole(name, _table(found.items()), end, log.config.delete_retention_ms):
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
