@@ -264,7 +264,8 @@ class BrokerLifecycle:
         """Until the next heartbeat is due."""
         interval_ms = self._times.heartbeat_interval_ms
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._has_news.wait(), interval_ms / 1000)
+            async with asyncio.timeout(interval_ms / 1000):
+                await self._has_news.wait()
         self._has_news.clear()
 
     async def _beat(self) -> None:

@@ -159,7 +159,8 @@ class Upkeep:
             await self.run_due()
             wait_s = self._seconds_to_next()
             try:
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
             except TimeoutError:
                 pass
 

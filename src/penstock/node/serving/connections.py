@@ -120,7 +120,8 @@ class Connections:
             connection.close_when_answered()
         if self.active:
             try:
-                await asyncio.wait_for(self._drained.wait(), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await self._drained.wait()
             except TimeoutError:
                 for connection in list(self.active):
                     connection.abort()

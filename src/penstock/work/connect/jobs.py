@@ -111,7 +111,8 @@ class Kept:
                 if is_over:
                     return
             try:
-                await asyncio.wait_for(self._stopping.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()
             except TimeoutError:
                 self.restarts += 1
             pause_s = min(2 * pause_s, LONGEST_RESTART_S)

@@ -390,7 +390,8 @@ class RunningSink(RunningTask, RebalanceListener):
 async def pause(stopping: asyncio.Event, seconds: float) -> None:
     """Wait, but not when the task is to stop."""
     try:
-        await asyncio.wait_for(stopping.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
     except TimeoutError:
         pass
 

@@ -299,6 +299,20 @@ async def test_a_failed_directory_is_told_at_once_and_in_all_later_heartbeats() 
     await world.broker.leave(hand_over=False)
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_it_leaves_in_whichever_turn_news_wake_the_heartbeats(turns: int) -> None:
+    world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=3_600_000))
+    await world.joined()
+    await asyncio.sleep(0)
+    world.broker.tell_of_directories()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    leaving = asyncio.create_task(world.broker.leave(hand_over=False))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert leaving.done()
+
+
 async def test_a_broker_that_cannot_tell_of_a_failed_directory_ends() -> None:
     world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=1, directory_failure_timeout_ms=0))
     await world.joined()
