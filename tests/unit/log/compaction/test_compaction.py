@@ -81,6 +81,13 @@ def test_a_segment_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert records(log) == [(number, f"k{number - 5}", str(number)) for number in range(5, 10)] + [(10, "active", "1")]
 
 
+def test_a_batch_may_be_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 100)
+    log = filled(tmp_path, *(pairs(("a", f"{number}{PAD}"), ("b", f"{number}{PAD}")) for number in range(3)))
+    compact(log, Disk(), buffers=Buffers(io_bytes=100))
+    assert records(log) == [(4, "a", f"2{PAD}"), (5, "b", f"2{PAD}"), (6, "active", "1")]
+
+
 def test_a_second_round_changes_nothing_that_is_clean(tmp_path: Path) -> None:
     log = filled(tmp_path, *(pairs((f"k{number % 5}", PAD)) for number in range(30)))
     compact(log, Disk())
