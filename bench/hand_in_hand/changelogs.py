@@ -23,7 +23,7 @@ from bench.hand_in_hand.clients import LIMIT_S
 from bench.hand_in_hand.node import HandError
 from bench.load import create_topic
 from penstock.log.names import LOG_SUFFIX
-from penstock.protocol.records import Record, iterate_batches, iterate_records
+from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.testing import Cluster
 
 PACKAGES: Final = ("faust-streaming==0.15.3", "quixstreams==3.28.1")
@@ -102,9 +102,13 @@ def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tu
 
 
 def _settled(cluster: Cluster) -> tuple[int, int]:
-    """(bytes of the changelog, bytes of its last records by key) once a round changes nothing any more."""
+    """(bytes of the changelog, bytes of its last records by key in their batches) once rounds change nothing."""
     (changelog,) = (path for path in Path(cluster.nodes[0].directory).rglob("*changelog*-0") if path.is_dir())
-    last = {record.key: record for record in _records(changelog) if record.value is not None}
+    batches = list(_batches(changelog))
+    last = {record.key: record for batch in batches for record in batch if record.value is not None}
+    offsets = {record.offset for record in last.values()}
+    kept = ([record for record in batch if record.offset in offsets] for batch in batches)
+    alive = sum(len(encode_batch(records)) for records in kept if records)
     time.sleep(ROLL_S)
     producer, one = Producer({"bootstrap.servers": cluster.bootstrap_servers}), next(iter(last.values()))
     headers: list[tuple[str, str | bytes | None]] = [*one.headers]
@@ -113,20 +117,15 @@ def _settled(cluster: Cluster) -> tuple[int, int]:
     size = 0
     while size != (size := _size(changelog)):
         time.sleep(ROLL_S)
-    alive = sum(len(record.key or b"") + len(record.value or b"") + _length(record) for record in last.values())
     return size, alive
-
-
-def _length(record: Record) -> int:
-    return sum(len(name) + len(value or b"") for name, value in record.headers)
 
 
 def _size(changelog: Path) -> int:
     return sum(path.stat().st_size for path in changelog.glob(f"*{LOG_SUFFIX}"))
 
 
-def _records(changelog: Path) -> Iterator[Record]:
+def _batches(changelog: Path) -> Iterator[list[Record]]:
     for path in sorted(changelog.glob(f"*{LOG_SUFFIX}")):
         content = path.read_bytes()
         for position, header in iterate_batches(content):
-            yield from iterate_records(content, position, header)
+            yield list(iterate_records(content, position, header))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_batches, iterate_records
 
 READ_BYTES = 1 << 20
@@ -73,7 +74,11 @@ class CompactedHistory:
         is_same = known_log is log and cleaned_to == log.cleaned_to
         begin = looked_to if is_same else log.log_start_offset
         end = high_watermark if leads else min(high_watermark, self.end_offset)
-        read = list(_records(partition, begin, end))
+        try:
+            read = list(_records(partition, begin, end))
+        except DecodeError as error:
+            violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
+            return
         found = {offset: pair for offset, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         for offset, pair in found.items():
