@@ -95,6 +95,7 @@ async def numbers(bootstrap: str, topic: str, tasks: int, up_to: int) -> list[by
     values: list[bytes] = []
     settings = ConsumerSettings(auto_offset_reset="earliest", metadata_max_age_ms=100)
     async with asyncio.timeout(LIMIT_S), Consumer(bootstrap, settings) as consumer:
+        await consumer.cluster.topic(topic, create=True)  # its first record may be under way
         await consumer.assign(await consumer.partitions_for(topic))
         while not wanted <= set(values):
             values += [record.value or b"" for record in await consumer.poll(1_000)]
