@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from tests.simulation.whole_nodes import planted_plans
+from tests.simulation.whole_nodes.planted_plans import is_found_with
 
 from penstock.log import recovery
 from penstock.log.log_content import LogContent
@@ -16,31 +18,12 @@ SEEDS = range(40)
 
 
 def plan_of(*faults: str, flushes_each: bool = True) -> Plan:
-    settings = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
-    if flushes_each:
-        settings["log.flush.interval.messages"] = "1"
-    return Plan(
-        settings=settings,
-        flushes_each=flushes_each,
-        producers=2,
-        consumers=1,
-        groups=1,
-        topics=4,
-        faults=faults,
-        seconds=12,
-        delay_s=0.002,
-        socket_bytes=65_536,
-    )
-
-
-def is_found_with(plan: Plan, words: str = "") -> bool:
-    """Whether one of the seeds finds something that is said in these words."""
-    return any(words in line for seed in SEEDS for line in simulate(seed, plan=plan).violations)
+    return planted_plans.plan_of(*faults, flushes_each=flushes_each, producers=2, topics=4)
 
 
 def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QuorumLog, "flush", lambda self: None)
-    assert is_found_with(plan_of("power"), "was acknowledged")
+    assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
 
 
 def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +37,7 @@ def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None
         return content
 
     monkeypatch.setattr(PartitionLog, "load", load_and_forget)
-    assert is_found_with(plan_of("power"), "was acknowledged")
+    assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
 
 
 def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +48,7 @@ def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> Non
         return header if header.size_in_bytes <= reader.end - segment.size else None
 
     monkeypatch.setattr(recovery, "_believable", believe_anything)
-    assert is_found_with(plan_of("power", "power in a call", flushes_each=False))
+    assert is_found_with(SEEDS, plan_of("power", "power in a call", flushes_each=False))
 
 
 def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +62,7 @@ def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) ->
             flush(self)
 
     monkeypatch.setattr(PartitionLog, "flush", every_other)
-    assert is_found_with(plan_of("power"), "was acknowledged")
+    assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:

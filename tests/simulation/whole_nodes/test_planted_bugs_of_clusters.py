@@ -1,10 +1,12 @@
 """Bugs that are planted in what makes several nodes one cluster must be found."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from tests.simulation.whole_nodes import planted_plans
+from tests.simulation.whole_nodes.planted_plans import QUICK_QUORUM, THREE, first_found
 
 from penstock.controller import alter_partition, moves, registrations
 from penstock.controller.controller import Controller
@@ -20,38 +22,14 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.raft.effects import Commit
 from penstock.testing.simulator import simulate
-from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
+from penstock.testing.simulator.plan import Plan, replica_settings
 
 SEEDS = range(120)
-THREE = (NodePlan(1), NodePlan(2), NodePlan(3))
 
 
-def plan_of(*faults: str, snapshots: str = "2048", **changes: Any) -> Plan:
-    plan = Plan(
-        nodes=THREE,
-        settings={
-            "auto.create.topics.enable": "false",
-            "group.initial.rebalance.delay.ms": "0",
-            "log.flush.interval.messages": "1",
-            "metadata.log.max.record.bytes.between.snapshots": snapshots,
-        }
-        | quorum_settings(election_ms=200, patience_ms=500),
-        flushes_each=True,
-        producers=1,
-        consumers=1,
-        groups=1,
-        topics=20,
-        faults=faults,
-        seconds=12,
-        delay_s=0.002,
-        socket_bytes=65_536,
-    )
-    return plan.replace(**changes)
-
-
-def found_with(plan: Plan) -> str:
-    """What the first of some seeds finds that finds anything."""
-    return next((found[0] for seed in SEEDS if (found := simulate(seed, plan=plan).violations)), "")
+def plan_of(*faults: str, snapshots: str = "2048", settings: Mapping[str, str] | None = None, **changes: Any) -> Plan:
+    of_cluster = QUICK_QUORUM | {"metadata.log.max.record.bytes.between.snapshots": snapshots} | dict(settings or {})
+    return planted_plans.plan_of(*faults, settings=of_cluster, **{"nodes": THREE, "topics": 20, **changes})
 
 
 def test_a_controller_that_answers_before_a_majority_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +42,7 @@ def test_a_controller_that_answers_before_a_majority_has_it(monkeypatch: pytest.
         return done
 
     monkeypatch.setattr(QuorumDriver, "append", committed_at_once)
-    assert "was acknowledged" in found_with(plan_of("power all", "power of the leader", "isolate the leader"))
+    assert "was acknowledged" in first_found(SEEDS, plan_of("power all", "power of the leader", "isolate the leader"))
 
 
 def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,12 +53,12 @@ def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Applier, "commit", commit_all)
     plan = plan_of("power all", "isolate the leader", "power of the leader", snapshots="1000000")
-    assert "the image of" in found_with(plan)
+    assert "the image of" in first_found(SEEDS, plan)
 
 
 def test_a_vote_that_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateFile, "write", lambda *_: None)
-    assert "goes back from epoch" in found_with(plan_of("kill all", "kill the leader"))
+    assert "goes back from epoch" in first_found(SEEDS, plan_of("kill all", "kill the leader"))
 
 
 def test_a_snapshot_that_forgets_something(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,12 +68,12 @@ def test_a_snapshot_that_forgets_something(monkeypatch: pytest.MonkeyPatch) -> N
         return (record for record in records(self) if not isinstance(record, ProducerIdsRecord))
 
     monkeypatch.setattr(ClusterImage, "records", without_producer_ids)
-    assert "was given to" in found_with(plan_of("kill all"))
+    assert "was given to" in first_found(SEEDS, plan_of("kill all"))
 
 
 def test_a_controller_that_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Controller, "next_deadline_ms", None)
-    assert "did not fence it" in found_with(plan_of("kill", "pause", seconds=40))
+    assert "did not fence it" in first_found(SEEDS, plan_of("kill", "pause", seconds=40))
 
 
 def test_a_broker_that_does_not_mind_being_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,18 +83,17 @@ def test_a_broker_that_does_not_mind_being_fenced(monkeypatch: pytest.MonkeyPatc
         await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(BrokerLifecycle, "_beat", no_beat)
-    assert "fenced" in found_with(plan_of("pause"))
+    assert "fenced" in first_found(SEEDS, plan_of("pause"))
 
 
-def replicated_plan(*faults: str, replicas: int, min_in_sync: int) -> Plan:
+def unflushed_plan(*faults: str, replicas: int, min_in_sync: int) -> Plan:
     """Nobody flushes; a record that is acknowledged lies in that many page caches."""
-    plan = plan_of(*faults, replicas=replicas, flushes_each=False, producers=2, topics=6)
-    settings = {key: value for key, value in plan.settings.items() if key != "log.flush.interval.messages"}
-    settings |= {"replica.lag.time.max.ms": "1500", "replica.fetch.wait.max.ms": "100"}
-    return plan.replace(settings=settings | replica_settings(replicas, min_in_sync))
+    settings = {"replica.lag.time.max.ms": "1500", "replica.fetch.wait.max.ms": "100"}
+    settings |= replica_settings(replicas, min_in_sync)
+    return plan_of(*faults, settings=settings, replicas=replicas, flushes_each=False, producers=2, topics=6)
 
 
-POWER_AND_STOP = replicated_plan("power and a stop", replicas=2, min_in_sync=2)
+POWER_AND_STOP = unflushed_plan("power and a stop", replicas=2, min_in_sync=2)
 
 
 def test_a_controller_that_takes_every_stop_for_a_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +105,14 @@ def test_a_controller_that_takes_every_stop_for_a_clean_one(monkeypatch: pytest.
         return decide(state, request, now_ms)
 
     monkeypatch.setattr(registrations, "decide_broker_registration", decide_trustfully)
-    assert found_with(POWER_AND_STOP)
+    assert first_found(SEEDS, POWER_AND_STOP)
 
 
 def test_a_power_cut_and_a_clean_stop_lose_nothing_that_two_replicas_have() -> None:
     assert [simulate(seed, plan=POWER_AND_STOP).violations for seed in range(3)] == [[]] * 3
 
 
-TROUBLES = replicated_plan("isolate", "isolate the leader", "kill the leader", replicas=2, min_in_sync=1).replace(
+TROUBLES = unflushed_plan("isolate", "isolate the leader", "kill the leader", replicas=2, min_in_sync=1).replace(
     troubles=3, seconds=20
 )
 
@@ -143,14 +120,14 @@ TROUBLES = replicated_plan("isolate", "isolate the leader", "kill the leader", r
 def test_an_unclean_election_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (moves, alter_partition):
         monkeypatch.setattr(module, "allows_unclean", lambda state, topic: True)
-    assert "was committed" in found_with(TROUBLES)
+    assert "was committed" in first_found(SEEDS, TROUBLES)
 
 
 def test_without_it_the_same_troubles_lose_nothing() -> None:
     assert simulate(0, plan=TROUBLES).violations == []
 
 
-BALANCE = replicated_plan("kill", "cut", "stop", replicas=3, min_in_sync=1)
+BALANCE = unflushed_plan("kill", "cut", "stop", replicas=3, min_in_sync=1)
 BALANCE = BALANCE.replace(
     settings=BALANCE.settings
     | {"leader.imbalance.check.interval.seconds": "1", "leader.imbalance.per.broker.percentage": "0"}
@@ -159,7 +136,7 @@ BALANCE = BALANCE.replace(
 
 def test_a_balance_that_moves_two_leaders_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Wait, "is_over", lambda wait, view: True)
-    assert "does not know yet of Move" in found_with(BALANCE)
+    assert "does not know yet of Move" in first_found(SEEDS, BALANCE)
 
 
 def test_leaders_are_balanced_one_at_a_time_through_kills_and_cuts() -> None:
@@ -168,7 +145,7 @@ def test_leaders_are_balanced_one_at_a_time_through_kills_and_cuts() -> None:
 
 def test_a_balance_that_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balancer, "is_uneven", lambda image, least_percent: False)
-    assert "led by another one than should" in found_with(BALANCE)
+    assert "led by another one than should" in first_found(SEEDS, BALANCE)
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.replication_planted import cut_to_the_high_watermark
+from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan
 
 from penstock.log import validation
 from penstock.node.coordinators.hosted import Hosted
@@ -12,42 +13,13 @@ from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.following import Followed
 from penstock.testing.simulator import simulate
-from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
+from penstock.testing.simulator.plan import Plan
 
 SEEDS = range(40)
-THREE = (NodePlan(1), NodePlan(2), NodePlan(3))
-QUICK = {
-    "auto.create.topics.enable": "false",
-    "group.initial.rebalance.delay.ms": "0",
-    "log.flush.interval.messages": "1",
-    "offsets.topic.num.partitions": "1",
-    "replica.lag.time.max.ms": "1500",
-    "replica.fetch.wait.max.ms": "100",
-    "replica.fetch.backoff.ms": "100",
-}
 
 
-def plan_of(*faults: str, min_in_sync: int = 1, **changes: Any) -> Plan:
-    plan = Plan(
-        nodes=THREE,
-        settings=QUICK | quorum_settings(election_ms=200, patience_ms=500) | replica_settings(3, min_in_sync),
-        flushes_each=True,
-        replicas=3,
-        producers=2,
-        consumers=1,
-        groups=1,
-        topics=1,
-        faults=faults,
-        seconds=12,
-        delay_s=0.02,
-        socket_bytes=65_536,
-    )
-    return plan.replace(**changes)
-
-
-def is_found_with(plan: Plan, *words: str) -> bool:
-    """Whether one of these seeds finds something that is said in one of these words."""
-    return any(word in line for seed in SEEDS for line in simulate(seed, plan=plan).violations for word in words)
+def plan_of(*faults: str, **changes: Any) -> Plan:
+    return replicated_plan(*faults, **{"producers": 2, "delay_s": 0.02, **changes})
 
 
 def fetched_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,13 +53,13 @@ ISOLATED = plan_of("isolate", "isolate one way", admin_pause_s=0.05, topics=3, c
 
 def test_a_follower_that_cuts_its_log_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_to_the_high_watermark(monkeypatch)
-    assert is_found_with(plan_of("kill", "pause the leader", "isolate"), "is in sync in epoch")
+    assert is_found_with(SEEDS, plan_of("kill", "pause the leader", "isolate"), "is in sync in epoch")
 
 
 def test_a_follower_that_takes_damaged_records(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched_damaged(monkeypatch)
     monkeypatch.setattr(validation, "check_crc", lambda *_: True)
-    assert is_found_with(plan_of("kill"), "is damaged", "could not load")
+    assert is_found_with(SEEDS, plan_of("kill"), "is damaged", "could not load")
 
 
 def test_damaged_records_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +69,7 @@ def test_damaged_records_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_commits_of_offsets_that_are_answered_before_others_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
     commits_at_once(monkeypatch)
-    assert is_found_with(ISOLATED, "was committed", "in generation")
+    assert is_found_with(SEEDS, ISOLATED, "was committed", "in generation")
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:
