@@ -26,6 +26,8 @@ from penstock.work.connect.config import ConfigKey
 Headers = tuple[tuple[str, Any], ...]
 Position = Mapping[str, Any]
 """What a source calls its partitions and its offsets: any JSON object."""
+Safe = Mapping[TopicPartition, OffsetAndMetadata]
+"""Positions before which a sink has everything; partitions that are not named are not committed."""
 
 
 class RetriableError(Exception):
@@ -53,9 +55,17 @@ class SourceRecord(Record):
 
 
 class SinkRecord(Record):
-    """A record of a topic."""
+    """A record of a topic. Transforms may have changed `topic`; where it lay is its `original` (KIP-793)."""
 
     offset: int = -1
+    original_topic: str | None = None
+    original_partition: int | None = None
+
+    @property
+    def original(self) -> TopicPartition:
+        """The partition that it lies in."""
+        partition = self.partition if self.original_partition is None else self.original_partition
+        return TopicPartition(self.original_topic or self.topic, partition or 0)
 
 
 class SourceContext:
@@ -131,8 +141,8 @@ class SinkTask(Task):
     def put(self, records: Sequence[SinkRecord]) -> Awaitable[None] | None:
         """Take these. They need not be safe when it returns."""
 
-    def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Awaitable[None] | None:
-        """Make safe what was put so far: these positions are committed next."""
+    def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Awaitable[Safe | None] | Safe | None:
+        """Make safe what was put so far: these positions are committed next, or those that it returns (`preCommit`)."""
         return None
 
     def open(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:

@@ -21,6 +21,7 @@ from penstock.work.connect.api import (
     Position,
     Record,
     RetriableError,
+    Safe,
     SinkContext,
     SinkRecord,
     SinkTask,
@@ -221,6 +222,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._context = SinkContext()
         self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
         self._done: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_over = False
@@ -304,6 +306,8 @@ class RunningSink(RunningTask, RebalanceListener):
             one.timestamp_ms,
             tuple((name, None if data is None else data.decode("utf-8", "replace")) for name, data in one.headers),
             one.offset,
+            one.topic,
+            one.partition,
         )
 
     async def _put(self, records: list[SinkRecord]) -> None:
@@ -317,17 +321,16 @@ class RunningSink(RunningTask, RebalanceListener):
             await self._send_outgoing()
             return
         for record in records:  # they were not taken: the next run gets them again
-            partition = TopicPartition(record.topic, record.partition or 0)
-            self._done[partition] = min(self._done.get(partition, record.offset), record.offset)
+            self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
 
     async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
         """What the sink itself has said that it cannot take."""
         reported, self._context.reported = self._context.reported, []
         by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
         for record, error in reported:
-            where = (TopicPartition(record.topic, record.partition or 0), record.offset)
+            where = by_place.get((record.original, record.offset))
             try:
-                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), by_place.get(where))
+                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), where)
             except Skipped:
                 pass
 
@@ -347,27 +350,36 @@ class RunningSink(RunningTask, RebalanceListener):
             partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
         }
         if offsets:
-            await self._calls.call(self._task.flush, offsets)
+            safe = _safe(await self._calls.call(self._task.flush, offsets), offsets)
             await self._delivered()
+            news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
             assert self._consumer is not None
-            await self._consumer.commit(offsets)
-            for partition in offsets:
-                del self._done[partition]
+            if news:
+                await self._consumer.commit(news)
+            for partition, to in safe.items():
+                self._committed[partition] = to.offset
+                if to.offset >= self._done[partition]:
+                    del self._done[partition]
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task goes on with these."""
         if self._is_over:
             return
         await self._flush(partitions)
+        self._forget(partitions)
         await self._calls.call(self._task.close, partitions)
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task has gone on with these: nothing of theirs is committed."""
         if self._is_over:
             return
+        self._forget(partitions)
+        await self._calls.call(self._task.close, partitions)
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             self._done.pop(partition, None)
-        await self._calls.call(self._task.close, partitions)
+            self._committed.pop(partition, None)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """This task goes on with these."""
@@ -385,6 +397,18 @@ class RunningSink(RunningTask, RebalanceListener):
         if self.setting.errors["errors.deadletterqueue.context.headers.enable"]:
             headers += error_headers(failure, record, self.setting.connector, self.setting.number)
         await self._producer.send_and_wait(topic, record.value, key=record.key, headers=headers)
+
+
+def _safe(made: Any, offered: Safe) -> Safe:
+    """What a sink lets be committed; ValueError if that is more than it was given."""
+    if made is None:
+        return offered
+    if not isinstance(made, Mapping) or any(
+        partition not in offered or not isinstance(to, OffsetAndMetadata) or to.offset > offered[partition].offset
+        for partition, to in made.items()
+    ):
+        raise ValueError(f"flush returned {made!r}: positions of partitions that it was given are needed, or None")
+    return made
 
 
 async def pause(stopping: asyncio.Event, seconds: float) -> None:
