@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 import pytest
@@ -12,6 +13,7 @@ from kafka_connect import KafkaConnect
 from tests.wire.connect_workers import LIMIT_S, worker_config
 
 from penstock.client.producer import Producer
+from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.rest.running import RunningWorker
 
 Answer = tuple[int, Any]
@@ -157,6 +159,49 @@ async def test_the_offsets_of_a_source(asking: Asking, topic: str, tmp_path: Pat
     assert (await asking.ask("GET", "/connectors/lines/offsets"))[1] == {"offsets": []}
 
 
+class LingeringTask(SourceTask):
+    """Reads one record, and ends only when it is let go; what it has read is stored after that."""
+
+    let_go: ClassVar[threading.Event]
+
+    def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        self.records = [SourceRecord(config["topic"], value="x", source_partition={"p": 1}, source_offset={"at": 9})]
+
+    def poll(self) -> Sequence[SourceRecord]:
+        self.let_go.wait(LIMIT_S)
+        records, self.records = self.records, []
+        return records
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+class Lingering(SourceConnector):
+    task_class = LingeringTask
+
+
+async def test_offsets_are_changed_when_the_last_task_has_ended(asking: Asking, topic: str) -> None:
+    LingeringTask.let_go = threading.Event()
+    config = {"connector.class": f"{__name__}:Lingering", "topic": topic}
+    await asking.ask("PUT", "/connectors/slow/config", config)
+    await asking.until_running("slow")
+    await asking.ask("PUT", "/connectors/slow/stop")
+    await asking.until("/connectors/slow/tasks", [])
+    change = {"offsets": [{"partition": {"p": 1}, "offset": {"at": 4}}]}
+    changing = asyncio.create_task(asking.ask("PATCH", "/connectors/slow/offsets", change, leader=True))
+    leader = asking.leader.worker
+    assert leader is not None
+    async with asyncio.timeout(LIMIT_S):
+        while leader.group.machine.in_hand != frozenset(("connector-task-slow-0",)) and not changing.done():
+            await asyncio.sleep(0.01)
+    LingeringTask.let_go.set()
+    assert (await changing)[0] == 200
+    async with asyncio.timeout(LIMIT_S):
+        while any(one.worker is not None and one.worker.group.machine.running for one in asking.workers):
+            await asyncio.sleep(0.01)
+    assert (await asking.ask("GET", "/connectors/slow/offsets"))[1] == change
+
+
 async def test_the_offsets_of_a_sink(asking: Asking, bootstrap: str, topic: str, tmp_path: Path) -> None:
     async with Producer(bootstrap) as producer:
         for _ in range(3):
@@ -170,9 +215,7 @@ async def test_the_offsets_of_a_sink(asking: Asking, bootstrap: str, topic: str,
     await asking.ask("PUT", f"/connectors/{name}/stop")
     await asking.until(f"/connectors/{name}/status", "STOPPED", "connector", "state")
     change = {"offsets": [{"partition": where | {"kafka_partition": "0"}, "offset": {"kafka_offset": "1"}}]}
-    async with asyncio.timeout(LIMIT_S):
-        while (await asking.ask("PATCH", path, change))[0] == 500:  # until its last task has left its group
-            await asyncio.sleep(0.02)
+    assert (await asking.ask("PATCH", path, change))[0] == 200
     expected = [{"partition": where, "offset": {"kafka_offset": 1}}]
     assert (await asking.ask("GET", path))[1] == {"offsets": expected}
     assert (await asking.ask("PATCH", path, {"offsets": [{"partition": {"x": 1}, "offset": None}]}))[0] == 400

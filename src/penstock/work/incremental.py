@@ -4,6 +4,7 @@ The leader sees what each member runs, and what the last plan gave to whom. One 
 
 * to each member what the planner gives it, without what another member still runs: that one stops it, joins again, and
   the next generation finds it free;
+* to nobody what is no task any more: who runs it stops it and joins again, so the leader knows when it has ended;
 * back to a worker that has come back what it ran before;
 * to nobody what a worker ran that has left, for as long as it may come back. A worker without any work that was not
   there before takes its place at once: somebody has replaced it.
@@ -26,7 +27,8 @@ class Waiting(Value):
 class Step(Value):
     """What a generation of workers runs, and what nobody runs in it.
 
-    `moving` is still run by somebody who is to give it up, `waiting` was run by workers that have left.
+    `moving` is still run by somebody who is to give it up, for another worker or because nobody is to run it any more;
+    `waiting` was run by workers that have left.
     """
 
     plan: Plan
@@ -57,7 +59,10 @@ def step(
         for worker, names in target.items()
     }
     given = {name for names in plan.values() for name in names}
-    return Step(plan, waiting, tuple(task.name for task in available if task.name not in given))
+    moving = [task.name for task in available if task.name not in given]
+    known = {task.name for task in tasks}
+    gone = [name for name in (*(name for member in members for name in member.owned), *busy) if name not in known]
+    return Step(plan, waiting, tuple(dict.fromkeys((*moving, *gone))))
 
 
 def _owners(tasks: Sequence[Task], members: Sequence[Member]) -> dict[str, str]:

@@ -220,6 +220,14 @@ class Worker:
         """Whether it leads, as far as it can know: one that was cut off for a session's length does not."""
         return self.leads and self._has_a_place and not self._is_overdue(now_ms)
 
+    @property
+    def in_hand(self) -> frozenset[str] | None:
+        """As the leader: all tasks that some member may run by now; None before it has planned what is to be run."""
+        if self.assignment is None or self.state is not State.MEMBER or self._planned != self.tasks:
+            return None
+        step = self.assignment.step
+        return frozenset(step.moving).union(*step.plan.values())
+
     # How it is done
 
     @property

@@ -60,6 +60,13 @@ def test_a_task_that_is_gone_does_not_wait() -> None:
     assert after(last, Member("a", owned=NAMES[:5]), tasks=TASKS[:6]).waiting == (Waiting(NAMES[5], "b", DELAY_MS),)
 
 
+def test_what_is_no_task_any_more_is_given_up_by_who_runs_it() -> None:
+    last = Step({"a": NAMES[:4], "b": NAMES[4:8]})
+    decided = after(last, Member("a", owned=NAMES[:4]), Member("b", owned=NAMES[4:8]), tasks=TASKS[:7])
+    assert decided == Step({"a": NAMES[:4], "b": NAMES[4:7]}, (), (NAMES[7],))
+    assert after(decided, Member("a", owned=NAMES[:4]), Member("b", owned=NAMES[4:7]), tasks=TASKS[:7]).moving == ()
+
+
 def test_what_somebody_runs_who_is_given_nothing_is_given_to_nobody() -> None:
     decided = step(sticky, TASKS, [Member("a")], Step({}), DELAY_MS, busy={NAMES[3]})
     assert decided == Step({"a": (*NAMES[:3], *NAMES[4:])}, (), (NAMES[3],))

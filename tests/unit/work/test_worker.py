@@ -78,7 +78,7 @@ def test_what_is_taken_away_ends_and_is_given_up_by_another_join() -> None:
     assert worker.ended("two", 400) == [join(3, "m1", "one")]
 
 
-def test_what_no_longer_exists_ends_without_another_join() -> None:
+def test_what_nobody_waits_for_ends_without_another_join() -> None:
     worker = member(COOPERATIVE, {"a": ("one", "two")})
     worker.rebalance(100)
     worker.joined(2, "m1", 2, None, 200)
@@ -151,6 +151,23 @@ def test_the_leader_begins_a_generation_when_there_is_more_to_do() -> None:
     worker = leader()
     assert worker.tasks_changed(TASKS, 100) == []
     assert worker.tasks_changed((*TASKS, Task("three")), 100) == [join(2, "m1", "one")]
+
+
+def test_the_leader_knows_what_may_still_run() -> None:
+    worker = leader()
+    assert worker.in_hand == frozenset(("one",))
+    worker.tasks_changed((), 100)
+    assert worker.in_hand is None
+    (sync,) = worker.joined(2, "m1", 2, {"m1": Member("a", owned=("one",))}, 200)
+    assert isinstance(sync, Sync)
+    assert worker.synced(2, sync.decided["m1"], 300) == [Stop(("one",))]
+    assert worker.in_hand == frozenset(("one",))
+    assert worker.ended("one", 400) == [join(3, "m1")]
+    assert worker.in_hand is None
+    (sync,) = worker.joined(3, "m1", 3, {"m1": Member("a")}, 500)
+    assert isinstance(sync, Sync)
+    worker.synced(3, sync.decided["m1"], 600)
+    assert worker.in_hand == frozenset()
 
 
 def test_an_eager_leader_ends_its_tasks_for_that_first() -> None:

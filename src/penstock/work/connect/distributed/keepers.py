@@ -74,16 +74,19 @@ class Keeper:
         while True:
             await self._news.wait()
             self._news.clear()
-            wanted = None if self._is_over else self._wanted
-            if wanted != self._is:
+            if self._goal != self._is:
                 await self._end()
-                self._is = wanted
+                self._is = wanted = self._goal  # it may have changed meanwhile
                 if wanted is not None and wanted.target is Target.STARTED:
                     self.kept = self._begin(self, wanted)
                 elif wanted is not None:
                     self._tell(State.PAUSED if wanted.target is Target.PAUSED else State.STOPPED)
             if self._is_over:
                 return
+
+    @property
+    def _goal(self) -> Wanted | None:
+        return None if self._is_over else self._wanted
 
     async def _end(self) -> None:
         kept, self.kept = self.kept, None

@@ -18,7 +18,7 @@ from penstock.client.settings import ClientSettings
 from penstock.work.connect.distributed.config_state import ConfigState, LoggerLevel, News, RestartRequest
 from penstock.work.connect.distributed.leading import Leading, NotLeadingError
 from penstock.work.connect.distributed.offset_topic import OffsetTopic
-from penstock.work.connect.distributed.records import RESTART, TaskId, encode
+from penstock.work.connect.distributed.records import RESTART, TASK, TaskId, encode, parse_task
 from penstock.work.connect.distributed.settings import parse_settings, storage_of
 from penstock.work.connect.distributed.statuses import Statuses
 from penstock.work.connect.distributed.tasks import Tasks
@@ -68,6 +68,7 @@ class DistributedWorker:
         self.group.on_generation = self._new_generation
         self._is_started = False
         self._failed = asyncio.Event()
+        self._next_generation = asyncio.Event()
         self.tasks.on_complaint = self._complain
         self._changing = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -137,6 +138,16 @@ class DistributedWorker:
                 return f"http://{worker}/"
         return None
 
+    async def until_ended(self, connector: str) -> None:
+        """As the leader: wait until no worker runs a task of this connector, which is to have none."""
+        while self._may_run(connector):
+            await self._next_generation.wait()
+
+    def _may_run(self, connector: str) -> bool:
+        in_hand = self.group.machine.in_hand
+        tasks = (parse_task(name.removeprefix(TASK)) for name in in_hand or ())
+        return in_hand is None or any(task is not None and task.connector == connector for task in tasks)
+
     async def request_restart(self, request: RestartRequest) -> None:
         """Let all workers start again what they have of a connector."""
         words = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
@@ -183,6 +194,8 @@ class DistributedWorker:
 
     def _new_generation(self) -> None:
         self.statuses.generation = self.group.machine.generation
+        self._next_generation.set()
+        self._next_generation = asyncio.Event()
         changing = asyncio.create_task(self._change_leader())
         self._under_way.add(changing)
         changing.add_done_callback(self._under_way.discard)

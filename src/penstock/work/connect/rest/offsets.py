@@ -1,8 +1,9 @@
 """How far connectors are, as requests see and change it: a source's own offsets, or the positions of a sink's group."""
 
+import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from penstock.client.admin import Admin
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -10,9 +11,11 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.distributed.config_state import Known
 from penstock.work.connect.distributed.records import Target
 from penstock.work.connect.making import is_source, kind_of
-from penstock.work.connect.rest.errors import RestError, bad_request
+from penstock.work.connect.rest.errors import RestError, bad_request, conflict
 from penstock.work.connect.rest.herder import Herder
 
+LIMIT_S: Final = 30.0
+"""How long tasks of a stopped connector may take to end before a change of its offsets is refused."""
 Changes = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
@@ -43,7 +46,7 @@ class Offsets:
 
     async def alter(self, name: str, document: Any) -> dict[str, str]:
         """Go on from elsewhere; only while the connector is stopped."""
-        known = self._stopped(name)
+        known = await self._stopped(name)
         changes = _parsed(document)
         if is_source(kind_of(known.config)):
             await self._worker.offsets.write(name, list(changes))
@@ -54,7 +57,7 @@ class Offsets:
 
     async def reset(self, name: str) -> dict[str, str]:
         """Begin anew; only while the connector is stopped."""
-        known = self._stopped(name)
+        known = await self._stopped(name)
         if is_source(kind_of(known.config)):
             await self._worker.offsets.log.read_to_end()
             await self._worker.offsets.write(name, [(part, None) for part, _ in self._worker.offsets.all_of(name)])
@@ -63,11 +66,20 @@ class Offsets:
             await self._delete_group(_group_of(name, known))
         return {"message": f"the offsets of {name} that the worker keeps have been reset"}
 
-    def _stopped(self, name: str) -> Known:
+    async def _stopped(self, name: str) -> Known:
+        """The connector, once its tasks have ended: what they store as they end must not come behind the change."""
         self._herder.lead()
         known = self._herder.known(name)
         if known.target is not Target.STOPPED or known.tasks:
             raise bad_request(f"offsets change only while a connector is stopped: PUT /connectors/{name}/stop first")
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self._worker.until_ended(name)
+        except TimeoutError:
+            raise conflict(
+                f"tasks of {name} have not ended for {LIMIT_S:g} s, so its offsets are as they were"
+            ) from None
+        self._herder.lead()
         return known
 
     async def _alter_group(self, group_id: str, positions: Mapping[TopicPartition, int | None]) -> None:
