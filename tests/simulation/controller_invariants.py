@@ -132,15 +132,18 @@ def _needed(image: ClusterImage, topic: str, partition: PartitionImage) -> int:
     return min(int(needed or 1), len(partition.replicas))
 
 
-def settled(controller: Controller, silent: dict[int, int], now_ms: int) -> None:
-    """Once nothing is left to do. `silent` says since when a broker has not been heard, by this controller."""
+def settled(controller: Controller, silent: dict[int, int], told: set[int], now_ms: int) -> None:
+    """Once nothing is left to do. `silent` says since when a broker has not been heard, by this controller; `told` are
+    those that have said which of their directories are offline.
+    """
     image = controller.image
     electorate = Electorate(controller.state)
     for topic in image.topics.values():
         for index, p in topic.partitions.items():
             known = p.isr or p.eligible_leader_replicas or (p.last_known_elr if len(p.last_known_elr) == 1 else ())
             able = [replica for replica in known if replica in p.replicas and electorate.may_lead(p, replica)]
-            must(not able or p.leader in able, "another one could lead:", topic.name, index, p, able)
+            is_known = p.leader in told or not electorate.is_active(p.leader)
+            must(not able or p.leader in able or not is_known, "another one could lead:", topic.name, index, p, able)
             gone = [replica for replica in p.isr if replica not in image.brokers or not image.brokers[replica].active]
             must(not able or not gone, "in sync and not active:", gone, topic.name, index, p)
     for broker in image.brokers.values():

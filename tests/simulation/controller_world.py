@@ -82,6 +82,7 @@ class ControllerWorld:
         self.balance = BalanceInvariants(BALANCE_MS)
         self.trace: list[str] = []
         self.heard_ms: dict[int, int] = {}
+        self.told: set[int] = set()
         self.decisions = self.takeovers = self.fenced = 0
         self.append_fails = 0.0
         self.was_appended = True
@@ -159,6 +160,8 @@ class ControllerWorld:
         must(not is_taken or reply.error_code != ErrorCode.NONE, f"broker {broker.id} is registered twice")
         if reply.error_code == ErrorCode.NONE and (self.was_appended or not is_registration):
             self.heard_ms[broker.id] = self.now_ms
+            if self.was_appended and isinstance(command, BrokerHeartbeatRequest):
+                self.told.add(broker.id)
             if getattr(reply, "should_shut_down", False) and self.controller.image.brokers[broker.id].fenced:
                 del self.heard_ms[broker.id]
 
@@ -209,7 +212,7 @@ class ControllerWorld:
             pass
         deadline = self.controller.next_deadline_ms
         must(deadline is None or deadline > self.now_ms, f"it is {self.now_ms}, and the timer stands at {deadline}")
-        settled(self.controller, self.heard_ms, self.now_ms)
+        settled(self.controller, self.heard_ms, self.told, self.now_ms)
 
     def commit(self) -> None:
         for _ in range(self.random.randrange(1, 6)):
@@ -346,6 +349,7 @@ class ControllerWorld:
         batch.answer()
 
     def _new_controller(self) -> Controller:
+        self.told = set()
         self.heard_ms = {broker.node_id: self.now_ms for broker in self.image.brokers.values() if not broker.fenced}
         return Controller(self.image.copy(), self.settings, self.random, next_offset=self.end_offset)
 

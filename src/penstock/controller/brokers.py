@@ -111,6 +111,7 @@ def _lose_directories(
     state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> Decision[BrokerHeartbeatResponse]:
     """Takes directories that went offline from a broker, and the leadership of what lies there."""
+    state.heartbeats.lacks_directories(broker.node_id)
     lost = [directory for directory in broker.directories if directory in request.offline_log_dirs]
     if not lost:
         return Decision([], BrokerHeartbeatResponse(is_fenced=False))

@@ -54,21 +54,29 @@ class Going(Enum):
         """Whether the broker may lack records that it had."""
         return self in (Going.WITHOUT_DATA, Going.BACK_AFTER_CRASH)
 
+    @property
+    def losing(self) -> "Going":
+        """The same where the broker may lack records because of what was before."""
+        return {Going.FENCED: Going.WITHOUT_DATA, Going.BACK: Going.BACK_AFTER_CRASH}.get(self, self)
+
 
 class Left(Value):
     """Partitions of a broker that do not follow yet, and why they are to."""
 
     going: Going
     partitions: Partitions
+    lost: Partitions
+    """Those in which the broker may lack records that it had, however it goes."""
 
 
 @dataclass(slots=True)
 class _Notes:
     sessions: dict[int, Session] = field(default_factory=dict)
     unfinished: dict[int, bool | Left] = field(default_factory=dict)
+    untold: set[int] = field(default_factory=set)
 
     def copy(self) -> "_Notes":
-        return _Notes(dict(self.sessions), dict(self.unfinished))
+        return _Notes(dict(self.sessions), dict(self.unfinished), set(self.untold))
 
 
 class Heartbeats:
@@ -89,6 +97,7 @@ class Heartbeats:
             if not broker.fenced:
                 self._kept.sessions[broker.node_id] = Session(broker.epoch, now_ms)
         self._kept.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
+        self._kept.untold = set(image.brokers)
 
     def open_decision(self) -> None:
         """A decision begins. What it notes counts from `close_decision` on, and not at all if that does not come."""
@@ -126,6 +135,14 @@ class Heartbeats:
         session.metadata_offset = metadata_offset
         session.was_heard = True
         return session
+
+    def lacks_directories(self, broker_id: int) -> None:
+        """A broker says that directories are offline. The first time a controller hears it from a broker, the one
+        before may not have seen to all of what lies there.
+        """
+        if broker_id in self._draft.untold:
+            self._draft.untold.discard(broker_id)
+            self._draft.unfinished[broker_id] = True
 
     def forget(self, broker_id: int) -> None:
         """Ends the session of a broker that was let go or is registered no more."""

@@ -36,7 +36,7 @@ from penstock.controller.partition_change import (
     changed,
 )
 from penstock.metadata.image import NOBODY, TopicImage
-from penstock.metadata.partition_index import each, taken_from
+from penstock.metadata.partition_index import Partitions, each, taken_from
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, PartitionImage
 
@@ -46,7 +46,7 @@ def left_by(state: ControllerState, broker_id: int, going: Going) -> list[Metada
 
     Where one that loses something is eligible is known at once: `lost_before` has left room for that.
     """
-    records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id)))
+    records = _go_on(state, broker_id, Left(going, state.image.index.in_sync(broker_id), _lost(state, broker_id)))
     if going.loses:
         records += _not_eligible(state, broker_id, _all)
     return records
@@ -95,9 +95,8 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """The next part of what was noted as unfinished for a broker; the note goes when all is done."""
     broker, note = state.image.brokers.get(broker_id), state.heartbeats.unfinished[broker_id]
     if broker is None or broker.fenced:
-        if not isinstance(note, Left):  # an earlier controller knew how it went
-            going = Going.WITHOUT_DATA if keeps_track(state.image) else Going.FENCED
-            note = Left(going, state.image.index.in_sync(broker_id))
+        if not isinstance(note, Left):
+            note = Left(Going.FENCED, state.image.index.in_sync(broker_id), _lost(state, broker_id))
         return _go_on(state, broker_id, note)
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
@@ -124,7 +123,7 @@ def _with_coming(state: ControllerState, electorate: Electorate, records: list[M
 def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataRecord]:
     """The first of the partitions that are left, and a note of the rest: none is looked at twice."""
     partitions, at_most = dict(left.partitions), state.settings.max_moves_per_decision
-    moves = _leaving(state, broker_id, left.going, taken_from(partitions))
+    moves = _leaving(state, broker_id, left.going, taken_from(partitions), left.lost)
     records = list(islice(moves, at_most))
     if partitions:
         state.heartbeats.unfinished[broker_id] = left.replace(partitions=partitions)
@@ -133,8 +132,24 @@ def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataR
     return records
 
 
+def _lost(state: ControllerState, broker_id: int) -> Partitions:
+    """Where a broker may lack records by what is noted as unfinished, and nothing more: it goes once more."""
+    note = state.heartbeats.unfinished.get(broker_id)
+    if isinstance(note, Left):
+        return note.partitions if note.going.loses else note.lost
+    broker = state.image.brokers.get(broker_id)
+    was_gone = broker is None or broker.fenced
+    if note is not None and was_gone and keeps_track(state.image):  # an earlier controller knew how it went
+        return state.image.index.in_sync(broker_id)
+    return {}
+
+
 def _leaving(
-    state: ControllerState, broker_id: int, going: Going, partitions: Iterable[tuple[str, int]]
+    state: ControllerState,
+    broker_id: int,
+    going: Going,
+    partitions: Iterable[tuple[str, int]],
+    lost: Partitions | None = None,
 ) -> Iterator[MetadataRecord]:
     electorate = Electorate(state, going=broker_id)
     for name, index in partitions:
@@ -142,7 +157,8 @@ def _leaving(
         partition = None if topic is None else topic.partitions.get(index)
         if topic is None or partition is None or broker_id not in partition.isr:
             continue  # it has gone since it was noted
-        record = _left(state, electorate, topic, index, going)
+        has_lost = lost is not None and lost.get(name, 0) >> index & 1
+        record = _left(state, electorate, topic, index, going.losing if has_lost else going)
         if record is not None:
             yield record
 
