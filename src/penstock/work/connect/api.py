@@ -85,6 +85,7 @@ class SinkContext:
     def __init__(self) -> None:
         self.wanted: dict[TopicPartition, int] = {}
         self.is_flush_wanted = False
+        self.pause_ms: int | None = None
         self.assignment: tuple[TopicPartition, ...] = ()
         self.outgoing: list[Record] = []
         self.reported: list[tuple[SinkRecord, Exception]] = []
@@ -100,6 +101,10 @@ class SinkContext:
     def rewind(self, partition: TopicPartition, offset: int) -> None:
         """Give this partition from this offset on, after the call that is under way."""
         self.wanted[partition] = offset
+
+    def timeout(self, pause_ms: int) -> None:
+        """So long to wait before what the call under way raises a RetriableError for is tried again."""
+        self.pause_ms = pause_ms
 
     def request_commit(self) -> None:
         """Commit after the call that is under way instead of at the next interval."""

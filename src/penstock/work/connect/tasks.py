@@ -315,7 +315,8 @@ class RunningSink(RunningTask, RebalanceListener):
             try:
                 await self._calls.call(self._task.put, records)
             except RetriableError:
-                await pause(self.stopping, RETRY_S)
+                pause_ms, self._context.pause_ms = self._context.pause_ms, None
+                await pause(self.stopping, RETRY_S if pause_ms is None else pause_ms / 1000)
                 continue
             self.records += len(records)
             await self._send_outgoing()
