@@ -2,7 +2,6 @@
 
 from random import Random
 
-from penstock.controller.balance_leaders import BEGIN, STOP, TELL
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -20,7 +19,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
 from penstock.protocol.schema import Message
 
 MAX_TOPICS = 8
@@ -119,7 +118,9 @@ class Operators:
         return IncrementalAlterConfigsRequest(resources=[resource])
 
     def _balance(self, image: ClusterImage) -> Message:
-        return BalanceLeadersRequest(action=self._random.choice((BEGIN, BEGIN, BEGIN, STOP, TELL)))
+        return BalanceLeadersRequest(
+            action=self._random.choice((*[BalanceAction.BEGIN] * 3, BalanceAction.STOP, BalanceAction.TELL))
+        )
 
     def _topic(self, image: ClusterImage) -> str:
         return self._random.choice([*image.topics, "nothing"])

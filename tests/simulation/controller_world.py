@@ -17,7 +17,6 @@ from tests.simulation.controller_holders import Holders
 from tests.simulation.controller_invariants import Invariants, must, settled
 from tests.simulation.controller_operators import Operators
 
-from penstock.controller.balance_leaders import BEGIN
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings, Decision
@@ -38,7 +37,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
 from penstock.protocol.schema import Message
 
 CLUSTER = "penstock"
@@ -233,7 +232,7 @@ class ControllerWorld:
         self.invariants.rewound(self.image, self.log[-1].holders if self.log else Holders())
         self.takeovers += 1
         if self.random.random() < 0.5:
-            self.submit(BalanceLeadersRequest(action=BEGIN))
+            self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         self._tick()
 
     def heal(self) -> None:
@@ -243,7 +242,7 @@ class ControllerWorld:
         for _ in range(40):
             self._heal_on()
         if self.settings.leader_balance.interval_ms is None or self.controller.state.balancer.late:
-            self.submit(BalanceLeadersRequest(action=BEGIN))
+            self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         for _ in range(400):
             if self.image.index.under_replicated or self.image.index.moved:
                 self._heal_on()
@@ -267,7 +266,7 @@ class ControllerWorld:
             for topic in self.image.topics.values()
         ]
         self.submit(AlterPartitionReassignmentsRequest(topics=topics))
-        self.submit(BalanceLeadersRequest(action=BEGIN))
+        self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         events = [self.pass_time] * 4 + [self.say] * 4 + [self.commit] * 4 + [self.tick] * 3
         events += [self.take_over, self.trouble]
         for _ in range(EVENTS // 4):

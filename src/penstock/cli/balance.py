@@ -1,8 +1,9 @@
 """`penstock balance`: propose moves of replicas that spread disks and traffic over the brokers, and carry them out."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -16,7 +17,6 @@ from penstock.client.values import TopicPartition
 from penstock.leadership.spread import Carried, spread
 from penstock.protocol.value import Value as Values
 
-Decorated = TypeVar("Decorated", bound=Any)
 Replicas = dict[TopicPartition, list[int]]
 THROTTLE: Final = 50_000_000
 
@@ -38,8 +38,15 @@ class Proposal(Values):
     targets: Replicas
 
 
-def plan_options(function: Decorated) -> Decorated:
-    """What a plan is to be like."""
+def plan_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument `wishes`, from options."""
+
+    @functools.wraps(function)
+    def given(
+        *arguments: Any, pattern: str | None, measure: float, tolerance: float, most_moves: int, **others: Any
+    ) -> None:
+        function(*arguments, wishes=Wishes(pattern, measure, tolerance, most_moves), **others)
+
     for option in (
         click.option("--topic", "pattern", metavar="REGEX", help="Only topics whose whole name matches."),
         click.option(
@@ -59,8 +66,8 @@ def plan_options(function: Decorated) -> Decorated:
         ),
         click.option("--most-moves", type=click.IntRange(min=1), default=50, show_default=True, help="Plan no more."),
     ):
-        function = option(function)
-    return function
+        given = option(given)
+    return given
 
 
 @click.group(short_help="spread replicas over the brokers by disk and traffic")
@@ -79,10 +86,7 @@ def command() -> None:
 def plan(
     bootstrap_server: str,
     command_config: Path | None,
-    pattern: str | None,
-    measure: float,
-    tolerance: float,
-    most_moves: int,
+    wishes: Wishes,
     path: Path | None,
     as_json: bool,
 ) -> None:
@@ -91,7 +95,6 @@ def plan(
     A broker has its part of the disks' bytes and of the bytes that are written a second. Partitions keep as many racks
     as they have, and a replica that goes is replaced in its place, so leadership may go with it.
     """
-    wishes = Wishes(pattern, measure, tolerance, most_moves)
     found = run_with_admin(bootstrap_server, command_config, lambda admin: _propose(admin, wishes))
     if path is not None:
         path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
@@ -120,16 +123,12 @@ def plan(
 def execute(
     bootstrap_server: str,
     command_config: Path | None,
-    pattern: str | None,
-    measure: float,
-    tolerance: float,
-    most_moves: int,
+    wishes: Wishes,
     path: Path | None,
     throttle: int,
     at_once: int,
 ) -> None:
     """Move replicas, one batch after the other. Ctrl-C takes back the batch that is under way; what has moved stays."""
-    wishes = Wishes(pattern, measure, tolerance, most_moves)
 
     async def work(admin: Admin) -> None:
         if path is not None:

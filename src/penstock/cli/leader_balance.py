@@ -12,7 +12,8 @@ import click
 from penstock.cli.leadership import Leadership, look
 from penstock.cli.output import print_json
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import Balance, BalanceAction
+from penstock.client.partition_admin import Balance
+from penstock.protocol.own_apis import BalanceAction
 
 LOOK_S: Final = 0.2
 

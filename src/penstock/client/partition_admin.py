@@ -20,7 +20,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from penstock.protocol.own_apis import BalanceLeadersRequest, BalanceLeadersResponse
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 from penstock.protocol.value import Value
 
 
@@ -29,14 +29,6 @@ class ElectionType(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
-
-
-class BalanceAction(IntEnum):
-    """What the controller's balancer of leaders is to do."""
-
-    TELL = 0
-    BEGIN = 1
-    STOP = 2
 
 
 class Balance(Value):

@@ -2,22 +2,19 @@
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.own_apis import BalanceLeadersRequest, BalanceLeadersResponse
-
-TELL, BEGIN, STOP = range(3)
-"""What BalanceLeaders may ask for."""
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 
 
 def decide_balance_leaders(
     state: ControllerState, request: BalanceLeadersRequest, now_ms: int
 ) -> Decision[BalanceLeadersResponse]:
     """Begin to balance, or stop; whatever was asked, tells how far it is. The moves are decided when it is time."""
-    if request.action not in (TELL, BEGIN, STOP):
+    if request.action not in tuple(BalanceAction):
         return Decision([], BalanceLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     balancer, move = state.balancer, state.balancer.move
-    if request.action == BEGIN:
+    if request.action == BalanceAction.BEGIN:
         balancer.ask()
-    elif request.action == STOP:
+    elif request.action == BalanceAction.STOP:
         balancer.stop(now_ms)
     reply = BalanceLeadersResponse(
         is_balancing=balancer.is_balancing,

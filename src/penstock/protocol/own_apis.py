@@ -119,8 +119,16 @@ class DescribeCompactionResponse(Message, versions="0-0", flexible="0+"):
     logs: list[CompactedLog] = array(CompactedLog, "0+", default_factory=list)
 
 
+class BalanceAction(IntEnum):
+    """What the controller's balancer of leaders is to do."""
+
+    TELL = 0
+    BEGIN = 1
+    STOP = 2
+
+
 class BalanceLeadersRequest(Message, versions="0-0", flexible="0+"):
-    """Lead what should be led: `action` 0 only asks how far that is, 1 begins, 2 lets no further partition move."""
+    """Lead what should be led; `action` is a BalanceAction, and STOP lets no further partition move."""
 
     action: int = field("int8", "0+", default=0)
     timeout_ms: int = field("int32", "0+", default=60_000)

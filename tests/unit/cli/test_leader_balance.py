@@ -12,9 +12,10 @@ from penstock.cli.leader_balance import balance
 from penstock.cli.leadership import Leadership, rates
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.metadata import PartitionMetadata
-from penstock.client.partition_admin import Balance, BalanceAction
+from penstock.client.partition_admin import Balance
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.own_apis import BalanceAction
 
 RESTING = Balance(False, 0, None, -1, -1, 0, ())
 PARTITIONS = [TopicPartition("t", index) for index in range(2)]

@@ -14,7 +14,6 @@ from tests.unit.controller.cluster import (
     tick,
 )
 
-from penstock.controller.balance_leaders import BEGIN, STOP, TELL
 from penstock.controller.controller import Controller
 from penstock.leadership.balancer import BalanceSettings
 from penstock.metadata.records import PartitionChangeRecord
@@ -25,7 +24,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
 
 DISK = [UUID(int=1000)]
 SETTINGS = BalanceSettings(interval_ms=1000, least_percent=10, timeout_ms=500)
@@ -100,7 +99,7 @@ def test_nothing_moves_while_anything_lacks_a_replica_in_sync() -> None:
     topic_id = controller.image.topics["pairs"].topic_id
     controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic_id, isr=[2])])
     assert tick(controller, 1000) == []
-    assert balance(controller, TELL).under_replicated == 1
+    assert balance(controller, BalanceAction.TELL).under_replicated == 1
     assert controller.next_deadline_ms == 9000, "it is no matter of time, but for the sessions of brokers"
     controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic_id, isr=[1, 2])])
     assert controller.next_deadline_ms == 0
@@ -118,14 +117,14 @@ def test_a_little_may_be_led_by_others() -> None:
 def test_without_an_interval_it_begins_when_somebody_asks() -> None:
     controller = moved_away(1, SETTINGS.replace(interval_ms=None), others=99)
     assert tick(controller, 8000) == []
-    assert not balance(controller, TELL).is_balancing
-    assert balance(controller, BEGIN).is_balancing
+    assert not balance(controller, BalanceAction.TELL).is_balancing
+    assert balance(controller, BalanceAction.BEGIN).is_balancing
     tick(controller, 8000)
-    told = balance(controller, TELL)
+    told = balance(controller, BalanceAction.TELL)
     assert (told.topic, told.partition, told.giver, told.taker, told.moved) == ("pairs", 0, 2, 1, 0)
     beat(controller, 1, 2, now_ms=8001)
     tick(controller, 8001)
-    told = balance(controller, TELL, 8001)
+    told = balance(controller, BalanceAction.TELL, 8001)
     assert (told.is_balancing, told.topic, told.moved) == (False, None, 1)
     assert balance(controller, 3).error_code == ErrorCode.INVALID_REQUEST
 
@@ -133,7 +132,7 @@ def test_without_an_interval_it_begins_when_somebody_asks() -> None:
 def test_somebody_stops_it_and_the_move_that_is_under_way_comes_to_its_end() -> None:
     controller = moved_away()
     tick(controller, 1000)
-    assert not balance(controller, STOP, 1000).is_balancing
+    assert not balance(controller, BalanceAction.STOP, 1000).is_balancing
     assert controller.state.balancer.move is not None
     beat(controller, 1, 2, now_ms=1001)
     assert tick(controller, 1001) == []
@@ -150,10 +149,10 @@ def test_who_does_not_take_over_in_time_gives_it_back_and_gets_nothing_more() ->
     assert tick(controller, 1499) == []
     assert len(tick(controller, 1500)) == 1
     assert leaders(controller) == [2, 2, 2]
-    assert balance(controller, TELL, 1500).late == [1]
+    assert balance(controller, BalanceAction.TELL, 1500).late == [1]
     beat(controller, 1, 2, now_ms=1501)
     assert tick(controller, 5000) == []
-    assert balance(controller, BEGIN, 5000).late == []
+    assert balance(controller, BalanceAction.BEGIN, 5000).late == []
     assert len(tick(controller, 5000)) == 1
     assert leaders(controller) == [1, 2, 2]
 
@@ -177,7 +176,7 @@ def test_who_takes_over_and_only_the_giver_does_not_say_so_keeps_it() -> None:
     beat(controller, 1, now_ms=1400)
     assert tick(controller, 1500) == []
     assert leaders(controller) == [1, 2, 2]
-    assert balance(controller, TELL, 1500).late == []
+    assert balance(controller, BalanceAction.TELL, 1500).late == []
 
 
 def test_a_move_ends_with_the_topic_or_with_the_next_leader() -> None:
@@ -207,14 +206,14 @@ def test_who_takes_over_as_the_controller_waits_until_all_know_what_was_decided(
     first = moved_away()
     tick(first, 1000)
     second = successor(first, leader_balance=SETTINGS)
-    balance(second, BEGIN, 1000)
+    balance(second, BalanceAction.BEGIN, 1000)
     assert tick(second, 1000) == [], "a move may be under way"
     beat(second, 1, now_ms=1001)
     assert tick(second, 1001) == []
     beat(second, 2, now_ms=1002)
     assert len(tick(second, 1002)) == 1
     third = successor(first, leader_balance=SETTINGS)
-    balance(third, BEGIN, 1000)
+    balance(third, BalanceAction.BEGIN, 1000)
     assert len(tick(third, 1500)) == 1, "it does not wait for ever"
 
 

@@ -166,6 +166,13 @@ class GroupNode:
             partition.log.close()
 
 
+def with_topics(node: GroupNode) -> GroupNode:
+    """The node, after it was told of a user's topic and of the topic of offsets."""
+    node.create_flights()
+    node.create_offsets_topic()
+    return node
+
+
 def partition_record(topic_id: UUID, index: int, leader: int, isr: Sequence[int]) -> PartitionRecord:
     return PartitionRecord(
         partition_id=index, topic_id=topic_id, leader=leader, leader_epoch=0, replicas=[*isr], isr=[*isr]

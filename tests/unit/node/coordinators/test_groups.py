@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
+from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.log import record_checks
@@ -134,18 +134,14 @@ async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:
 
 
 async def test_a_restart_changes_nothing_for_the_members(tmp_path: Path) -> None:
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     joined = await stable(before)
     answer = await ask(offset_commit, before, 8, commit_request(41, "reports"))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     await before.stop()
 
-    after = GroupNode(tmp_path)
-    after.create_flights()
-    after.create_offsets_topic()
+    after = with_topics(GroupNode(tmp_path))
     await after.ready()
     request = HeartbeatRequest(group_id="orders", member_id=joined.member_id, generation_id=1)
     assert (await ask(heartbeat, after, 4, request)).error_code == ErrorCode.NONE
@@ -156,17 +152,13 @@ async def test_a_restart_changes_nothing_for_the_members(tmp_path: Path) -> None
 
 
 async def test_reading_is_done_in_slices(tmp_path: Path) -> None:
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     for offset in range(3000):
         await ask(offset_commit, before, 8, commit_request(offset))
     await before.stop()
 
-    after = GroupNode(tmp_path)
-    after.create_flights()
-    after.create_offsets_topic()
+    after = with_topics(GroupNode(tmp_path))
     turns = 0
     with pytest.raises(KafkaError) as refused:
         after.groups.find("orders")
@@ -186,9 +178,7 @@ async def test_only_the_last_record_of_a_key_is_made_something_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There may be millions that are not compacted yet."""
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     for offset in range(50):
         await ask(offset_commit, before, 8, commit_request(offset))
@@ -204,9 +194,7 @@ async def test_only_the_last_record_of_a_key_is_made_something_of(
         read(shard, key, value)
 
     monkeypatch.setattr(GroupShard, "read", watched)
-    after = GroupNode(tmp_path)
-    after.create_flights()
-    after.create_offsets_topic()
+    after = with_topics(GroupNode(tmp_path))
     await after.ready()
     partitions = [key[-1] for key in taken if b"flights" in key]
     assert partitions == [1, 0], "once each, in the order of what was written last"
@@ -216,9 +204,7 @@ async def test_only_the_last_record_of_a_key_is_made_something_of(
 
 async def replicated(tmp_path: Path) -> tuple[GroupNode, Any]:
     """A node whose partitions have a follower, and a commit that waits for it."""
-    node = GroupNode(tmp_path, isr=(1, 2))
-    node.create_flights()
-    node.create_offsets_topic()
+    node = with_topics(GroupNode(tmp_path, isr=(1, 2)))
     await node.ready()
     waiting = asyncio.ensure_future(ask(offset_commit, node, 8, commit_request(5)))
     await asyncio.sleep(0)
@@ -273,8 +259,7 @@ async def test_a_partition_that_comes_back_is_read_again(tmp_path: Path) -> None
 
 
 async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:
-    node.create_flights()
-    node.create_offsets_topic()
+    with_topics(node)
     await node.ready()
     for partition in node.table.held.values():
         partition.obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
@@ -285,8 +270,7 @@ async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:
 
 
 async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
-    node.create_flights()
-    node.create_offsets_topic()
+    with_topics(node)
     await node.ready()
     await ask(offset_commit, node, 8, commit_request(5))
     node.delete_flights()
@@ -296,9 +280,7 @@ async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
 async def test_a_partition_that_could_not_be_read_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     await ask(offset_commit, before, 8, commit_request(41))
     await before.stop()
@@ -313,9 +295,7 @@ async def test_a_partition_that_could_not_be_read_is_tried_again(
 
     monkeypatch.setattr(Hosted, "_read_slice", read_or_fail)
     monkeypatch.setattr(host, "LOAD_RETRY_S", 0)
-    after = GroupNode(tmp_path)
-    after.create_flights()
-    after.create_offsets_topic()
+    after = with_topics(GroupNode(tmp_path))
     async with asyncio.timeout(10):
         await after.ready()
     assert await committed(after) == {("flights", 0): 41}
@@ -323,9 +303,7 @@ async def test_a_partition_that_could_not_be_read_is_tried_again(
 
 
 async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
-    node = GroupNode(tmp_path)
-    node.create_flights()
-    node.create_offsets_topic()
+    node = with_topics(GroupNode(tmp_path))
     await node.ready()
     await node.groups.stop()
     node.tell(PartitionChangeRecord(partition_id=0, topic_id=OFFSETS_ID, isr=[1]))
@@ -336,8 +314,7 @@ async def test_who_has_stopped_leads_nothing_anew(tmp_path: Path) -> None:
 async def test_records_of_groups_are_not_unpacked_to_be_checked(
     node: GroupNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node.create_flights()
-    node.create_offsets_topic()
+    with_topics(node)
     await node.ready()
     for partition in node.table.held.values():
         partition.log.config = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -347,9 +324,7 @@ async def test_records_of_groups_are_not_unpacked_to_be_checked(
 
 
 async def test_a_commit_that_takes_too_long_is_answered_and_counts_all_the_same(tmp_path: Path) -> None:
-    node = GroupNode(tmp_path, isr=(1, 2), settings={"offsets.commit.timeout.ms": "1"})
-    node.create_flights()
-    node.create_offsets_topic()
+    node = with_topics(GroupNode(tmp_path, isr=(1, 2), settings={"offsets.commit.timeout.ms": "1"}))
     await node.ready()
     answer = await ask(offset_commit, node, 8, commit_request(5))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -376,16 +351,12 @@ async def test_a_leader_that_was_away_within_one_change_of_metadata_reads_again(
 
 
 async def test_one_partition_that_waits_for_its_replicas_holds_up_no_other(tmp_path: Path) -> None:
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     for group in ("orders", "weather"):  # in partitions 1 and 0
         await ask(offset_commit, before, 8, commit_request(3, group))
     await before.stop()
-    after = GroupNode(tmp_path, isr=(1, 2))
-    after.create_flights()
-    after.create_offsets_topic()
+    after = with_topics(GroupNode(tmp_path, isr=(1, 2)))
     after.table.held[CONSUMER_OFFSETS, 1].obey(1, PartitionImage(1, 0, 1, (1, 2), (1,)), 0)
     hosted = after.groups.hosted(1)
     assert hosted is not None
@@ -414,8 +385,7 @@ async def test_what_is_asked_for_while_a_machine_ends_is_not_written(tmp_path: P
 
 async def test_a_machine_of_an_earlier_epoch_writes_nothing(node: GroupNode) -> None:
     """The partition has followed the metadata already, its coordinator not yet, and a request comes in between."""
-    node.create_flights()
-    node.create_offsets_topic()
+    with_topics(node)
     await node.ready()
     for index in range(2):
         partition = node.table.held[CONSUMER_OFFSETS, index]

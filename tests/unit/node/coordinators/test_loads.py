@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.node.coordinators.test_groups import commit_request, join_request
-from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask
+from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
 
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
@@ -23,15 +23,11 @@ FETCH = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="orders", to
 
 async def taking_over(tmp_path: Path, settings: dict[str, str] | None = None) -> GroupNode:
     """A node whose log ends with a commit that its follower has not fetched yet."""
-    before = GroupNode(tmp_path)
-    before.create_flights()
-    before.create_offsets_topic()
+    before = with_topics(GroupNode(tmp_path))
     await before.ready()
     await ask(offset_commit, before, 8, commit_request(41))
     await before.stop()
-    node = GroupNode(tmp_path, isr=(1, 2), settings=settings)
-    node.create_flights()
-    node.create_offsets_topic()
+    node = with_topics(GroupNode(tmp_path, isr=(1, 2), settings=settings))
     for _ in range(10):  # what can be read is read
         await asyncio.sleep(0)
     assert node.groups.is_loading
@@ -110,9 +106,7 @@ async def test_they_wait_for_another_try_of_a_load_that_failed(tmp_path: Path, m
 
     monkeypatch.setattr(Hosted, "take_over", take_over_or_fail)
     monkeypatch.setattr(host, "LOAD_RETRY_S", 0)
-    node = GroupNode(tmp_path)
-    node.create_flights()
-    node.create_offsets_topic()
+    node = with_topics(GroupNode(tmp_path))
     async with asyncio.timeout(10):
         answer = await ask(offset_commit, node, 8, commit_request(42))
     assert (answer.topics[0].partitions[0].error_code, failures) == (ErrorCode.NONE, [])
