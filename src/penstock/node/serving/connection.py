@@ -23,13 +23,14 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.protocol.errors import DecodeError
@@ -49,11 +50,12 @@ _unpack_length = struct.Struct(">i").unpack_from
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("future", "parts")
+    __slots__ = ("call_off", "parts")
 
     def __init__(self) -> None:
         self.parts: list[ResponsePart] | None = None
-        self.future: asyncio.Future[Any] | None = None
+        self.call_off: Callable[[], object] | None = None
+        """What ends the waiting when the peer has gone, if that may be ended."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -71,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held_by_request",
         "_listener",
         "_out",
+        "_proceeds_later",
         "_reading_paused",
         "_transport",
         "_turn_is_over",
@@ -93,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_by_request = False
         self._reading_paused = False
         self._turn_is_over = False
+        self._proceeds_later = False
         self._ending = False
         self._closed = False
 
@@ -141,8 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out.clear()
         self._give_back_frame()
         for slot in self._waiting or ():
-            if slot.future is not None:
-                slot.future.cancel()
+            if slot.call_off is not None:
+                slot.call_off()
         self._waiting = None
         if self.peer is not None:
             self._connections.remove(self, self.peer)
@@ -299,28 +303,51 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting = deque()
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
+        if isinstance(waiting.answer, LateAnswer):
+            slot.call_off = waiting.answer.call_off
+            waiting.answer.listen(partial(self._told, slot), self._fail)
+            return
         future = asyncio.ensure_future(waiting.answer)
         if waiting.handler.raw:
-            slot.future = future
+            slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
 
     def _answered(self, slot: Slot, handler: Handler, context: RequestContext, future: asyncio.Future[Any]) -> None:
-        """A request that waited has its answer: send it, with those behind it that are ready."""
+        """A request that waited for a future has its answer."""
         if future.cancelled() or (self._closed and future.exception() is None):
             return
         try:
-            slot.parts = self._connections.dispatcher.encode(handler, context, future.result())
+            parts = self._connections.dispatcher.encode(handler, context, future.result())
         except Exception as error:
             self._fail(error)
             return
+        self._told(slot, parts)
+
+    def _told(self, slot: Slot, parts: list[ResponsePart]) -> None:
+        """A request that waited has its answer: send it, with those behind it that are ready.
+
+        This may happen in the middle of what another connection has asked for, so no request is taken here. Where more
+        requests wait, the same event may bring their answers, and all are written at once.
+        """
+        if self._closed:
+            return
+        slot.parts = parts
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.popleft().parts or [])
-        if waiting and waiting[0].future is not None and waiting[0].future.done():
-            return  # It is called for that one as well before the loop waits again, and writes all at once.
         if not waiting:
             self._held_by_request = False
-        self._proceed()
+        has_more = waiting or self._backlog or self._frame is not None
+        if not (has_more or self._ending or self._reading_paused):
+            self._write()
+        elif not self._proceeds_later:
+            self._proceeds_later = True
+            self._connections.later(self._proceed_now)
+
+    def _proceed_now(self) -> None:
+        self._proceeds_later = False
+        if not self._closed:
+            self._proceed()
 
     def _write(self) -> None:
         assert self._transport is not None

@@ -24,6 +24,7 @@ from penstock.node.partitions.fetch_sessions import Key, Session, Wanted, nobody
 from penstock.node.partitions.fetching import Answer, FetchReader
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
@@ -78,7 +79,7 @@ def _fetch(
     reader.read(plan.wanted.values())
     if reader.is_enough or request.max_wait_ms <= 0 or not plan.wanted:
         return reader.answer()
-    return _WaitingFetch(reader).future
+    return _WaitingFetch(reader)
 
 
 async def _end(broker: Broker, session: Session) -> None:
@@ -169,24 +170,17 @@ class _WideFetch:
             return False
 
 
-class _WaitingFetch:
+class _WaitingFetch(LateAnswer[list[Any]]):
     """A long poll: waits for enough bytes, or for the time to be up."""
 
-    __slots__ = (
-        "_is_scheduled",
-        "_loop",
-        "_reader",
-        "_timer",
-        "_waits",
-        "future",
-    )
+    __slots__ = ("_is_over", "_is_scheduled", "_loop", "_reader", "_timer", "_waits")
 
     def __init__(self, reader: FetchReader) -> None:
+        super().__init__()
         self._reader = reader
         self._is_scheduled = False
+        self._is_over = False
         self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[list[Any]] = self._loop.create_future()
-        self.future.add_done_callback(self._clean_up)
         self._timer = self._loop.call_later(reader.request.max_wait_ms / 1000, self._finish)
         self._waits = self._wait()
 
@@ -202,26 +196,30 @@ class _WaitingFetch:
 
     def _look(self) -> None:
         self._is_scheduled = False
-        if self.future.done():
-            return
-        self._read(is_last=False)
+        if not self._is_over:
+            self._read(is_last=False)
 
     def _finish(self) -> None:
-        if not self.future.done():
-            self._read(is_last=True)
+        self._read(is_last=True)
 
     def _read(self, *, is_last: bool) -> None:
+        reader = self._reader
         try:
-            self._reader.start()
-            self._reader.read(self._reader.plan.wanted.values())
-            if is_last or self._reader.is_enough:
-                self.future.set_result(self._reader.answer())
-            else:
+            reader.start()
+            reader.read(reader.plan.wanted.values())
+            if not is_last and not reader.is_enough:
                 _cancel(self._waits)
                 self._waits = self._wait()
-        except Exception as error:  # the loop called us: whoever waits for the future must hear of it
-            self.future.set_exception(error)
+                return
+            answer = reader.answer()
+        except Exception as error:  # the loop called us: whoever waits for the answer must hear of it
+            self.call_off()
+            self.fail(error)
+            return
+        self.call_off()
+        self.tell(answer)
 
-    def _clean_up(self, _: object) -> None:
+    def call_off(self) -> None:
+        self._is_over = True
         self._timer.cancel()
         _cancel(self._waits)

@@ -17,6 +17,7 @@ from penstock.node.partitions.current_leaders import current_leader, endpoints_o
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -49,7 +50,7 @@ stands: the list, the place."""
 )
 def produce(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
-) -> list[bytes] | asyncio.Future[list[bytes]] | None:
+) -> list[bytes] | LateAnswer[list[bytes]] | None:
     """Append each partition's records; errors are per partition."""
     version = context.api_version
     transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
@@ -81,7 +82,7 @@ def produce(
             raise CloseConnection(f"produce with acks=0 failed: {failure}")
         return None
     if pending:
-        return _Replicating(refusals, timeout_ms, answers, pending).future
+        return _Replicating(refusals, timeout_ms, answers, pending)
     if failure is not None:
         return [refusals.response(answers)]
     return [encode_produce_response(answers, version, context.correlation_id)]
@@ -142,16 +143,16 @@ class _Refusals:
         return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
 
 
-class _Replicating:
+class _Replicating(LateAnswer[list[bytes]]):
     """A request with acks=-1 that waits for the in-sync replicas, at most as long as it says."""
 
+    __slots__ = ("_answers", "_timer", "_uncommitted", "refusals")
+
     def __init__(self, refusals: _Refusals, timeout_ms: int, answers: Answers, pending: list[Pending]) -> None:
+        super().__init__()
         self.refusals = refusals
         self._answers = answers
-        loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[list[bytes]] = loop.create_future()
-        self.future.add_done_callback(self._clean_up)
-        self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._time_out)
+        self._timer = asyncio.get_running_loop().call_later(max(0, timeout_ms) / 1000, self._time_out)
         self._uncommitted = {_Uncommitted(self, *one): None for one in pending}
 
     def answered(self, one: _Uncommitted) -> None:
@@ -166,10 +167,10 @@ class _Replicating:
         self._finish()
 
     def _finish(self) -> None:
-        if not self.future.done():
-            self.future.set_result([self.refusals.response(self._answers)])
+        self.call_off()
+        self.tell([self.refusals.response(self._answers)])
 
-    def _clean_up(self, _: object) -> None:
+    def call_off(self) -> None:
         self._timer.cancel()
         for one in self._uncommitted:
             one.cancel()

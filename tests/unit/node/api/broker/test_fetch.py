@@ -232,6 +232,7 @@ async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
     assert isinstance(found, Waiting)
     future = asyncio.ensure_future(found.answer)
     assert node.partition().committed.waits
+    await asyncio.sleep(0)  # it waits
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future

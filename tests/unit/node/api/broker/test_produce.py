@@ -252,6 +252,7 @@ async def test_acks_all_waits_on_where_the_leader_goes_on_in_a_new_epoch(node: N
 async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
     _, found = waiting(node)
     future = asyncio.ensure_future(found.answer)
+    await asyncio.sleep(0)  # it waits
     future.cancel()
     with pytest.raises(asyncio.CancelledError):
         await future

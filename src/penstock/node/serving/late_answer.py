@@ -1,0 +1,61 @@
+"""An answer that comes later, and is told within the call that makes it.
+
+A future tells in the next turn of the event loop; for a record that waits for all replicas such a turn costs as much as
+what is done in it. Whoever does not listen can await it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from typing import Generic, TypeVar
+
+AnswerT = TypeVar("AnswerT")
+
+
+class LateAnswer(ABC, Generic[AnswerT]):
+    """What a handler returns that has to wait; it gives one answer, or one error, or is called off."""
+
+    __slots__ = ("_failed", "_future", "_told")
+
+    def __init__(self) -> None:
+        self._told: Callable[[AnswerT], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
+        self._future: asyncio.Future[AnswerT] | None = None
+
+    @abstractmethod
+    def call_off(self) -> None:
+        """Wait no longer: nobody wants the answer any more."""
+
+    def listen(self, told: Callable[[AnswerT], None], failed: Callable[[Exception], None]) -> None:
+        """Who is to be called."""
+        self._told, self._failed = told, failed
+
+    def tell(self, answer: AnswerT) -> None:
+        """Here it is."""
+        told, self._told, self._failed = self._told, None, None  # else who waits and who is waited for keep each other
+        if told is not None:
+            told(answer)
+        else:
+            self._awaited().set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        """There is none."""
+        failed, self._told, self._failed = self._failed, None, None
+        if failed is not None:
+            failed(error)
+        else:
+            self._awaited().set_exception(error)
+
+    def __await__(self) -> Generator[object, None, AnswerT]:
+        try:
+            return (yield from self._awaited())
+        except asyncio.CancelledError:
+            self.call_off()
+            raise
+
+    def _awaited(self) -> asyncio.Future[AnswerT]:
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+        return self._future

@@ -1,0 +1,106 @@
+"""Answers that come later, and who is told of them, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+from tests.unit.node.served_node import Serving, serving
+
+from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.late_answer import LateAnswer
+from penstock.node.serving.outgoing import Outgoing
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+
+
+class Late(LateAnswer[list[bytes]]):
+    """What a test answers, or sees called off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_called_off = False
+
+    def call_off(self) -> None:
+        self.is_called_off = True
+
+
+class LateHandler:
+    """Lets every request wait for what the test tells."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Late] = []
+        self.handler = Handler(ApiKey.HEARTBEAT, 0, 4, self._wait, raw=True, pipelined=True)
+
+    def _wait(self, _broker: Any, _context: RequestContext, _frame: memoryview, _position: int) -> Late:
+        self.waiting.append(Late())
+        return self.waiting[-1]
+
+    async def asked(self, node: Serving, count: int) -> None:
+        while len(self.waiting) < count:
+            assert await (await node.connect()).lives()
+
+
+async def test_a_late_answer_is_written_within_the_call_that_tells_it_or_with_those_told_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late, writes = LateHandler(), list[int]()
+    flush = Outgoing.flush
+
+    def counted(out: Outgoing, transport: asyncio.Transport) -> None:
+        writes.append(out.queued_bytes)
+        flush(out, transport)
+
+    async with serving(late.handler) as node:
+        client = await node.connect()
+        for number in range(4):
+            client.send(HeartbeatRequest(group_id=str(number)), 4)
+        await late.asked(node, 4)
+        monkeypatch.setattr(Outgoing, "flush", counted)
+        late.waiting[0].tell([struct.pack(">ii", 4, 0)])
+        late.waiting[1].tell([struct.pack(">ii", 4, 1)])
+        assert not writes, "others wait, and may be told as well"
+        assert [await client.receive_frame() for _ in range(2)] == [struct.pack(">i", n) for n in range(2)]
+        late.waiting[3].tell([struct.pack(">ii", 4, 3)])
+        late.waiting[2].tell([struct.pack(">ii", 4, 2)])
+        assert writes == [16, 16]
+        assert [await client.receive_frame() for _ in range(2)] == [struct.pack(">i", n) for n in (2, 3)]
+        client.send(HeartbeatRequest(group_id="again"), 4)
+        await late.asked(node, 5)
+        late.waiting[4].tell([struct.pack(">ii", 4, 4)])
+        assert writes[-1] == 8
+        assert await client.receive_frame() == struct.pack(">i", 4)
+
+
+async def test_a_late_answer_is_called_off_when_the_peer_has_gone_and_one_that_fails_closes_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late = LateHandler()
+    async with serving(late.handler) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(group_id="g"), 4)
+        await late.asked(node, 1)
+        client.writer.close()
+        while not late.waiting[0].is_called_off:
+            assert await (await node.connect()).lives()
+        late.waiting[0].tell([b"nobody gets this"])
+        other = await node.connect()
+        other.send(HeartbeatRequest(group_id="g"), 4)
+        await late.asked(node, 2)
+        late.waiting[1].fail(ZeroDivisionError())
+        assert await other.closed()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+async def test_a_late_answer_can_be_awaited_before_it_is_told_and_afterwards() -> None:
+    early, late, failed = Late(), Late(), Late()
+    waiting = asyncio.ensure_future(early)
+    await asyncio.sleep(0)
+    for each in (early, late):
+        each.tell([b"answer"])
+    failed.fail(ZeroDivisionError())
+    assert await waiting == await late == [b"answer"]
+    with pytest.raises(ZeroDivisionError):
+        await failed
