@@ -263,7 +263,7 @@ async def test_plugins_and_what_is_wrong_with_a_configuration(asking: Asking, tm
     ]
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in sources
     types = {one["type"] for one in (await asking.ask("GET", "/connector-plugins?connectorsOnly=false"))[1]}
-    assert types == {"source", "sink", "transformation", "predicate", "converter"}
+    assert types == {"source", "sink", "transformation", "predicate", "converter", "header_converter"}
     keys = (await asking.ask("GET", "/connector-plugins/FileStreamSource/config"))[1]
     assert keys[0]["name"] == "file"
     assert keys[0].keys() == {

@@ -27,6 +27,7 @@ from penstock.work.connect.transforms import (
     OfKeyOrValue,
     RegexRouter,
     ReplaceField,
+    SetSchemaMetadata,
     TimestampConverter,
     TimestampRouter,
     Transform,
@@ -98,6 +99,7 @@ TRANSFORMS: Final[Mapping[str, type[Any]]] = {
             Cast,
             TimestampConverter,
             HeaderFrom,
+            SetSchemaMetadata,
         )
         for name, made in _both(kind).items()
     },
@@ -116,6 +118,16 @@ def chain_of(config: Mapping[str, str]) -> list[tuple[str, Step]]:
         name: _predicate(config, name) for name in ConfigKey("predicates", "list", ()).parse(config.get("predicates"))
     }
     return [(name, _step(with_prefix(config, f"transforms.{name}."), name, predicates)) for name in names]
+
+
+def is_built_in(config: Mapping[str, str]) -> bool:
+    """Whether all transforms and predicates come with Penstock; PluginError."""
+    kinds = {"transforms": (TRANSFORMS, "transform"), "predicates": (PREDICATES, "predicate")}
+    return all(
+        find_class(config.get(f"{key}.{name}.type", ""), built_in, kind) in built_in.values()
+        for key, (built_in, kind) in kinds.items()
+        for name in ConfigKey(key, "list", ()).parse(config.get(key))
+    )
 
 
 def _step(config: Mapping[str, str], name: str, predicates: Mapping[str, Predicate]) -> Step:

@@ -15,11 +15,10 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from penstock.client.values import ConsumedRecord
 from penstock.protocol.value import Value
-from penstock.work.connect.api import RetriableError
 from penstock.work.connect.config import ConfigKey
 
 KEYS: Final = (
@@ -35,7 +34,6 @@ KEYS: Final = (
 )
 FIRST_DELAY_MS: Final = 300
 logger = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 
 class Failure(Value):
@@ -53,6 +51,28 @@ class Skipped(Exception):  # noqa: N818 - it is no error: the record is left out
 Report = Callable[[Failure, ConsumedRecord | None], Awaitable[None]]
 
 
+class Retries:
+    """How often one record is tried again: with longer and longer pauses, for so long after it failed first."""
+
+    def __init__(self, limit_ms: int, longest_delay_ms: int) -> None:
+        self._limit_ms = limit_ms
+        self._longest_delay_ms = longest_delay_ms
+        self._delay_ms = FIRST_DELAY_MS
+        self._deadline: float | None = None
+
+    async def wait(self) -> bool:
+        """Pause before the next try; False at once if there is to be none."""
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + self._limit_ms / 1000
+        pause_s = min(self._delay_ms, self._longest_delay_ms) / 1000
+        if self._limit_ms >= 0 and now + pause_s > self._deadline:
+            return False
+        await asyncio.sleep(pause_s)
+        self._delay_ms *= 2
+        return True
+
+
 class ErrorPolicy:
     """See the module. `left_out` counts records; `report` is told of each."""
 
@@ -62,24 +82,9 @@ class ErrorPolicy:
         self._report = report
         self.left_out = 0
 
-    async def run(
-        self, stage: str, component: str, operation: Callable[[], Result], record: ConsumedRecord | None = None
-    ) -> Result:
-        """What the operation returns; Skipped if it failed and that is tolerated, else what it raised."""
-        loop = asyncio.get_running_loop()
-        limit_ms = self._settings["errors.retry.timeout"]
-        deadline = loop.time() + limit_ms / 1000
-        delay_ms = FIRST_DELAY_MS
-        while True:
-            try:
-                return operation()
-            except Exception as error:
-                pause_s = min(delay_ms, self._settings["errors.retry.delay.max.ms"]) / 1000
-                may_wait = limit_ms < 0 or loop.time() + pause_s <= deadline
-                if not isinstance(error, RetriableError) or not may_wait:
-                    await self.give_up(Failure(stage, component, error), record)
-            await asyncio.sleep(pause_s)
-            delay_ms *= 2
+    def retries(self) -> "Retries":
+        """For a record that may have to be tried again."""
+        return Retries(self._settings["errors.retry.timeout"], self._settings["errors.retry.delay.max.ms"])
 
     async def give_up(self, failure: Failure, record: ConsumedRecord | None) -> NoReturn:
         """Raise Skipped, or the error if it is not tolerated."""

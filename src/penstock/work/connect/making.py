@@ -8,8 +8,12 @@ from penstock.work.connect import errors
 from penstock.work.connect.api import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
 from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import chain_of
+from penstock.work.connect.chain import is_built_in as chain_built_in
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
-from penstock.work.connect.converters import converter_of
+from penstock.work.connect.conversion import Steps
+from penstock.work.connect.converters import CONVERTERS, converter_of
+from penstock.work.connect.headers import header_converter_of
+from penstock.work.connect.headers import is_built_in as headers_built_in
 from penstock.work.connect.plugins import PluginError, find_class
 from penstock.work.connect.tasks import OffsetStore, RunningSink, RunningSource, RunningTask, Setting
 
@@ -19,6 +23,7 @@ KEYS: Final = (
     ConfigKey("tasks.max", "int", 1, "The most tasks that it may have.", least=1, importance="high"),
     ConfigKey("key.converter", "class", None, "What keys are in topics; the worker's, if none is named."),
     ConfigKey("value.converter", "class", None, "What values are in topics; the worker's, if none is named."),
+    ConfigKey("header.converter", "class", None, "What headers are in topics; the worker's, if none is named."),
     ConfigKey("transforms", "list", (), "The transforms that records go through, by names of one's own."),
     ConfigKey("predicates", "list", (), "What says to which records a transform applies, by names of one's own."),
     ConfigKey("task.restarts.max", "int", 5, "How often a task that fails is started again.", least=0),
@@ -87,9 +92,7 @@ def new_task(
         number=number,
         config=config,
         bootstrap_servers=around.bootstrap_servers,
-        key_converter=converter_of(config, around.config, "key.converter"),
-        value_converter=converter_of(config, around.config, "value.converter"),
-        transforms=chain_of(config),
+        steps=_steps(config, around.config),
         errors=parse(KEYS, config),
         flush_interval_ms=around.flush_interval_ms,
         client_settings=around.config,
@@ -101,6 +104,18 @@ def new_task(
     if isinstance(task, SinkTask):
         return RunningSink(setting, task)
     raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
+
+
+def _steps(config: Mapping[str, str], defaults: Mapping[str, str]) -> Steps:
+    key, value = (converter_of(config, defaults, kind) for kind in ("key.converter", "value.converter"))
+    headers = header_converter_of(config, defaults)
+    are_ours = (
+        type(key) in CONVERTERS.values(),
+        type(value) in CONVERTERS.values(),
+        headers_built_in(headers),
+        chain_built_in(config),
+    )
+    return Steps(key=key, value=value, headers=headers, transforms=chain_of(config), may_block=not all(are_ours))
 
 
 def is_source(kind: type[Connector]) -> bool:

@@ -17,6 +17,12 @@ SHARED_KEYS: Final = (
     ConfigKey("key.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What keys are in topics."),
     ConfigKey("value.converter", "class", "org.apache.kafka.connect.json.JsonConverter", "What values are in topics."),
     ConfigKey(
+        "header.converter",
+        "class",
+        "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        "What headers are in topics.",
+    ),
+    ConfigKey(
         "offset.flush.interval.ms", "long", 60_000, "How often it is written down how far sources were read.", least=1
     ),
     ConfigKey("task.shutdown.graceful.timeout.ms", "long", 5_000, "How long tasks may take to end.", least=0),

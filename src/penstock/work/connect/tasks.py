@@ -19,7 +19,6 @@ from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMeta
 from penstock.protocol.value import Value
 from penstock.work.connect.api import (
     Position,
-    Record,
     RetriableError,
     Safe,
     SinkContext,
@@ -30,9 +29,8 @@ from penstock.work.connect.api import (
     SourceTask,
 )
 from penstock.work.connect.calls import Calls
-from penstock.work.connect.chain import Step
 from penstock.work.connect.config import with_prefix
-from penstock.work.connect.converters import Converter
+from penstock.work.connect.conversion import Conversion, Outgoing, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
 
 IDLE_S: Final = 0.1
@@ -61,9 +59,7 @@ class Setting(Value, kw_only=True):
     number: int
     config: Mapping[str, str]
     bootstrap_servers: str
-    key_converter: Converter
-    value_converter: Converter
-    transforms: Sequence[tuple[str, Step]]
+    steps: Steps
     errors: Mapping[str, Any]
     flush_interval_ms: int
     client_settings: Mapping[str, str]
@@ -112,23 +108,15 @@ class RunningTask(ABC):
         settings = ProducerSettings(client_id=f"connector-producer-{self.setting.name}")
         return Producer(self.setting.bootstrap_servers, with_properties(settings, self.setting.client("producer")))
 
-    async def _send(self, producer: Producer, record: Record, errors: ErrorPolicy) -> None:
-        """Convert a record and hand it to the producer; Skipped."""
-        keys, values = self.setting.key_converter, self.setting.value_converter
-        key = await errors.run(
-            "KEY_CONVERTER", type(keys).__name__, lambda: keys.to_bytes(record.topic, record.key_schema, record.key)
-        )
-        value = await errors.run(
-            "VALUE_CONVERTER",
-            type(values).__name__,
-            lambda: values.to_bytes(record.topic, record.value_schema, record.value),
-        )
+    async def _send(self, producer: Producer, outgoing: Outgoing) -> None:
+        """Hand a record to the producer."""
+        record = outgoing.record
         self._sent.append(
             await producer.send(
                 record.topic,
-                value,
-                key=key,
-                headers=[(name, _header(content)) for name, content in record.headers],
+                outgoing.value,
+                key=outgoing.key,
+                headers=outgoing.headers,
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
@@ -145,15 +133,6 @@ class RunningTask(ABC):
         sent, self._sent = self._sent, []
         await asyncio.gather(*sent)
 
-    async def _changed(self, record: Record, errors: ErrorPolicy, consumed: ConsumedRecord | None) -> Record | None:
-        for name, step in self.setting.transforms:
-            current = record
-            changed = await errors.run("TRANSFORMATION", name, lambda step=step, of=current: step(of), consumed)  # type: ignore[misc]
-            if changed is None:
-                return None
-            record = changed
-        return record
-
 
 class RunningSource(RunningTask):
     """Reads a source into topics."""
@@ -162,7 +141,7 @@ class RunningSource(RunningTask):
         super().__init__(setting)
         self._task = task
         self._store = store
-        self._errors = ErrorPolicy(setting.errors, setting.name)
+        self._conversion = Conversion(setting.steps.may_block, self._calls, ErrorPolicy(setting.errors, setting.name))
         self._offsets: dict[str, tuple[Position, Position]] = {}
 
     async def _run(self) -> None:
@@ -184,8 +163,7 @@ class RunningSource(RunningTask):
                 records = await self._calls.call(self._task.poll) or ()
             except RetriableError:
                 records = ()
-            for record in records:
-                await self._take(producer, record)
+            await self._take(producer, records)
             if not records:
                 await pause(self.stopping, IDLE_S)
             if (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms:
@@ -193,16 +171,13 @@ class RunningSource(RunningTask):
                 flushed_at = loop.time()
         await self._flush()
 
-    async def _take(self, producer: Producer, record: SourceRecord) -> None:
-        key = json.dumps(dict(record.source_partition), sort_keys=True)
-        self._offsets[key] = (record.source_partition, record.source_offset)
-        try:
-            changed = await self._changed(record, self._errors, None)
-            if changed is not None:
-                await self._send(producer, changed, self._errors)
+    async def _take(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
+        async for record, outgoing in self._conversion.of(records, self.setting.steps.to_topic):
+            key = json.dumps(dict(record.source_partition), sort_keys=True)
+            self._offsets[key] = (record.source_partition, record.source_offset)
+            if outgoing is not None:
+                await self._send(producer, outgoing)
                 self.records += 1
-        except Skipped:
-            pass
 
     async def _flush(self) -> None:
         """All that was sent is in Kafka, then its offsets are stored."""
@@ -221,6 +196,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._task = task
         self._context = SinkContext()
         self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
+        self._conversion = Conversion(setting.steps.may_block, self._calls, self._errors)
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._consumer: Consumer | None = None
@@ -274,41 +250,12 @@ class RunningSink(RunningTask, RebalanceListener):
         await self._calls.call(self._task.close, consumer.assignment)
 
     async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
-        records: list[SinkRecord] = []
-        for one in consumed:
-            try:
-                record = await self._changed(await self._read(one), self._errors, one)
-            except Skipped:
-                record = None
-            if record is not None:
-                assert isinstance(record, SinkRecord)
-                records.append(record)
+        converted = self._conversion.of(consumed, self.setting.steps.from_topic)
+        records = [record async for _, record in converted if record is not None]
         for one in consumed:
             self._done[one.topic_partition] = one.offset + 1
             self._note(one.topic)
         return records
-
-    async def _read(self, one: ConsumedRecord) -> SinkRecord:
-        keys, values = self.setting.key_converter, self.setting.value_converter
-        key_schema, key = await self._errors.run(
-            "KEY_CONVERTER", type(keys).__name__, lambda: keys.from_bytes(one.topic, one.key), one
-        )
-        value_schema, value = await self._errors.run(
-            "VALUE_CONVERTER", type(values).__name__, lambda: values.from_bytes(one.topic, one.value), one
-        )
-        return SinkRecord(
-            one.topic,
-            one.partition,
-            key,
-            value,
-            key_schema,
-            value_schema,
-            one.timestamp_ms,
-            tuple((name, None if data is None else data.decode("utf-8", "replace")) for name, data in one.headers),
-            one.offset,
-            one.topic,
-            one.partition,
-        )
 
     async def _put(self, records: list[SinkRecord]) -> None:
         while not self.stopping.is_set():
@@ -339,11 +286,9 @@ class RunningSink(RunningTask, RebalanceListener):
         """What the sink itself writes to topics."""
         assert self._producer is not None
         outgoing, self._context.outgoing = self._context.outgoing, []
-        for record in outgoing:
-            try:
-                await self._send(self._producer, record, self._errors)
-            except Skipped:
-                pass
+        async for _, made in self._conversion.of(outgoing, self.setting.steps.in_bytes):
+            if made is not None:
+                await self._send(self._producer, made)
 
     async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
         """The sink makes safe what it has, then the positions are committed."""
@@ -419,10 +364,3 @@ async def pause(stopping: asyncio.Event, seconds: float) -> None:
             await stopping.wait()
     except TimeoutError:
         pass
-
-
-def _header(content: Any) -> bytes | None:
-    """Connect's SimpleHeaderConverter: text as it is, everything else as JSON."""
-    if content is None or isinstance(content, bytes):
-        return content
-    return (content if isinstance(content, str) else json.dumps(content)).encode()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from penstock.work.connect.api import Record
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
-from penstock.work.connect.schemas import Schema, schema_of
+from penstock.work.connect.schemas import Schema, from_json, schema_of
 from penstock.work.connect.timestamps import TIMESTAMP_TYPES, formatted, java_format, read_timestamp, write_timestamp
 
 COPY, MOVE = "copy", "move"
@@ -412,3 +412,38 @@ class HeaderFrom(OfKeyOrValue):
             return with_headers
         left = {name: value for name, value in fields.items() if name not in self.settings["fields"]}
         return self.with_content(with_headers, left)
+
+
+class SetSchemaMetadata(OfKeyOrValue):
+    """Gives the schema a name, a version, or both."""
+
+    keys = (
+        ConfigKey("schema.name", documentation="The name."),
+        ConfigKey("schema.version", "int", None, "The version."),
+        ConfigKey("replace.null.with.default", "boolean", True, "Whether a field that is null gets its default."),
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """See Transform."""
+        super().configure(config)
+        named = {"name": self.settings["schema.name"], "version": self.settings["schema.version"]}
+        self._words = {key: value for key, value in named.items() if value is not None}
+        if not self._words:
+            raise ConfigError({"schema.name": ["SetSchemaMetadata needs schema.name or schema.version"]})
+
+    def apply(self, record: Record) -> Record:
+        """See Transform."""
+        content, schema = self.content(record), getattr(record, f"{self.part}_schema")
+        if schema is None:
+            if content is None:
+                return record
+            raise TransformError(f"SetSchemaMetadata needs a {self.part} with a schema, and {content!r} has none")
+        if self.settings["replace.null.with.default"] and isinstance(content, Mapping):
+            defaults = {field["field"]: field for field in schema.get("fields", ()) if "default" in field}
+            content = {
+                name: from_json(defaults[name]["default"], defaults[name])
+                if value is None and name in defaults
+                else value
+                for name, value in content.items()
+            }
+        return record.replace(**{self.part: content, f"{self.part}_schema": {**schema, **self._words}})

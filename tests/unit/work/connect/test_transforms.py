@@ -228,3 +228,21 @@ def test_configurations_that_are_wrong(config: dict[str, str], error: type[Excep
     with pytest.raises(error) as raised:
         chain_of(config)
     assert reason in str(raised.value)
+
+
+def test_a_schema_gets_a_name_and_a_version() -> None:
+    schema = {
+        "type": "struct",
+        "fields": [{"type": "int32", "field": "a", "optional": True, "default": 7}],
+        "name": "x",
+    }
+    subject = record({"a": None}, value_schema=schema)
+    named = applied("SetSchemaMetadata$Value", subject, schema_name="row", schema_version="2")
+    assert named == subject.replace(value={"a": 7}, value_schema={**schema, "name": "row", "version": 2})
+    kept = applied("SetSchemaMetadata$Value", subject, schema_version="2", replace_null_with_default="false")
+    assert kept == subject.replace(value_schema={**schema, "version": 2})
+    assert applied("SetSchemaMetadata$Key", subject, schema_name="row") == subject
+    with pytest.raises(TransformError, match="needs a value with a schema"):
+        applied("SetSchemaMetadata$Value", record(1), schema_name="row")
+    with pytest.raises(ConfigError, match=r"needs schema\.name or"):
+        applied("SetSchemaMetadata$Value", subject)

@@ -14,6 +14,7 @@ from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
+from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
 from penstock.work.connect.making import KEYS, SINK_KEYS, Kind, is_source, kind_of
 from penstock.work.connect.plugins import PluginError, find_class
 from penstock.work.connect.rest.errors import RestError, bad_request, not_found
@@ -23,6 +24,7 @@ KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
     "transform": TRANSFORMS,
     "predicate": PREDICATES,
     "converter": CONVERTERS,
+    "header_converter": HEADER_CONVERTERS,
 }
 TYPES: Final[Mapping[str, str]] = {"transform": "transformation"}
 Errors = dict[str, list[str]]
@@ -104,6 +106,7 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], g
         ("transforms", lambda: chain_of(given)),
         ("key.converter", lambda: converter_of(given, defaults, "key.converter")),
         ("value.converter", lambda: converter_of(given, defaults, "value.converter")),
+        ("header.converter", lambda: header_converter_of(given, defaults)),
         ("producer.override", lambda: with_properties(ProducerSettings(), with_prefix(given, "producer.override."))),
         ("consumer.override", lambda: with_properties(ConsumerSettings(), with_prefix(given, "consumer.override."))),
     ]

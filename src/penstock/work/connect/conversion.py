@@ -1,0 +1,173 @@
+"""Records between a task and its topics: transforms, converters, and what happens when one of them fails.
+
+What is built in runs on the worker's event loop, some milliseconds at a time. A transform, predicate or converter of
+somebody else's may block: where there is one, all are called in the task's own thread.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeVar
+
+from penstock.client.values import ConsumedRecord
+from penstock.protocol.value import Value
+from penstock.work.connect.api import Record, RetriableError, SinkRecord
+from penstock.work.connect.calls import Calls
+from penstock.work.connect.chain import Step
+from penstock.work.connect.converters import Converter
+from penstock.work.connect.errors import ErrorPolicy, Failure, Retries, Skipped
+from penstock.work.connect.headers import HeaderConverter
+
+SLICE_S: Final = 0.002
+"""So long what is built in may hold the event loop."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Made = TypeVar("Made", bound=Record)
+
+
+class Outgoing(NamedTuple):
+    """A record for a topic, in bytes."""
+
+    record: Record
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class StageError(Exception):
+    """A record failed on its way."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure.error))
+        self.failure = failure
+
+
+class Steps(Value, kw_only=True):
+    """What the records of a task go through. `may_block`: not all of it is built in."""
+
+    key: Converter
+    value: Converter
+    headers: HeaderConverter
+    transforms: Sequence[tuple[str, Step]]
+    may_block: bool
+
+    def to_topic(self, record: Record) -> Outgoing | None:
+        """A record that a source has read; None if a transform drops it. StageError."""
+        changed = self._changed(record)
+        return None if changed is None else self.in_bytes(changed)
+
+    def in_bytes(self, record: Record) -> Outgoing:
+        """The same without transforms; StageError."""
+        topic = record.topic
+        key = _stage("KEY_CONVERTER", self.key, self.key.to_bytes, topic, record.key_schema, record.key)
+        value = _stage("VALUE_CONVERTER", self.value, self.value.to_bytes, topic, record.value_schema, record.value)
+        write = self.headers.to_header
+        headers = [
+            (name, _stage("HEADER_CONVERTER", self.headers, write, topic, name, content))
+            for name, content in record.headers
+        ]
+        return Outgoing(record, key, value, headers)
+
+    def from_topic(self, one: ConsumedRecord) -> SinkRecord | None:
+        """A record of a topic as a sink gets it; None if a transform drops it. StageError."""
+        topic = one.topic
+        key_schema, key = _stage("KEY_CONVERTER", self.key, self.key.from_bytes, topic, one.key)
+        value_schema, value = _stage("VALUE_CONVERTER", self.value, self.value.from_bytes, topic, one.value)
+        read = self.headers.from_header
+        headers = tuple(
+            (name, _stage("HEADER_CONVERTER", self.headers, read, topic, name, data)) for name, data in one.headers
+        )
+        return self._changed(
+            SinkRecord(
+                topic,
+                one.partition,
+                key,
+                value,
+                key_schema,
+                value_schema,
+                one.timestamp_ms,
+                headers,
+                one.offset,
+                topic,
+                one.partition,
+            )
+        )
+
+    def _changed(self, record: Made) -> Made | None:
+        for name, step in self.transforms:
+            changed = _stage("TRANSFORMATION", name, step, record)
+            if changed is None:
+                return None
+            if not isinstance(changed, type(record)):
+                raise StageError(Failure("TRANSFORMATION", name, TypeError(f"it returned {changed!r}: no record")))
+            record = changed
+        return record
+
+
+class Conversion:
+    """Lets records go through the steps, in their order, and asks the policy about those that fail."""
+
+    def __init__(self, may_block: bool, calls: Calls, errors: ErrorPolicy) -> None:
+        self._may_block = may_block
+        self._calls = calls
+        self._errors = errors
+
+    async def of(
+        self, items: Sequence[Item], step: Callable[[Item], Result | None]
+    ) -> AsyncIterator[tuple[Item, Result | None]]:
+        """Each item with what became of it; None if it was dropped or left out. What is not tolerated is raised."""
+        done = 0
+        retries = self._errors.retries()
+        while done < len(items):
+            for outcome in await self._some(items, done, step):
+                item = items[done]
+                if not isinstance(outcome, Failure):
+                    yield item, outcome
+                elif await self._is_tried_again(outcome, retries):
+                    break
+                else:
+                    await self._leave_out(outcome, item)
+                    yield item, None
+                retries = self._errors.retries()
+                done += 1
+
+    async def _some(self, items: Sequence[Item], start: int, step: Callable[[Item], Result | None]) -> list[Any]:
+        if self._may_block:
+            outcomes: list[Any] = await self._calls.call(convert, items, start, step, float("inf"))
+            return outcomes
+        if start:
+            await asyncio.sleep(0)
+        return convert(items, start, step, perf_counter() + SLICE_S)
+
+    async def _is_tried_again(self, failure: Failure, retries: Retries) -> bool:
+        return isinstance(failure.error, RetriableError) and await retries.wait()
+
+    async def _leave_out(self, failure: Failure, item: object) -> None:
+        try:
+            await self._errors.give_up(failure, item if isinstance(item, ConsumedRecord) else None)
+        except Skipped:
+            pass
+
+
+def convert(items: Sequence[Item], start: int, step: Callable[[Item], Result | None], until_s: float) -> list[Any]:
+    """What became of the items from `start` on, until that time or one to be tried again: results or Failures."""
+    outcomes: list[Any] = []
+    for item in islice(items, start, None):
+        try:
+            outcomes.append(step(item))
+        except StageError as error:
+            outcomes.append(error.failure)
+            if isinstance(error.failure.error, RetriableError):
+                break
+        if perf_counter() > until_s:
+            break
+    return outcomes
+
+
+def _stage(stage: str, component: object, operation: Callable[..., Any], *arguments: object) -> Any:
+    try:
+        return operation(*arguments)
+    except Exception as error:
+        name = component if isinstance(component, str) else type(component).__name__
+        raise StageError(Failure(stage, name, error)) from error
