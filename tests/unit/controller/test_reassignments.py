@@ -134,6 +134,30 @@ def test_there_is_one_if_the_topic_allows_loss() -> None:
     assert flights(controller).leader_recovery_state == 1
 
 
+def stopping(controller: Controller, broker_id: int) -> None:
+    """A broker is on its way out, and waits until the others know who leads its other partition."""
+    carry_out(controller, assigned("others", [broker_id, 3]))
+    reply = carry_out(controller, heartbeat(controller, broker_id, want_shut_down=True))
+    assert not reply.should_shut_down
+
+
+def test_a_leader_that_the_move_added_does_not_go_on_after_it_though_it_is_on_its_way_out() -> None:
+    controller = only_new_ones_in_sync(unclean_leader_election_enable="true")
+    stopping(controller, 2)
+    assert partition(controller, "flights") == (2, (2,)), "it leads while nobody else can"
+    assert move(controller, None) is ErrorCode.NONE
+    assert flights(controller).replicas == (1,)
+    assert partition(controller, "flights") == (1, (1,))
+
+
+def test_there_is_no_way_back_to_a_leader_that_is_no_replica_then() -> None:
+    controller = only_new_ones_in_sync(unclean_leader_election_enable="true")
+    carry_out(controller, heartbeat(controller, 1, want_fence=True))
+    stopping(controller, 2)
+    assert move(controller, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert partition(controller, "flights") == (2, (2,))
+
+
 def test_what_is_refused() -> None:
     controller = cluster(1, 2)
     assert move(controller, [1], name="nothing") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
