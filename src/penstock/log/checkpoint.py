@@ -58,7 +58,10 @@ def encode_offsets(offsets: dict[TopicPartition, int]) -> bytes:
 def decode_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
     """(topic, partition) -> offset; raises CorruptCheckpointError."""
     entries = _entries(_decode(content, path), path, fields=3)
-    return {(topic, numbers[0]): numbers[1] for topic, *rest in entries for numbers in (_numbers(rest, path),)}
+    try:
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{path}: {error}") from None
 
 
 def encode_leader_epochs(epochs: list[tuple[int, int]]) -> bytes:

@@ -144,9 +144,10 @@ class LogDirectories:
     def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
         start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
+        keys = {name: key for name in names if (key := parse_partition_directory(name)) is not None}
         empty: set[str] = set()
         if not directory.is_clean:
-            empty = empty_partitions(self._disk, directory.path, names, self._recovery_threads)
+            empty = empty_partitions(self._disk, directory.path, list(keys), self._recovery_threads)
         configs: dict[str, LogConfig] = {}
         topics: dict[str, str] = {}
         for name in names:
@@ -158,7 +159,7 @@ class LogDirectories:
             if future is not None:
                 self.futures[future] = self._future(directory, path, future, config_of(future[0]), directory.is_clean)
                 continue
-            key = parse_partition_directory(name)
+            key = keys.get(name)
             if key is None:
                 continue
             if key == (METADATA_TOPIC, 0) and directory.path != self.roots.metadata_path:

@@ -13,7 +13,6 @@ from penstock.log.names import (
     TIME_INDEX_SUFFIX,
     offset_prefix,
     parse_future_directory,
-    parse_partition_directory,
     partition_directory,
     unique_id_of,
 )
@@ -53,11 +52,10 @@ def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> No
 
 
 def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) -> set[str]:
-    """Those partitions' directories in the log directory `path` in which a recovery would find nothing. Raises OSError.
+    """Those of the partitions' directories in which a recovery would find nothing. Raises OSError.
 
     One look at each tells; so many threads look, of which each waits for the disk at another place.
     """
-    names = [name for name in names if parse_partition_directory(name) is not None]
     found = disk.in_threads(partial(_is_empty, disk), [f"{path}/{name}" for name in names], threads)
     return {name for name, is_empty in zip(names, found, strict=True) if is_empty}
 

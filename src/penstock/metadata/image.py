@@ -116,6 +116,13 @@ class ClusterImage:
         """The level of metadata.version: which records there may be."""
         return self.features.get(METADATA_VERSION, NEWEST_METADATA_VERSION)
 
+    def put_partition(self, topic_id: UUID, index: int, partition: PartitionImage) -> None:
+        """Adds or replaces a partition, as a PartitionRecord does."""
+        topic = self._own_topic(topic_id)
+        before = topic.partitions.get(index)
+        topic.partitions[index] = partition
+        self.index.changed(topic.name, index, before, partition)
+
     def elected(self, controller_id: int, controller_epoch: int) -> None:
         """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""
         self.controller_id = controller_id
@@ -261,11 +268,7 @@ class ClusterImage:
             self.colliding_names[like] = same
 
     def _add_partition(self, record: PartitionRecord) -> None:
-        topic = self._own_topic(record.topic_id)
-        partition = partition_from(record, self._sharing)
-        before = topic.partitions.get(record.partition_id)
-        topic.partitions[record.partition_id] = partition
-        self.index.changed(topic.name, record.partition_id, before, partition)
+        self.put_partition(record.topic_id, record.partition_id, partition_from(record, self._sharing))
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
         topic = self._own_topic(record.topic_id)

@@ -10,6 +10,7 @@ all nodes of the cluster can read those of its level.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from penstock.metadata import records, security_records
@@ -75,6 +76,7 @@ def has_record(level: int, record: MetadataRecord) -> bool:
     return level >= _FIRST_LEVELS.get(type(record), LOWEST_METADATA_VERSION)
 
 
+@cache
 def layout_at(level: int, cls: type[MetadataRecord]) -> int:
     """The layout in which such a record is written at this level of metadata.version."""
     return next((version for first, version in _LAYOUTS.get(cls, ()) if level >= first), 0)

@@ -13,6 +13,7 @@ aborts the transaction that its predecessor left open. What waits is in memory; 
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from penstock.metadata.records import (
     AbortTransactionRecord,
@@ -21,6 +22,8 @@ from penstock.metadata.records import (
     MetadataRecord,
 )
 from penstock.protocol.errors import DecodeError
+
+_MARKS: Final = frozenset[type[MetadataRecord]]((BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord))
 
 
 class MetadataTransaction:
@@ -38,16 +41,15 @@ class MetadataTransaction:
         """The records that hold after these were read: they and what waited, without what begins or ends."""
         holding: list[MetadataRecord] = []
         for record in records:
-            if isinstance(record, BeginTransactionRecord):
+            kind = type(record)
+            if kind not in _MARKS:
+                (holding if self._waiting is None else self._waiting).append(record)
+            elif kind is BeginTransactionRecord:
                 self._begin()
-            elif isinstance(record, EndTransactionRecord):
+            elif kind is EndTransactionRecord:
                 holding += self._end("ends")
-            elif isinstance(record, AbortTransactionRecord):
-                self._end("is aborted")
-            elif self._waiting is None:
-                holding.append(record)
             else:
-                self._waiting.append(record)
+                self._end("is aborted")
         return holding
 
     def _begin(self) -> None:

@@ -48,6 +48,11 @@ def _varint(value: int) -> bytes:
 
 
 def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
+    value = record.value
+    if record.key is None and value is not None and not record.headers:  # as metadata are, thousands at a time
+        size = len(value)
+        body = b"\x00%b%b\x01%b%b\x00" % (_varint(timestamp_delta), _varint(offset_delta), _varint(size), value)
+        return _varint(len(body)) + body
     parts = [b"\x00", _varint(timestamp_delta), _varint(offset_delta)]
     for blob in (record.key, record.value):
         parts += (_NULL,) if blob is None else (_varint(len(blob)), blob)

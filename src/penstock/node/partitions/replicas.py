@@ -158,6 +158,8 @@ class LocalReplicas:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
         for record in records:
             match record:
+                case PartitionChangeRecord() if self._is_nothing_to_obey(record):
+                    pass
                 case PartitionRecord() | PartitionChangeRecord():
                     self._todo.append((record.topic_id, record.partition_id))
                 case ClearElrRecord():
@@ -168,6 +170,17 @@ class LocalReplicas:
                 case ConfigRecord() if record.resource_type == ResourceType.TOPIC:
                     self._configure(record.resource_name)
         self._obey_some()
+
+    def _is_nothing_to_obey(self, change: PartitionChangeRecord) -> bool:
+        """Whether it leaves a replica that this node has alone, and does not serve yet, where it is: a new epoch."""
+        topic = self._image.topics_by_id.get(change.topic_id)
+        return (
+            topic is not None
+            and change.replicas is None
+            and change.directories is None
+            and topic.partitions[change.partition_id].replicas == self._alone
+            and self._table.get(topic.name, change.partition_id) is None
+        )
 
     async def settled(self) -> None:
         """Returns when all that was committed so far is obeyed."""

@@ -23,6 +23,8 @@ from penstock.raft.control import batches_in
 SLICE_BYTES: Final = 64 * 1024
 """So much is looked at before the event loop gets to do something else."""
 
+_FRAME_BYTES: Final = 3
+_ONE_BYTE: Final = 0x80
 _MOST = (PartitionRecord.record_type, PartitionChangeRecord.record_type)
 _REFUSED_BY_CONTENT = (FeatureLevelRecord, ConfigRecord)
 
@@ -34,15 +36,23 @@ class Look:
         """`name` is that of the metadata log's directory."""
         self._name = name
         self._image = ClusterImage()
+        self._known: set[bytes] = set()
+        """How records begin that need no more than a look at that."""
 
     def check(self, values: Iterable[bytes]) -> None:
         """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
         try:
             for value in values:
-                if check_frame(value) not in _MOST:
-                    record = decode_record(value)
-                    if isinstance(record, _REFUSED_BY_CONTENT):
-                        self._image.apply(record)
+                begins = value[:_FRAME_BYTES]
+                if begins in self._known:
+                    continue
+                if check_frame(value) in _MOST:
+                    if max(begins) < _ONE_BYTE:  # each number of the frame is one
+                        self._known.add(begins)
+                    continue
+                record = decode_record(value)
+                if isinstance(record, _REFUSED_BY_CONTENT):
+                    self._image.apply(record)
         except UnsupportedMetadataError as error:
             raise UnsupportedMetadataError(f"{self._name}: {error.what}", self._image.metadata_version) from error
 

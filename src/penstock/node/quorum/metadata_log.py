@@ -14,14 +14,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Protocol
 from uuid import UUID
 
+from penstock.metadata.alike_partitions import AlikePartitions
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.snapshot import decode_snapshot, encode_snapshot, record_values, snapshot_name
+from penstock.metadata.snapshot import (
+    decode_snapshot,
+    encode_snapshot,
+    record_values,
+    snapshot_name,
+    snapshot_values,
+)
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.batch import BatchHeader
@@ -210,10 +218,13 @@ class MetadataLog:
         """A snapshot stands for all that was before its end: the result makes the image what it says."""
         image = ClusterImage(self.image.cluster_id)
         first_records: list[MetadataRecord] = []
-        take = image.apply if snapshot.end_offset else first_records.append
+        take = AlikePartitions(image).apply
         try:
-            for number, record in enumerate(decode_snapshot(content), 1):
-                take(record)
+            if not snapshot.end_offset:
+                first_records += decode_snapshot(content)
+                return partial(self._begin_anew, image, first_records, len(content))
+            for number, value in enumerate(chain.from_iterable(snapshot_values(content)), 1):
+                take(value)
                 if not number % RECORDS_PER_STEP:
                     yield
         except UnsupportedMetadataError:

@@ -137,6 +137,13 @@ def test_a_new_epoch_of_the_leader_does_not_wake_them(node: Node) -> None:
     assert node.partition().leader_epoch == 4
 
 
+def test_one_that_the_metadata_look_for_in_another_directory_is_held_and_told_of(node: Node) -> None:
+    elsewhere = [UUID(int=1000)]
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=elsewhere))
+    assert untouched(node) == [1, 2]
+    assert list(node.replicas.misplaced) == [(TOPIC_ID, 0)]
+
+
 def test_one_that_gets_a_follower_is_led(node: Node) -> None:
     node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[NODE_ID, OTHER_NODE]))
     leader = node.table.get("orders", 0)
@@ -150,6 +157,14 @@ def test_one_that_goes_elsewhere_is_removed(node: Node, tmp_path: Path) -> None:
     node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[OTHER_NODE], leader=OTHER_NODE))
     assert untouched(node) == [1, 2]
     assert not (tmp_path / "orders-0").exists()
+
+
+def test_one_that_comes_to_be_here_alone_is_held(tmp_path: Path) -> None:
+    elsewhere = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[OTHER_NODE], leader=OTHER_NODE)
+    with node_on(tmp_path, *topic_records(partitions=1), elsewhere) as node:
+        assert (untouched(node), list(node.table)) == ([], [])
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[NODE_ID], leader=NODE_ID))
+        assert [partition.index for partition in node.table] == [0]
 
 
 def test_those_of_a_removed_topic_go(node: Node, tmp_path: Path) -> None:
