@@ -23,7 +23,8 @@ def find_class(name: str, built_in: Mapping[str, type[Any]], kind: str) -> type[
     found = built_in.get(name) or built_in.get(short.get(name, "")) or built_in.get(short.get(f"{name}Connector", ""))
     if found is not None:
         return found
-    offered = {point.name: point for point in entry_points(group=f"penstock.{kind}s")}
+    points = list(entry_points(group=f"penstock.{kind}s"))
+    offered = {point.name.rpartition(".")[2]: point for point in points} | {point.name: point for point in points}
     if name in offered:
         try:
             return offered[name].load()  # type: ignore[no-any-return]

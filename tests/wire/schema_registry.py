@@ -1,0 +1,76 @@
+"""A schema registry as small as it can be, with the documented REST of Confluent's."""
+
+import json
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class SchemaRegistry:
+    """Subjects have versions; the same schema has the same id everywhere. `asked` are the requests so far."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.authorization: str | None = None
+        self.statuses: list[int] = []
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.subjects: dict[str, list[int]] = {}
+        app = web.Application()
+        app.router.add_get("/schemas/ids/{id}", self._schema)
+        app.router.add_post("/subjects/{subject}/versions", self._register)
+        app.router.add_post("/subjects/{subject}", self._look_up)
+        app.router.add_get("/subjects/{subject}/versions/latest", self._latest)
+        app.middlewares.append(self._watch)
+        self.server = TestServer(app)
+
+    @property
+    def url(self) -> str:
+        return str(self.server.make_url("/")).rstrip("/")
+
+    def register(self, subject: str, schema: Any, **more: Any) -> int:
+        document = {"schema": json.dumps(schema), **more}
+        number = next((known for known, one in self.schemas.items() if one == document), len(self.schemas) + 100_000)
+        self.schemas[number] = document
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    @web.middleware
+    async def _watch(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path}")
+        self.authorization = request.headers.get("Authorization")
+        if self.statuses and (status := self.statuses.pop(0)) != 200:
+            return _json({"error_code": status, "message": f"status {status}"}, status)
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async def _schema(self, request: web.Request) -> web.Response:
+        found = self.schemas.get(int(request.match_info["id"]))
+        return _json(found) if found else _json({"error_code": 40403, "message": "Schema not found"}, 404)
+
+    async def _register(self, request: web.Request) -> web.Response:
+        assert request.content_type == MEDIA_TYPE
+        schema = json.loads((await request.json())["schema"])
+        return _json({"id": self.register(request.match_info["subject"], schema)})
+
+    async def _look_up(self, request: web.Request) -> web.Response:
+        document = await request.json()
+        for number in self.subjects.get(request.match_info["subject"], ()):
+            if self.schemas[number]["schema"] == document["schema"]:
+                return _json({"id": number, **document})
+        return _json({"error_code": 40403, "message": "Schema not found"}, 404)
+
+    async def _latest(self, request: web.Request) -> web.Response:
+        subject = request.match_info["subject"]
+        if subject not in self.subjects:
+            return _json({"error_code": 40401, "message": "Subject not found"}, 404)
+        number = self.subjects[subject][-1]
+        return _json({"subject": subject, "id": number, **self.schemas[number]})
+
+
+def _json(document: Any, status: int = 200) -> web.Response:
+    return web.Response(text=json.dumps(document), status=status, content_type=MEDIA_TYPE)
