@@ -93,22 +93,3 @@ def _find_in_batch(file: OpenFile, position: int, header: BatchHeader, timestamp
 
 def _unpack(file: OpenFile, position: int, header: BatchHeader) -> bytes:
     return unpack_records(file.read_at(header.size_in_bytes, position), 0, header, max_bytes=MAX_UNPACKED_BYTES)
-
-
-def run_through(search: Search) -> TimestampOffset | None:
-    """The result of a search, whatever it takes."""
-    work: Work | None = None
-    try:
-        while True:
-            if work is None:
-                work = next(search)
-                continue
-            try:
-                data = work()
-            except DecodeError as error:
-                work = search.throw(error)
-            else:
-                work = search.send(data)
-    except StopIteration as stop:
-        found: TimestampOffset | None = stop.value
-        return found

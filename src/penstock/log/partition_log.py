@@ -18,7 +18,7 @@ from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import load_log
 from penstock.log.log_content import LogContent
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.lookup import Search, TimestampOffset, find_max_timestamp, find_timestamp, run_through
+from penstock.log.lookup import Search, find_max_timestamp, find_timestamp
 from penstock.log.names import LOG_SUFFIX, PARTITION_METADATA
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
@@ -332,14 +332,6 @@ class PartitionLog:
         """The first record that has the latest timestamp of the log, in steps."""
         with self._reporting():
             return (yield from find_max_timestamp(self.segments, self.log_start_offset))
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record whose timestamp is at least this one."""
-        return run_through(self.search_timestamp(timestamp_ms))
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the latest timestamp of the log."""
-        return run_through(self.search_max_timestamp())
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""

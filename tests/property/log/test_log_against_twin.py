@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.log.logs import NOW, batches_of, open_log
+from tests.unit.log.logs import NOW, batches_of, open_log, run_through
 
 from penstock.log.config import LogConfig
 from penstock.protocol.errors import KafkaError
@@ -210,7 +210,7 @@ class LogAndTwin(RuleBasedStateMachine):
             if batch.base_offset + i >= self.start
         ]
         hits = [record for record in records if record[0] >= wanted_ms]
-        found = self.log.offset_for_timestamp(wanted_ms)
+        found = run_through(self.log.search_timestamp(wanted_ms))
         assert (None if found is None else (found.timestamp_ms, found.offset)) == (hits[0] if hits else None)
 
     @rule()

@@ -4,12 +4,14 @@ from pathlib import Path
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
+from penstock.log.lookup import Search, TimestampOffset, Work
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.batch import read_header
 from penstock.protocol.compression import Compression
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 
 NOW = 1_700_000_000_000
@@ -91,3 +93,22 @@ def all_batches(log: PartitionLog) -> list[tuple[int, int]]:
 def values(data: bytes) -> list[bytes | None]:
     """The values of the records of one batch."""
     return [record.value for record in decode_batch(data)]
+
+
+def run_through(search: Search) -> TimestampOffset | None:
+    """The result of a search by time, whatever it takes."""
+    work: Work | None = None
+    try:
+        while True:
+            if work is None:
+                work = next(search)
+                continue
+            try:
+                data = work()
+            except DecodeError as error:
+                work = search.throw(error)
+            else:
+                work = search.send(data)
+    except StopIteration as stop:
+        found: TimestampOffset | None = stop.value
+        return found

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.logs import NOW, append, batch, open_log, run_through
 from tests.unit.log.test_validation import refusal_of
 
 from penstock.log.config import LogConfig
@@ -99,8 +99,8 @@ def test_a_look_up_by_time_is_content_with_the_batch(tmp_path: Path, bomb: memor
     append(log, batch(3, timestamp_ms=NOW - 1))
     append(log, bomb)
     found = []
-    assert peak_of(lambda: found.append(log.offset_for_timestamp(NOW))) < 2 * (64 << 20)
+    assert peak_of(lambda: found.append(run_through(log.search_timestamp(NOW)))) < 2 * (64 << 20)
     assert [(at.timestamp_ms, at.offset) for at in found if at] == [(NOW, 3)]
-    latest = log.max_timestamp()
+    latest = run_through(log.search_max_timestamp())
     assert latest is not None
     assert latest.offset == 3

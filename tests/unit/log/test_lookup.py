@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.logs import NOW, append, batch, open_log, run_through
 
 from penstock.log import lookup
 from penstock.log.config import LogConfig
@@ -18,31 +18,31 @@ def test_the_exact_record_is_found_by_time(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     records = [Record(i, NOW + time, b"k", b"v") for i, time in enumerate(TIMES)]
     append(log, memoryview(encode_batch(records, compression=Compression.LZ4)), epoch=4)
-    assert log.offset_for_timestamp(NOW + 8) == TimestampOffset(NOW + 9, 1, 4)
-    assert log.offset_for_timestamp(NOW + 10) == TimestampOffset(NOW + 12, 6, 4)
-    assert log.offset_for_timestamp(NOW + 13) is None
+    assert run_through(log.search_timestamp(NOW + 8)) == TimestampOffset(NOW + 9, 1, 4)
+    assert run_through(log.search_timestamp(NOW + 10)) == TimestampOffset(NOW + 12, 6, 4)
+    assert run_through(log.search_timestamp(NOW + 13)) is None
     log.advance_log_start(2)
-    assert log.offset_for_timestamp(NOW + 8) == TimestampOffset(NOW + 9, 4, 4)
+    assert run_through(log.search_timestamp(NOW + 8)) == TimestampOffset(NOW + 9, 4, 4)
 
 
 def test_the_first_record_of_the_latest_time_is_the_maximum(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
-    assert log.max_timestamp() is None
+    assert run_through(log.search_max_timestamp()) is None
     for time in (*TIMES, 12, 3):
         append(log, batch(1, timestamp_ms=NOW + time))
     assert len(log.segments) > 2
-    assert log.max_timestamp() == TimestampOffset(NOW + 12, 6, 0)
+    assert run_through(log.search_max_timestamp()) == TimestampOffset(NOW + 12, 6, 0)
     log.close()
     again = open_log(tmp_path, CONFIG, is_clean=True, recovery_point=10)
-    assert again.max_timestamp() == TimestampOffset(NOW + 12, 6, 0)
-    assert again.offset_for_timestamp(NOW + 6) == TimestampOffset(NOW + 9, 1, 0)
+    assert run_through(again.search_max_timestamp()) == TimestampOffset(NOW + 12, 6, 0)
+    assert run_through(again.search_timestamp(NOW + 6)) == TimestampOffset(NOW + 9, 1, 0)
 
 
 def test_records_without_a_timestamp_are_not_found(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, batch(1, timestamp_ms=-1))
-    assert log.max_timestamp() is None
-    assert log.offset_for_timestamp(0) is None
+    assert run_through(log.search_max_timestamp()) is None
+    assert run_through(log.search_timestamp(0)) is None
 
 
 def steps(log: PartitionLog, timestamp_ms: int) -> tuple[list[str], TimestampOffset | None]:
@@ -96,7 +96,7 @@ def test_a_batch_of_too_many_records_is_found_as_a_whole(
     monkeypatch.setattr(lookup, "MAX_UNPACKED_RECORDS", 3)
     log = open_log(tmp_path)
     append(log, memoryview(encode_batch([Record(i, NOW + i * 5, b"k", b"v") for i in range(count)])))
-    found = log.offset_for_timestamp(NOW + 1)
+    found = run_through(log.search_timestamp(NOW + 1))
     assert found is not None
     assert found.offset == offset
 
@@ -110,7 +110,7 @@ def test_segments_that_go_during_a_search_are_passed_over(tmp_path: Path, monkey
     search = log.search_timestamp(NOW + 5)
     assert next(search) is None
     log.remove_before(4)
-    assert lookup.run_through(search) == TimestampOffset(NOW + 5, 4, 0)
+    assert run_through(search) == TimestampOffset(NOW + 5, 4, 0)
 
 
 def test_what_lies_below_the_log_start_is_not_found(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_what_lies_below_the_log_start_is_not_found(tmp_path: Path) -> None:
     for _ in range(5):
         append(log, batch(1))
     log.advance_log_start(3)
-    assert log.offset_for_timestamp(NOW) == TimestampOffset(NOW, 3, 0)
+    assert run_through(log.search_timestamp(NOW)) == TimestampOffset(NOW, 3, 0)

@@ -4,7 +4,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.log.logs import NOW, append, batch, open_log
+from tests.unit.log.logs import NOW, append, batch, open_log, run_through
 
 from penstock.log import record_checks
 from penstock.log.config import DAY_MS, LogConfig
@@ -142,7 +142,7 @@ def test_log_append_time_stamps_the_batch(tmp_path: Path) -> None:
     assert header.is_log_append_time
     assert header.max_timestamp == NOW
     assert [record.timestamp_ms for record in decode_batch(data)] == [NOW, NOW]
-    found = log.offset_for_timestamp(NOW)
+    found = run_through(log.search_timestamp(NOW))
     assert found is not None
     assert found.offset == 0
 
@@ -259,7 +259,7 @@ def test_a_latest_timestamp_that_no_record_has_is_mended(tmp_path: Path, count: 
     write_crc(data, 0, len(data))
     append(log, memoryview(data))
     assert read_header(log.read(0, 1000).read(), 0).max_timestamp == NOW
-    found = log.max_timestamp()
+    found = run_through(log.search_max_timestamp())
     assert found is not None
     assert found.timestamp_ms == NOW
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, NOW, Pair, batches, compact, last_values, pairs, records
-from tests.unit.log.logs import append, open_log
+from tests.unit.log.logs import append, open_log, run_through
 
 from penstock.log.compaction import cleaning
 from penstock.log.compaction.batches import UncleanableError
@@ -109,7 +109,7 @@ def test_small_segments_become_one_with_its_indexes(tmp_path: Path) -> None:
     assert [offset for offset, _, _ in records(log)] == [55, 56, 57, 58, 59, 60]
     for offset in range(61):
         assert batches_from(log, offset) == max(offset, 55)
-    assert log.offset_for_timestamp(NOW) is not None
+    assert run_through(log.search_timestamp(NOW)) is not None
     left = sorted(name.name for name in (tmp_path / "t-0").iterdir() if not name.name.endswith(".deleted"))
     assert [name for name in left if "00000" in name] == [
         f"{0:020d}.index",
