@@ -11,6 +11,7 @@ from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.idle_replicas import idle_replicas
 from bench.load import LARGE, Load, create_topic, delete_topic, run
+from bench.loading import loading
 from bench.measure import Budget, Measure, measure
 from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import penstock_command, running_node
@@ -197,6 +198,7 @@ QUESTIONS: dict[str, Question] = {
     "partitions": many_partitions,
     "neighbours": neighbours,
     "start": start,
+    "loading": loading,
     "standstill": standstill,
     "scaling": scaling,
     "replicas": replicas,

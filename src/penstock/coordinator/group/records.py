@@ -5,6 +5,7 @@ do not know (newer kinds of groups) are left alone. A value starts with its own 
 """
 
 import struct
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -158,24 +159,33 @@ def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord
 
 def _common_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
     """A record about an offset in the form that nearly all have, in a third of the time; None for any other."""
-    if value is None or len(value) != _COMMON_VALUE.size or len(key) < _NAME.size:
+    if value is None or len(value) != _COMMON_VALUE.size or len(key) < _PARTITION.size:
         return None
     value_version, offset, leader_epoch, metadata_length, timestamp_ms = _COMMON_VALUE.unpack(value)
-    key_version, group_length = _NAME.unpack_from(key)
+    if value_version != _COMMON_VERSION or metadata_length:
+        return None
+    names = _common_names(key[: -_PARTITION.size])
+    if names is None:
+        return None
+    (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
+    return OffsetRecord(*names, partition, CommittedOffset(offset, leader_epoch, "", timestamp_ms))
+
+
+@lru_cache(maxsize=1000)  # who commits does so for several partitions
+def _common_names(key_start: bytes) -> tuple[str, str] | None:
+    """Group and topic of a key without its partition; None if it is none of the common form."""
+    if len(key_start) < _NAME.size:
+        return None
+    key_version, group_length = _NAME.unpack_from(key_start)
     topic_at = _NAME.size + group_length + _LENGTH.size
-    if value_version != _COMMON_VERSION or metadata_length or key_version != OFFSET_KEY_VERSION or group_length < 0:
+    if key_version != OFFSET_KEY_VERSION or group_length < 0 or len(key_start) < topic_at:
         return None
-    if len(key) < topic_at:
-        return None
-    topic_end = topic_at + _LENGTH.unpack_from(key, topic_at - _LENGTH.size)[0]
-    if topic_end < topic_at or len(key) != topic_end + _PARTITION.size:
+    if len(key_start) != topic_at + _LENGTH.unpack_from(key_start, topic_at - _LENGTH.size)[0]:
         return None
     try:
-        group, topic = str(key[_NAME.size : topic_at - _LENGTH.size], "utf-8"), str(key[topic_at:topic_end], "utf-8")
+        return str(key_start[_NAME.size : topic_at - _LENGTH.size], "utf-8"), str(key_start[topic_at:], "utf-8")
     except UnicodeDecodeError:
         return None
-    committed = CommittedOffset(offset, leader_epoch, "", timestamp_ms)
-    return OffsetRecord(group, topic, _PARTITION.unpack_from(key, topic_end)[0], committed)
 
 
 def _decode_offset_value(buffer: bytes) -> CommittedOffset:

@@ -26,7 +26,7 @@ from penstock.node.coordinators.last_values import LastValues
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch, iterate_batches, unpack_records
+from penstock.protocol.records import Record, encode_batch, iterate_batches
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Hosted(Generic[MachineT]):
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if not header.is_control:
-                latest.take(unpack_records(data, at, header), header)
+                latest.take(data, at, header)
         return position if data else end
 
     def _take_in(self, key: bytes, value: bytes | None) -> None:

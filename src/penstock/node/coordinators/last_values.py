@@ -10,10 +10,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from penstock.log.compaction.places import places
-from penstock.protocol.batch import BatchHeader
-from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import keys_and_values
+from penstock.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
+from penstock.protocol.records import keys_and_values, unpack_records
 from penstock.protocol.varint import encode_varint
 
 MOST_FIELDS: Final = 1_000_000
@@ -21,24 +19,26 @@ MOST_FIELDS: Final = 1_000_000
 KEY_AT: Final = 5
 """In the first record of a batch, if all numbers before it take one byte."""
 
-_Name = tuple[int, bytes]
+_Name = tuple[int, int, bytes]
+_Pairs = list[tuple[bytes | None, bytes | None]]
 
 
 class _Form:
-    """A batch but for its values: `layout` gives what lies before each value and the value in turn."""
+    """Batches that differ in nothing but values: what lies around these is `fixed`. The last one's records are kept."""
 
-    __slots__ = ("fixed", "keys", "layout", "number", "values")
+    __slots__ = ("fixed", "frame", "keys", "number", "records", "values")
 
-    def __init__(self, layout: Struct, fixed: tuple[bytes, ...], keys: list[bytes]) -> None:
-        self.layout = layout
-        self.fixed = fixed
+    def __init__(self, frame: Struct, values: Struct, keys: list[bytes], records: bytes) -> None:
+        self.frame = frame
+        self.fixed = frame.unpack(records)
+        self.values = values
         self.keys = keys
-        self.values: tuple[bytes, ...] = ()
+        self.records = records
         self.number = -1
 
 
 class LastValues:
-    """Give it the records of batches, oldest first. Records without a key do not count."""
+    """Give it the batches of a log, oldest first. Records without a key do not count."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -48,49 +48,47 @@ class LastValues:
         """None for one that was seen once."""
         self._fields = 0
 
-    def take(self, data: bytes, header: BatchHeader) -> None:
-        """Take in what `unpack_records` returned; DecodeError."""
-        name = len(data), data[: KEY_AT + (data[KEY_AT - 1] >> 1)] if len(data) >= KEY_AT else data
+    def take(self, data: bytes, position: int, header: BatchHeader) -> None:
+        """Take in the batch at a position of what was read; DecodeError."""
+        begin, end = position + HEADER_SIZE, position + header.size_in_bytes
+        if header.attributes & COMPRESSION_MASK:
+            data = unpack_records(data, position, header)
+            begin, end = 0, len(data)
+        key_at = begin + KEY_AT
+        key_end = key_at + (data[key_at - 1] >> 1) if key_at <= end else end
+        name = end - begin, header.record_count, data[begin:key_end]
         form = self._forms.get(name)
         number = self._number
         self._number += header.record_count
-        if form is not None and len(form.keys) == header.record_count:
-            parts = form.layout.unpack(data)
-            if parts[::2] == form.fixed:
-                form.values, form.number = parts[1::2], number
-                return
-        found = keys_and_values(data, header)
+        if form is not None and form.frame.unpack_from(data, begin) == form.fixed:
+            form.records, form.number = data[begin:end], number
+            return
+        records = data[begin:end]
+        found = keys_and_values(records, header)
         for at, (key, value) in enumerate(found, number):
             if key is not None:
                 self._latest[key] = at, value
         if name in self._forms:
-            self._keep_form(name, data, header, found)
+            self._keep_form(name, records, found)
         else:
             self._forms[name] = None
 
-    def _keep_form(
-        self, name: _Name, data: bytes, header: BatchHeader, found: list[tuple[bytes | None, bytes | None]]
-    ) -> None:
-        keys, values = [key for key, _ in found if key is not None], [value for _, value in found]
-        if len(keys) < len(found) or None in values:
-            return
-        try:
-            layout = _layout_of(data, header.record_count)
-        except DecodeError:  # something odd, where no keys and values are
-            return
-        parts = layout.unpack(data)
-        if list(parts[1::2]) == values:
-            self._fields += len(keys)
+    def _keep_form(self, name: _Name, records: bytes, found: _Pairs) -> None:
+        pairs = [(key, value) for key, value in found if key is not None and value is not None]
+        form = _form_of(records, pairs) if len(pairs) == len(found) else None
+        if form is not None:
+            self._fields += len(pairs)
             if self._fields > MOST_FIELDS:
                 self._settle()
-            self._forms[name] = _Form(layout, parts[::2], keys)
+            self._forms[name] = form
 
     def _settle(self) -> None:
         """Forget the forms, and enter what came in them."""
         latest = self._latest
         for form in self._forms.values():
-            if form is not None:
-                for number, (key, value) in enumerate(zip(form.keys, form.values, strict=False), form.number):
+            if form is not None and form.number >= 0:
+                values = form.values.unpack(form.records)
+                for number, (key, value) in enumerate(zip(form.keys, values, strict=True), form.number):
                     known = latest.get(key)
                     if known is None or known[0] < number:
                         latest[key] = number, value
@@ -103,13 +101,19 @@ class LastValues:
         return [(key, value) for key, (_, value) in sorted(self._latest.items(), key=_when)]
 
 
-def _layout_of(data: bytes, count: int) -> Struct:
-    fields, at = [], 0
-    for place in places(data, count):
-        value_at = place.key_begin + place.key_length + len(encode_varint(place.value_length))
-        fields.append(f"{value_at - at}s{place.value_length}s")
-        at = value_at + place.value_length
-    return Struct(f"{''.join(fields)}{len(data) - at}s")
+def _form_of(records: bytes, pairs: list[tuple[bytes, bytes]]) -> _Form | None:
+    """The form of a batch with these keys and values; None if they do not lie where they should."""
+    frame, values, at = [], [], 0
+    for key, value in pairs:
+        value_at = records.index(key, at) + len(key) + len(encode_varint(len(value)))
+        frame.append(f"{value_at - at}s{len(value)}x")
+        values.append(f"{value_at - at}x{len(value)}s")
+        at = value_at + len(value)
+    rest = len(records) - at
+    taken = Struct(f"{''.join(values)}{rest}x")
+    if taken.unpack(records) != tuple(value for _, value in pairs):
+        return None
+    return _Form(Struct(f"{''.join(frame)}{rest}s"), taken, [key for key, _ in pairs], records)
 
 
 def _when(item: tuple[bytes, tuple[int, bytes | None]]) -> int:

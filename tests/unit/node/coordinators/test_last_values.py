@@ -6,17 +6,20 @@ import pytest
 
 from penstock.node.coordinators import last_values
 from penstock.node.coordinators.last_values import LastValues
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values, unpack_records
+from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values
 
 Pair = tuple[bytes | None, bytes | None]
 
 
-def take(latest: LastValues, pairs: list[Pair], timestamp_ms: int = 0) -> None:
-    batch = encode_batch([Record(0, timestamp_ms, key, value) for key, value in pairs])
-    header = read_header(batch, 0)
-    latest.take(unpack_records(batch, 0, header), header)
+def take(
+    latest: LastValues, pairs: list[Pair], timestamp_ms: int = 0, compression: Compression = Compression.NONE
+) -> None:
+    """Lay a batch between others, as it comes from a log."""
+    batch = encode_batch([Record(0, timestamp_ms, key, value) for key, value in pairs], compression=compression)
+    latest.take(b"before" + batch + b"behind", 6, read_header(batch, 0))
 
 
 def expected(batches: list[list[Pair]]) -> list[tuple[bytes, bytes | None]]:
@@ -53,7 +56,7 @@ def test_all_is_as_a_dictionary_has_it(monkeypatch: pytest.MonkeyPatch, most_fie
         random, latest = Random(seed), LastValues()
         batches = drawn(random)
         for pairs in batches:
-            take(latest, pairs, random.choice((0, 0, 1 << 40)))
+            take(latest, pairs, random.choice((0, 0, 1 << 40)), random.choice(list(Compression)))
         assert latest.pairs() == expected(batches), seed
 
 
@@ -69,21 +72,20 @@ def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch
 def test_bytes_that_differ_anywhere_but_in_values_are_looked_at() -> None:
     batch = encode_batch([Record(0, 0, b"key", b"value"), Record(0, 0, b"other", b"more", [("h", b"x")])])
     header = read_header(batch, 0)
-    data = unpack_records(batch, 0, header)
-    for at in range(len(data)):
+    for at in range(HEADER_SIZE, len(batch)):
         for bit in range(8):
-            bent = bytearray(data)
+            bent = bytearray(batch)
             bent[at] ^= 1 << bit
             latest = LastValues()
             for _ in range(2):
-                latest.take(data, header)
+                latest.take(bytes(batch), 0, header)
             try:
-                pairs = keys_and_values(bytes(bent), header)
+                pairs = keys_and_values(bytes(bent[HEADER_SIZE:]), header)
             except DecodeError:
                 with pytest.raises(DecodeError):
-                    latest.take(bytes(bent), header)
+                    latest.take(bytes(bent), 0, header)
                 continue
-            latest.take(bytes(bent), header)
+            latest.take(bytes(bent), 0, header)
             assert latest.pairs() == expected(
                 [[(one.key, one.value) for one in iterate_records(batch, 0, header)], pairs]
             )
