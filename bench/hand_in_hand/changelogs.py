@@ -22,7 +22,9 @@ from confluent_kafka import Producer
 from bench.hand_in_hand.clients import LIMIT_S
 from bench.hand_in_hand.node import HandError
 from bench.load import create_topic
-from penstock.log.names import LOG_SUFFIX
+from penstock.log.checkpoint import read_offsets
+from penstock.log.disk import Disk
+from penstock.log.names import CLEANED_OFFSETS, LOG_SUFFIX
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.testing import Cluster
 
@@ -31,7 +33,13 @@ WORDS: Final = "words"
 KEYS: Final = tuple(f"k{number:04d}" for number in range(1000))
 FIRST, SECOND = 8000, 2000
 ROLL_S: Final = 2.0
-SETTINGS: Final = {"log.cleaner.backoff.ms": "200", "log.roll.ms": str(int(ROLL_S * 1000))}
+DIRTY: Final = 0.3
+"""The share of a log that may be dirty. With the default of a half a log that is twice as large is clean enough."""
+SETTINGS: Final = {
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.min.cleanable.ratio": str(DIRTY),
+    "log.roll.ms": str(int(ROLL_S * 1000)),
+}
 MOST: Final = 2.0
 """Times what is alive."""
 AGAIN: Final = 1
@@ -76,6 +84,7 @@ def _count(cluster: Cluster, python: Path, library: str, folder: Path, say: Call
         more.subtract(expected)
         if not 0 <= again <= AGAIN or min(more.values()) < 0 or sum(more.values()) != again:
             wrong = {key: count for key, count in more.items() if count}
+            shutil.copytree(cluster.nodes[0].directory, folder.with_suffix(".node"))
             raise HandError(f"{library} saw {found['seen']} words of {len(words)}; its totals are off by {wrong}")
         say(f"{library}: without local state, {found['seen']} words were seen, the totals of {total} are right")
 
@@ -95,9 +104,11 @@ def _live(cluster: Cluster, python: Path, library: str, folder: Path, counts: tu
     program, report = Path(__file__).with_name(f"count_with_{library}.py"), folder.with_suffix(".json")
     report.unlink(missing_ok=True)
     command = [*map(str, (python, program, cluster.bootstrap_servers, folder, *counts, report))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    said = folder.with_suffix(".log")
+    with said.open("a") as output:
+        subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT_S)
     if not report.exists():
-        raise HandError(f"{library} ended without a result: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+        raise HandError(f"{library} ended without a result: {said.read_text()[-3000:]}")
     return json.loads(report.read_text())
 
 
@@ -114,14 +125,21 @@ def _settled(cluster: Cluster) -> tuple[int, int]:
     headers: list[tuple[str, str | bytes | None]] = [*one.headers]
     producer.produce(changelog.name.removesuffix("-0"), one.value, one.key, headers=headers)  # closes the segment
     producer.flush(LIMIT_S)
-    size = 0
-    while size != (size := _size(changelog)):
+    deadline = time.monotonic() + LIMIT_S
+    while _dirty_share(changelog) > DIRTY:
+        if time.monotonic() > deadline:
+            raise HandError(f"{changelog.name} is not compacted")
         time.sleep(ROLL_S)
-    return size, alive
+    return sum(path.stat().st_size for path in changelog.glob(f"*{LOG_SUFFIX}")), alive
 
 
-def _size(changelog: Path) -> int:
-    return sum(path.stat().st_size for path in changelog.glob(f"*{LOG_SUFFIX}"))
+def _dirty_share(changelog: Path) -> float:
+    """Of the closed segments, the bytes of those that are not compacted."""
+    topic = changelog.name.removesuffix("-0")
+    cleaned_to = read_offsets(Disk(), str(changelog.parent / CLEANED_OFFSETS)).get((topic, 0), 0)
+    *sizes, _ = ((int(path.stem), path.stat().st_size) for path in sorted(changelog.glob(f"*{LOG_SUFFIX}")))
+    dirty = sum(size for base_offset, size in sizes if base_offset >= cleaned_to)
+    return dirty / sum(size for _, size in sizes)
 
 
 def _batches(changelog: Path) -> Iterator[list[Record]]:

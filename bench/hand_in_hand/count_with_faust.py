@@ -51,7 +51,7 @@ def main() -> None:
 
     app.finalize()
     del sys.argv[1:]
-    faust.Worker(app, loglevel="WARN").execute_from_commandline()
+    faust.Worker(app, loglevel="INFO").execute_from_commandline()
 
 
 if __name__ == "__main__":
