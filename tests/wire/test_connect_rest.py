@@ -305,12 +305,36 @@ async def test_a_page_of_a_browser_and_a_form_are_refused(asking: Asking) -> Non
 
 
 async def test_a_page_that_is_named_may_ask(bootstrap: str, topic: str) -> None:
-    page = "http://page.example"
-    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0", "access.control.allow.origin": page}
-    async with RunningWorker(config) as running, aiohttp.ClientSession() as session:
-        for origin, status, allowed in ((page, 200, page), ("http://evil.example", 403, None)):
-            async with session.get(f"{running.server.urls[0]}/", headers={"Origin": origin}) as answer:
+    page, ours = "http://page.example", "http://[::1]:9000"
+    config = worker_config(bootstrap, topic) | {
+        "listeners": "http://127.0.0.1:0",
+        "access.control.allow.origin": "http://*.example, http://[::1]:9000",
+        "access.control.allow.methods": "GET,PUT",
+    }
+    async with RunningWorker(config) as running, aiohttp.ClientSession(running.server.urls[0]) as session:
+        for origin, status, allowed in ((page, 200, page), (ours, 200, ours), ("http://evil.com", 403, None)):
+            async with session.get("/", headers={"Origin": origin}) as answer:
                 assert (answer.status, answer.headers.get("Access-Control-Allow-Origin")) == (status, allowed)
+        asks = {"Origin": page, "Access-Control-Request-Method": "PUT"}
+        async with session.options("/connectors/x/config", headers=asks) as answer:
+            assert answer.status == 200
+            assert answer.headers["Allow"] == "GET,PATCH,PUT,HEAD,OPTIONS"
+            assert answer.headers["Access-Control-Allow-Methods"] == "GET,PUT"
+            assert answer.headers["Access-Control-Allow-Origin"] == page
+            assert "Content-Type" in answer.headers["Access-Control-Allow-Headers"]
+        async with session.options("/connectors/x/config", headers=asks | {"Origin": "http://evil.com"}) as answer:
+            assert "Access-Control-Allow-Origin" not in answer.headers
+        async with session.options("/nowhere") as answer:
+            assert answer.status == 404
+        async with session.head("/connectors") as answer:
+            assert (answer.status, answer.content_type, await answer.read()) == (200, "application/json", b"")
+
+
+async def test_a_connector_of_which_no_status_is_known_is_left_out_where_that_is_asked(asking: Asking) -> None:
+    herder = asking.leader.server.served.herder  # type: ignore[union-attr]
+    herder.worker.state.apply("connector-new", json.dumps({"properties": {"connector.class": "x"}}).encode())
+    for query, names in (("expand=info", ["new"]), ("expand=status", []), ("expand=info&expand=status", [])):
+        assert list((await asking.ask("GET", f"/connectors?{query}", leader=True))[1]) == names
 
 
 async def test_a_request_does_not_go_in_a_circle(asking: Asking, tmp_path: Path, topic: str) -> None:

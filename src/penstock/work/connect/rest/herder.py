@@ -41,10 +41,12 @@ class Herder:
             return names
         found: dict[str, dict[str, Json]] = {}
         for name in names:
+            if "status" in expand and self.worker.statuses.connector(name) is None:
+                continue  # it has just been made: Connect leaves it out as well
             found[name] = {}
             if "info" in expand:
                 found[name]["info"] = self.info(name)
-            if "status" in expand and self.worker.statuses.connector(name) is not None:
+            if "status" in expand:
                 found[name]["status"] = self.status(name)
         return found
 

@@ -22,7 +22,11 @@ class RunningWorker:
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = config
         self._settings = parse_settings(config)
-        self.server = RestServer(self._settings["listeners"], self._settings["access.control.allow.origin"])
+        self.server = RestServer(
+            self._settings["listeners"],
+            self._settings["access.control.allow.origin"],
+            self._settings["access.control.allow.methods"],
+        )
         self.worker: DistributedWorker | None = None
 
     async def __aenter__(self) -> Self:

@@ -6,6 +6,7 @@ A page of a browser may not ask unless `access.control.allow.origin` says so: wh
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -22,6 +23,8 @@ from penstock.work.connect.rest.herder import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, Answer, Asked, Route, Served
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
+SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
+"""What a page that is allowed may do by default, as in Connect."""
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 logger = logging.getLogger(__name__)
 
@@ -29,11 +32,14 @@ logger = logging.getLogger(__name__)
 class RestServer:
     """See the module. It listens from `start` on, and answers 503 until `served` is set."""
 
-    def __init__(self, listeners: Sequence[str], allowed_origin: str = "") -> None:
+    def __init__(
+        self, listeners: Sequence[str], allowed_origins: Sequence[str] = (), allowed_methods: Sequence[str] = ()
+    ) -> None:
         self.served: Served | None = None
         self.urls: list[str] = []
         self._listeners = [_parse_listener(listener) for listener in listeners]
-        self._allowed_origin = allowed_origin
+        self._allowed_origins = allowed_origins
+        self._allowed_methods = ",".join(allowed_methods or SIMPLE_METHODS)
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
 
@@ -44,7 +50,8 @@ class RestServer:
         for route in ROUTES:
             handle = self._handler(route)
             for path in (route.path,) if route.path == "/" else (route.path, f"{route.path}/"):
-                app.router.add_route(route.verb, path, handle)
+                for verb in (route.verb, "HEAD") if route.verb == "GET" else (route.verb,):
+                    app.router.add_route(verb, path, handle)
         app.router.add_route("*", "/{anything:.*}", self._no_such_path)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
         await self._runner.setup()
@@ -135,19 +142,33 @@ class RestServer:
             except (TimeoutError, KafkaError, KafkaClientError):
                 pass  # it was changed all the same
 
+    def _allows(self, origin: str) -> bool:
+        patterns = (re.escape(pattern).replace(r"\*", ".*") for pattern in self._allowed_origins)
+        return any(re.fullmatch(pattern, origin) for pattern in patterns)
+
     def _check_origin(self, request: web.Request) -> None:
         origin = request.headers.get("Origin")
-        if origin is not None and self._allowed_origin not in ("*", origin):
+        if origin is not None and not self._allows(origin):
             raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
 
     async def _allow_origin(self, request: web.Request, response: web.StreamResponse) -> None:
-        if self._allowed_origin and self._allowed_origin in ("*", request.headers.get("Origin")):
-            response.headers["Access-Control-Allow-Origin"] = self._allowed_origin
+        origin = request.headers.get("Origin")
+        if origin is not None and self._allows(origin):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Vary"] = "Origin"
+            if request.method == "OPTIONS":
+                response.headers["Access-Control-Allow-Methods"] = self._allowed_methods
+                response.headers["Access-Control-Allow-Headers"] = "X-Requested-With,Content-Type,Accept,Origin"
+                response.headers["Access-Control-Max-Age"] = "1800"
 
     async def _no_such_path(self, request: web.Request) -> web.Response:
-        paths = {route.path for route in ROUTES}
-        known = any(_matches(path, request.path.rstrip("/")) for path in paths)
-        status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+        """A path that is not there, a verb that it does not have, or the question which verbs it has."""
+        path = request.path.rstrip("/")
+        verbs = sorted({route.verb for route in ROUTES if _matches(route.path, path)})
+        if request.method == "OPTIONS" and verbs:
+            allowed = ",".join([*verbs, *(["HEAD"] if "GET" in verbs else []), "OPTIONS"])
+            return web.Response(headers={"Allow": allowed})
+        status = HTTPStatus.METHOD_NOT_ALLOWED if verbs else HTTPStatus.NOT_FOUND
         return _error(status, f"HTTP {status.value} {status.phrase}")
 
 
