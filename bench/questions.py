@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
+from bench.failover import failover
 from bench.idle_replicas import idle_replicas
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.loading import loading
@@ -203,6 +204,7 @@ QUESTIONS: dict[str, Question] = {
     "scaling": scaling,
     "replicas": replicas,
     "idle-replicas": idle_replicas,
+    "failover": failover,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
 }
