@@ -20,6 +20,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from penstock.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
@@ -51,6 +52,7 @@ class BlockingCluster:
         self._connections: dict[Address, BlockingConnection] = {}
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, UUID] = {}
         """The id that each topic had when it was last asked about; brokers before Kafka 2.8 give none."""
         self._coordinators: dict[str, Address] = {}
@@ -100,6 +102,7 @@ class BlockingCluster:
                 self.topic_ids[topic.name or ""] = topic.topic_id
             for partition in topic.partitions:
                 self._leaders[topic.name or "", partition.partition_index] = partition.leader_id
+                self._leader_epochs[topic.name or "", partition.partition_index] = partition.leader_epoch
         return response
 
     def leader_of(self, topic: str, partition: int) -> Address:
@@ -115,6 +118,20 @@ class BlockingCluster:
     def forget_leader(self, topic: str, partition: int) -> None:
         """Ask again before the next use: its leader has moved or does not answer."""
         self._leaders.pop((topic, partition), None)
+
+    def learn_leader(
+        self, partition: TopicPartition, told: LeaderIdAndEpoch, endpoints: Iterable[NodeEndpoint]
+    ) -> bool:
+        """Take what a node says that refused a partition because another one leads it (KIP-951); whether it is news.
+
+        What is of no later epoch than what is known, and a leader of whom nobody says where it is, are passed over.
+        """
+        brokers = self._brokers | {one.node_id: Address(one.host, one.port) for one in endpoints}
+        if told.leader_epoch <= self._leader_epochs.get(partition, -1) or told.leader_id not in brokers:
+            return False
+        self._brokers = brokers
+        self._leaders[partition], self._leader_epochs[partition] = told.leader_id, told.leader_epoch
+        return True
 
     def leaders_of(self, partitions: Iterable[TopicPartition]) -> dict[Address, list[TopicPartition]]:
         """Partitions by their leaders."""
@@ -226,6 +243,7 @@ class BlockingCluster:
         """Learn leaders and coordinators anew, over new connections."""
         self.close()
         self._leaders.clear()
+        self._leader_epochs.clear()
         self._coordinators.clear()
 
 

@@ -20,7 +20,7 @@ RECEIVE_BUFFER_BYTES = 4 << 20
 LENGTH = struct.Struct(">i")
 
 NEWEST_VERSIONS = {
-    ApiKey.PRODUCE: 9,
+    ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 11,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.METADATA: 12,

@@ -104,8 +104,9 @@ class BlockingProducer:
                 return
             if _now_ms() - begin_ms > self._delivery_timeout_ms:
                 raise error or KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-            time.sleep(pause_ms / 1000)
-            pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
+            if error is not None:
+                time.sleep(pause_ms / 1000)
+                pause_ms = min(pause_ms * 2, LONGEST_PAUSE_MS)
             self._flights = self._take_off(failed)
 
     def _take_off(self, batches: Mapping[TopicPartition, bytes | bytearray]) -> list[_Flight]:
@@ -149,7 +150,7 @@ class BlockingProducer:
             self._drop(address)
 
     def _land(self) -> tuple[dict[TopicPartition, bytes | bytearray], Exception | None]:
-        """Read all answers; returns the batches to send again, and why."""
+        """Read all answers; returns the batches to send again, and why: None if it is known who leads them now."""
         failed: dict[TopicPartition, bytes | bytearray] = {}
         reason: Exception | None = None
         flights, self._flights = self._flights, []
@@ -160,26 +161,28 @@ class BlockingProducer:
                 response = flight.connection.receive(ProduceResponse)
             except OSError as error:
                 self._drop(flight.address)
-                again, reason = list(flight.batches), error
+                again: Mapping[TopicPartition, Exception | None] = dict.fromkeys(flight.batches, error)
             else:
-                again, refusal = _not_stored(response)
-                reason = refusal or reason
-            for partition in again:
-                self._cluster.forget_leader(*partition)
+                again = self._not_stored(response)
+            for partition, why in again.items():
                 failed[partition] = flight.batches[partition]
+                if why is not None:
+                    self._cluster.forget_leader(*partition)
+                    reason = why
         return failed, reason
 
-
-def _not_stored(response: ProduceResponse) -> tuple[list[TopicPartition], KafkaError | None]:
-    again: list[TopicPartition] = []
-    reason: KafkaError | None = None
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            error = _error_of(topic.name, partition)
-            if error is not None:
-                again.append((topic.name, partition.index))
-                reason = error
-    return again, reason
+    def _not_stored(self, response: ProduceResponse) -> dict[TopicPartition, KafkaError | None]:
+        """What is to be sent again, and why: None where the broker has said who leads it."""
+        again: dict[TopicPartition, KafkaError | None] = {}
+        for topic in response.responses:
+            for row in topic.partition_responses:
+                error, partition = _error_of(topic.name, row), (topic.name, row.index)
+                if error is not None:
+                    is_led = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._cluster.learn_leader(
+                        partition, row.current_leader, response.node_endpoints
+                    )
+                    again[partition] = None if is_led else error
+        return again
 
 
 def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | None:

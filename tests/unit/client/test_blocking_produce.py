@@ -1,0 +1,83 @@
+"""The synchronous producer: what it does with the leader that a refusal names."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
+
+from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking_produce import BlockingProducer
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
+
+OTHER = NODE_ID + 1
+BATCH = encode_batch([Record(0, 1_700_000_000_000, None, b"value")])
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCluster]:
+    cluster = FakeCluster()
+    with served_in_a_thread(cluster):
+        yield cluster
+
+
+def refused(fake: FakeCluster, epoch: int, *, says_where: bool = True) -> Script:
+    """NOT_LEADER_OR_FOLLOWER: another node leads, in this epoch. It is the same fake broker, by another id."""
+
+    def answer(_: Message) -> ProduceResponse:
+        assert fake.broker is not None
+        host, port = fake.broker.address
+        row = PartitionProduceResponse(
+            index=0,
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            current_leader=LeaderIdAndEpoch(leader_id=OTHER, leader_epoch=epoch),
+        )
+        endpoints = [NodeEndpoint(node_id=OTHER, host=host, port=port)] if says_where else []
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name=TOPIC, partition_responses=[row])], node_endpoints=endpoints
+        )
+
+    return answer
+
+
+def stored(_: Message) -> ProduceResponse:
+    row = PartitionProduceResponse(index=0, base_offset=0)
+    return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=[row])])
+
+
+def looks_and_pauses(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """How often a producer of one batch asks for the metadata, and rests."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    assert fake.broker is not None
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    producer = BlockingProducer(cluster)
+    producer.send({(TOPIC, 0): BATCH})
+    producer.flush()
+    producer.close()
+    cluster.close()
+    return len(fake.asked(ApiKey.METADATA)), len(pauses)
+
+
+def test_a_leader_that_a_refusal_names_is_asked_at_once(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.scripts[ApiKey.PRODUCE] = [refused(fake, 5), refused(fake, 6), stored]
+    assert looks_and_pauses(fake, monkeypatch) == (1, 0)
+
+
+@pytest.mark.parametrize("says_where", [True, False], ids=["no later epoch", "nobody says where it is"])
+def test_else_the_cluster_is_asked_again_after_a_pause(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch, *, says_where: bool
+) -> None:
+    epoch = -1 if says_where else 5
+    fake.scripts[ApiKey.PRODUCE] = [refused(fake, epoch, says_where=says_where), stored]
+    assert looks_and_pauses(fake, monkeypatch) == (2, 1)
