@@ -213,7 +213,7 @@ class Worker:
         """When `tick` has something to do; infinite if never."""
         if not self._has_a_place:
             return NEVER
-        fenced_ms = self._alive_ms + self.settings.session_timeout_ms if self.running else NEVER
+        fenced_ms = self.owned_until_ms if self.running else NEVER
         return min(self._next_beat_ms, fenced_ms, self._waited_ms)
 
     def may_decide(self, now_ms: int) -> bool:
@@ -228,6 +228,11 @@ class Worker:
         step = self.assignment.step
         return frozenset(step.moving).union(*step.plan.values())
 
+    @property
+    def owned_until_ms(self) -> int:
+        """Until when its tasks are its own, as far as it can know: later others may have them."""
+        return self._alive_ms + self.settings.session_timeout_ms
+
     # How it is done
 
     @property
@@ -237,7 +242,7 @@ class Worker:
 
     def _is_overdue(self, now_ms: int) -> bool:
         """Whether the coordinator may think that this member is gone."""
-        return now_ms >= self._alive_ms + self.settings.session_timeout_ms
+        return now_ms >= self.owned_until_ms
 
     @property
     def _must_plan_again(self) -> bool:

@@ -15,6 +15,7 @@ function, which runs on the worker's event loop and must not. What it raises fai
 float, a str, bytes, a list or a dict. A schema, where there is one, is a dict as in Connect's JSON.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -71,8 +72,13 @@ class SinkRecord(Record):
 class SourceContext:
     """What a source task may ask of its worker."""
 
-    def __init__(self, stored: Callable[[Position], Position | None]) -> None:
+    def __init__(
+        self, stored: Callable[[Position], Position | None], owned_until_s: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self._stored = stored
+        self.owned_until_s = owned_until_s
+        """Until when the task is this worker's, by time.monotonic(), as far as is known at the moment. Then others may
+        have it: what the task has outside of the worker's process must have ended."""
 
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""
@@ -117,6 +123,10 @@ class Task(ABC):
     @abstractmethod
     def stop(self) -> Awaitable[None] | None:
         """Let go of what was opened; nothing is called after this."""
+
+    def report(self) -> Mapping[str, Any]:
+        """What it tells people of itself, as JSON. It is called on the worker's event loop at any time."""
+        return {}
 
 
 class SourceTask(Task):

@@ -10,7 +10,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.work.connect.calls import LONG_S, Calls
@@ -54,6 +54,9 @@ class Runnable(Protocol):
     def stop(self) -> None:
         """See the class."""
 
+    def report(self) -> Mapping[str, Any]:
+        """What it tells of itself."""
+
 
 class Kept:
     """Something that is started again when it fails; `make` makes it, each time anew, in a thread of its own."""
@@ -91,6 +94,10 @@ class Kept:
         self._stopping.set()
         self._runs.cancel()
         await asyncio.wait([self._runs], timeout=self._patience_s)
+
+    def report(self) -> Mapping[str, Any]:
+        """What it tells of itself, also when it has failed."""
+        return self._current.report() if self._current is not None else {}
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -223,6 +230,10 @@ class RunningConnector:
     def stop(self) -> None:
         """See Runnable."""
         self._stopping.set()
+
+    def report(self) -> Mapping[str, Any]:
+        """See Runnable."""
+        return {}
 
     async def end(self) -> None:
         """Let the connector go; what it raises."""

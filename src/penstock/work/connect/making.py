@@ -1,5 +1,6 @@
 """From a connector's configuration to what runs: its class, its tasks' configurations, and each task."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -84,6 +85,7 @@ def new_task(
     around: Around,
     store: OffsetStore,
     on_topic: Callable[[str], None] = lambda _: None,
+    owned_until_s: Callable[[], float] = lambda: math.inf,
 ) -> RunningTask:
     """One task by the configuration of its connector with its own on top; ConfigError, PluginError, or its own."""
     kind = kind_of(config)
@@ -97,6 +99,7 @@ def new_task(
         flush_interval_ms=around.flush_interval_ms,
         client_settings=around.config,
         on_topic=on_topic,
+        owned_until_s=owned_until_s,
     )
     task = kind.task_class()
     if isinstance(task, SourceTask):

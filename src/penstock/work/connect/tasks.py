@@ -6,6 +6,7 @@ after a crash some records come again, and none is missing.
 
 import asyncio
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -27,6 +28,7 @@ from penstock.work.connect.api import (
     SourceContext,
     SourceRecord,
     SourceTask,
+    Task,
 )
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.config import with_prefix
@@ -66,6 +68,8 @@ class Setting(Value, kw_only=True):
     """Keys of the worker such as `producer.linger.ms` and `consumer.max.poll.records`."""
     on_topic: Callable[[str], None] = lambda _: None
     """Told of each topic when the task reads or writes it for the first time."""
+    owned_until_s: Callable[[], float] = lambda: math.inf
+    """See SourceContext."""
 
     @property
     def name(self) -> str:
@@ -80,8 +84,9 @@ class Setting(Value, kw_only=True):
 class RunningTask(ABC):
     """One task's life: `run` until `stop` was called, or until it fails."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, task: Task) -> None:
         self.setting = setting
+        self._reporting = task
         self.records = 0
         self.stopping = asyncio.Event()
         self.has_started = asyncio.Event()
@@ -93,6 +98,10 @@ class RunningTask(ABC):
     def stop(self) -> None:
         """End in good order: what was read is made safe first."""
         self.stopping.set()
+
+    def report(self) -> Mapping[str, Any]:
+        """What the task tells of itself."""
+        return self._reporting.report()
 
     async def run(self) -> None:
         """Raises what the task raised."""
@@ -138,14 +147,15 @@ class RunningSource(RunningTask):
     """Reads a source into topics."""
 
     def __init__(self, setting: Setting, task: SourceTask, store: OffsetStore) -> None:
-        super().__init__(setting)
+        super().__init__(setting, task)
         self._task = task
         self._store = store
         self._conversion = Conversion(setting.steps.may_block, self._calls, ErrorPolicy(setting.errors, setting.name))
         self._offsets: dict[str, tuple[Position, Position]] = {}
 
     async def _run(self) -> None:
-        context = SourceContext(lambda partition: self._store.get(self.setting.connector, partition))
+        owned_until_s = self.setting.owned_until_s
+        context = SourceContext(lambda partition: self._store.get(self.setting.connector, partition), owned_until_s)
         await self._store.ready()
         async with self._new_producer() as producer:
             await self._calls.call(self._task.start, self.setting.config, context)
@@ -192,7 +202,7 @@ class RunningSink(RunningTask, RebalanceListener):
     """Writes topics to a sink, as a member of the group `connect-<connector>`."""
 
     def __init__(self, setting: Setting, task: SinkTask) -> None:
-        super().__init__(setting)
+        super().__init__(setting, task)
         self._task = task
         self._context = SinkContext()
         self._errors = ErrorPolicy(setting.errors, setting.name, self._report)

@@ -1,7 +1,8 @@
 """The tasks that a worker has been given: those run whose configuration is known, as it is now."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import math
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from penstock.work.connect.config import parse
@@ -24,6 +25,7 @@ class Tasks:
         offsets: OffsetTopic,
         around: Around,
         now_ms: Callable[[], int],
+        owned_until_s: Callable[[], float],
         *,
         is_tracking: bool,
     ) -> None:
@@ -34,6 +36,7 @@ class Tasks:
         self._offsets = offsets
         self._around = around
         self._now_ms = now_ms
+        self._owned_until_s = owned_until_s
         self._is_tracking = is_tracking
         self._keepers: dict[str, Keeper] = {}
         self._lives: dict[str, int] = {}
@@ -91,6 +94,11 @@ class Tasks:
         """Whether this worker has that task."""
         return f"{TASK}{task}" in self._keepers
 
+    def report(self, task: TaskId) -> Mapping[str, Any]:
+        """What a task that this worker has tells of itself."""
+        keeper = self._keepers[f"{TASK}{task}"]
+        return keeper.kept.report() if keeper.kept is not None else {}
+
     def restart(self, task: TaskId) -> None:
         """Start it again, whatever it does."""
         name = f"{TASK}{task}"
@@ -119,7 +127,10 @@ class Tasks:
                 self._statuses.tell_task(task, state, trace)
 
         def make() -> Runnable:
-            return new_task(wanted.config, task.number, self._around, store, on_topic)
+            return new_task(wanted.config, task.number, self._around, store, on_topic, owned_until_s)
+
+        def owned_until_s() -> float:
+            return -math.inf if keeper.is_fenced else self._owned_until_s()
 
         return Kept(
             f"task {task}",

@@ -61,7 +61,9 @@ class DistributedWorker:
             shutdown_timeout_s=patience_s,
         )
         is_tracking = self.settings["topic.tracking.enable"]
-        self.tasks = Tasks(self.state, self.statuses, self.offsets, around, now_ms, is_tracking=is_tracking)
+        self.tasks = Tasks(
+            self.state, self.statuses, self.offsets, around, now_ms, self._owned_until_s, is_tracking=is_tracking
+        )
         self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
         self.group = self._new_group(bootstrap)
         self.tasks.ended = self.group.ended
@@ -123,6 +125,9 @@ class DistributedWorker:
     def may_lead(self) -> bool:
         """Whether it leads at this moment, as far as it can know."""
         return self.group.machine.may_decide(round(asyncio.get_running_loop().time() * 1000))
+
+    def _owned_until_s(self) -> float:
+        return self.group.machine.owned_until_ms / 1000
 
     @property
     def leader_url(self) -> str | None:

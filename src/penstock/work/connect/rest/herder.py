@@ -92,6 +92,11 @@ class Herder:
             raise not_found(f"nothing is known of how task {name}-{number} is")
         return {"id": number, **_state(status)}
 
+    def task_report(self, name: str, number: int) -> Json:
+        """What one task tells of itself; the worker that has it knows."""
+        task = self._own(name, number)
+        return {"id": number, "worker_id": self.worker.worker_id, "report": self.worker.tasks.report(task)}
+
     def topics(self, name: str) -> Json:
         """Which topics it has used."""
         self._check_tracking("topic.tracking.enable")
@@ -162,13 +167,7 @@ class Herder:
 
     async def restart_task(self, name: str, number: int) -> None:
         """Start one task again, on the worker that has it."""
-        task = TaskId(name, number)
-        self.known(name)
-        if task not in self.worker.state.task_ids(name):
-            raise not_found(f"connector {name} has no task {number}")
-        if not self.worker.tasks.runs(task):
-            raise ElsewhereError(self.worker.owner_url(task))
-        self.worker.tasks.restart(task)
+        self.worker.tasks.restart(self._own(name, number))
 
     async def set_cluster_level(self, logger: str, level: str) -> None:
         """Change a log level on all workers (KIP-976)."""
@@ -196,6 +195,16 @@ class Herder:
         if known is None:
             raise not_found(f"connector {name} not found")
         return known
+
+    def _own(self, name: str, number: int) -> TaskId:
+        """A task that this worker has; RestError, ElsewhereError."""
+        task = TaskId(name, number)
+        self.known(name)
+        if task not in self.worker.state.task_ids(name):
+            raise not_found(f"connector {name} has no task {number}")
+        if not self.worker.tasks.runs(task):
+            raise ElsewhereError(self.worker.owner_url(task))
+        return task
 
     def lead(self) -> None:
         """Raise ElsewhereError if another worker leads."""

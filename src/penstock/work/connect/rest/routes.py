@@ -213,6 +213,10 @@ async def _task_status(served: Served, asked: Asked) -> Answer:
     return Answer(served.herder.task_status(asked.name, asked.task))
 
 
+async def _task_report(served: Served, asked: Asked) -> Answer:
+    return Answer(served.herder.task_report(asked.name, asked.task))
+
+
 async def _restart_task(served: Served, asked: Asked) -> Answer:
     await served.herder.restart_task(asked.name, asked.task)
     return Answer(status=HTTPStatus.NO_CONTENT)
@@ -289,6 +293,9 @@ ROUTES: Final = (
     Route("GET", _ONE + "/tasks", "its tasks and their configurations", _tasks, (200, 404)),
     Route("GET", _ONE + "/tasks-config", "the same in an older form", _tasks_config, (200, 404)),
     Route("GET", _TASK + "/status", "how a task is, and where it runs", _task_status, (200, 404)),
+    Route(
+        "GET", _TASK + "/report", "what a task tells of itself; ours, Connect has none", _task_report, (200, 404, 409)
+    ),
     Route("POST", _TASK + "/restart", "start a task again", _restart_task, (204, 404, 409)),
     Route("GET", _ONE + "/topics", "which topics it has used", _topics, (200, 403)),
     Route("PUT", _ONE + "/topics/reset", "look anew which topics it uses", _reset_topics, (202, 403)),
