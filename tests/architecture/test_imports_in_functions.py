@@ -15,7 +15,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/output.py": dict.fromkeys(
         ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"
     ),
-    "penstock/cli/pipeline.py": {"penstock.pipeline.run": "150, and Spark's own start has begun by then"},
+    "penstock/cli/pipeline.py": dict.fromkeys(
+        ("penstock.pipeline.backfill", "penstock.pipeline.check", "penstock.pipeline.run"),
+        "120 to 160, and Spark's own start has begun by then",
+    ),
     "penstock/cli/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
     "penstock/cli/start.py": {
         "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
@@ -59,6 +62,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
+    "penstock/testing/pipeline.py": {"penstock.pipeline.frames": "120, and PySpark may not be installed"},
     "penstock/testing/pytest_plugin.py": {
         "penstock.testing.cluster": "42 in each run of pytest, with or without cluster"
     },

@@ -1,52 +1,18 @@
 """Workers that share connectors, as processes: their leader is killed, and what it ran goes on elsewhere."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer
-from tests.cluster.started import environment
+from tests.cluster.connect_processes import BROKER, SECONDS, a_worker, ask, is_healthy, worker_file
 
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
-SECONDS = 60
-SESSION_MS = 3_000
 FILES = 6
-
-
-@contextmanager
-def a_worker(config: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """`penstock worker FILE`, and where its REST interface is."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "worker", str(config)], env=environment(), stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert "REST at " in line, line
-        yield process, line.rpartition("REST at ")[2].strip()
-    finally:
-        process.kill()
-        process.wait(SECONDS)
-        assert process.stdout is not None
-        process.stdout.close()
-
-
-def ask(verb: str, url: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=verb)
-    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
 
 
 def owners(url: str) -> dict[str, str] | None:
@@ -72,21 +38,11 @@ def append(directory: Path, text: str) -> set[str]:
 
 
 def test_what_a_killed_worker_ran_goes_on_elsewhere(tmp_path: Path) -> None:
-    broker = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
-    with Cluster(config=broker) as cluster, ExitStack() as stack:
-        config = tmp_path / "worker.properties"
-        stores = "".join(
-            f"{store}.storage.topic=connect-{store}\n{store}.storage.replication.factor=1\n"
-            for store in ("config", "offset", "status")
-        )
-        config.write_text(
-            f"bootstrap.servers={cluster.bootstrap_servers}\ngroup.id=connect\n{stores}"
-            f"session.timeout.ms={SESSION_MS}\nheartbeat.interval.ms=300\noffset.flush.interval.ms=50\n"
-            "value.converter=StringConverter\nlisteners=http://127.0.0.1:0\n"
-        )
+    with Cluster(config=BROKER) as cluster, ExitStack() as stack:
+        config = worker_file(tmp_path, cluster.bootstrap_servers)
         workers = dict(stack.enter_context(a_worker(config))[::-1] for _ in range(3))
         first = next(iter(workers))
-        wait_until(lambda: ask("GET", f"{first}/health")["status"] == "healthy" or None, SECONDS, "a healthy worker")
+        wait_until(lambda: is_healthy(first), SECONDS, "a healthy worker")
         expected = append(tmp_path, "before")
         for number in range(FILES):
             lines = {"connector.class": "FileStreamSource", "file": str(tmp_path / f"file-{number}"), "topic": "lines"}

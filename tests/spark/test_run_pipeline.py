@@ -10,8 +10,8 @@ from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, w
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.progress import BatchProgress
 from penstock.pipeline.run import run_pipeline
-from penstock.pipeline.spec import pipeline_spec
 from penstock.pipeline.spec_files import load_spec
+from penstock.pipeline.spec_parts import pipeline_spec
 from penstock.protocol.records import Record
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from penstock.cli.connect_client import DEFAULT_URL, ConnectClient
+from penstock.cli.connect_client import client, worker_option
 from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
 from penstock.node.properties import read_properties
 from penstock.work.connect.standalone import JobFileError, read_job
-
-ROOT_KEY = "penstock.cli.connect.url"
-
-
-def _remember(context: click.Context, _: click.Parameter, url: str | None) -> str | None:
-    """Before or behind the subcommand; the latter counts."""
-    if url is not None:
-        context.meta[ROOT_KEY] = url
-    return url
-
-
-def worker_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--worker."""
-    return click.option(
-        "--worker",
-        metavar="URL",
-        expose_value=False,
-        is_eager=True,
-        callback=_remember,
-        help=f"Where a worker is, any of them. [default: {DEFAULT_URL}]",
-    )(function)
-
-
-def _client() -> ConnectClient:
-    return ConnectClient(click.get_current_context().meta.get(ROOT_KEY, DEFAULT_URL))
 
 
 @click.group("connect")
@@ -56,7 +31,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """The connectors, and how they are."""
-    found = _client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
+    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
     rows: list[list[Cell]] = []
     for name, one in sorted(found.items()):
         status, config = one.get("status"), one.get("info", {}).get("config", {})
@@ -81,10 +56,10 @@ def create(files: tuple[Path, ...], state: str | None, replace: bool) -> None:
     for path in files:
         config = _read(path)
         if replace:
-            _client().ask("PUT", "connectors", config["name"], "config", body=config)
+            client().ask("PUT", "connectors", config["name"], "config", body=config)
         else:
             body: dict[str, object] = {"name": config["name"], "config": config}
-            _client().ask("POST", "connectors", body=body | ({"initial_state": state} if state else {}))
+            client().ask("POST", "connectors", body=body | ({"initial_state": state} if state else {}))
         click.echo(f"connector {config['name']}: {'configured' if replace else 'created'}")
 
 
@@ -94,7 +69,7 @@ def create(files: tuple[Path, ...], state: str | None, replace: bool) -> None:
 @click.argument("name")
 def status(name: str, as_json: bool) -> None:
     """How connector NAME and its tasks are, and where they run, with the trace of what failed."""
-    found = _client().ask("GET", "connectors", name, "status")
+    found = client().ask("GET", "connectors", name, "status")
     if as_json:
         print_json(found)
         return
@@ -112,7 +87,7 @@ def status(name: str, as_json: bool) -> None:
 @click.argument("name")
 def tasks(name: str, as_json: bool) -> None:
     """The tasks of connector NAME with their configurations."""
-    found = _client().ask("GET", "connectors", name, "tasks")
+    found = client().ask("GET", "connectors", name, "tasks")
     if as_json:
         print_json(found)
         return
@@ -128,7 +103,7 @@ def _change(verb: str, word: str, done: str, text: str) -> None:
     @click.argument("names", nargs=-1, required=True)
     def change(names: tuple[str, ...]) -> None:
         for name in names:
-            _client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
+            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
             click.echo(f"connector {name}: {done}")
 
     change.help = f"{text}."
@@ -151,11 +126,11 @@ def restart(name: str, task: int | None, include_tasks: bool, only_failed: bool)
     if task is not None:
         if include_tasks or only_failed:
             raise click.UsageError("--task is about one task: give it without --include-tasks and --only-failed")
-        _client().ask("POST", "connectors", name, "tasks", str(task), "restart")
+        client().ask("POST", "connectors", name, "tasks", str(task), "restart")
         click.echo(f"task {task} of connector {name}: restarts")
         return
     query = [("includeTasks", str(include_tasks).lower()), ("onlyFailed", str(only_failed).lower())]
-    _client().ask("POST", "connectors", name, "restart", query=query)
+    client().ask("POST", "connectors", name, "restart", query=query)
     click.echo(f"connector {name}: restarts")
 
 
@@ -175,9 +150,9 @@ def offsets(name: str, reset: bool, alter: Path | None, as_json: bool) -> None:
         raise click.UsageError("give one of --reset and --alter")
     if reset or alter:
         body = _parsed(alter) if alter else None
-        click.echo(_client().ask("DELETE" if reset else "PATCH", "connectors", name, "offsets", body=body)["message"])
+        click.echo(client().ask("DELETE" if reset else "PATCH", "connectors", name, "offsets", body=body)["message"])
         return
-    found = _client().ask("GET", "connectors", name, "offsets")
+    found = client().ask("GET", "connectors", name, "offsets")
     if as_json:
         print_json(found)
         return
@@ -193,7 +168,7 @@ def offsets(name: str, reset: bool, alter: Path | None, as_json: bool) -> None:
 def plugins(name: str | None, is_all: bool, as_json: bool) -> None:
     """Which plugins the worker has, or the keys of plugin NAME."""
     if name is not None:
-        keys = _client().ask("GET", "connector-plugins", name, "config")
+        keys = client().ask("GET", "connector-plugins", name, "config")
         columns = ("key", "type", "required", "default", "documentation")
         rows: list[list[Cell]] = [
             [one["name"], one["type"].lower(), one["required"], one["default_value"], one["documentation"]]
@@ -201,7 +176,7 @@ def plugins(name: str | None, is_all: bool, as_json: bool) -> None:
         ]
         print_rows(columns, rows, as_json=as_json, empty=f"{name} has no keys")
         return
-    found = _client().ask("GET", "connector-plugins", query=[("connectorsOnly", str(not is_all).lower())])
+    found = client().ask("GET", "connector-plugins", query=[("connectorsOnly", str(not is_all).lower())])
     listed: list[list[Cell]] = [[one["class"], one["type"], one.get("version")] for one in found]
     print_rows(("class", "type", "version"), listed, as_json=as_json, empty="there are no plugins")
 
@@ -216,7 +191,7 @@ def validate(file: Path, as_json: bool) -> None:
     plugin = config.get("connector.class")
     if plugin is None:
         raise click.ClickException(f"{file} has no connector.class")
-    found = _client().ask("PUT", "connector-plugins", plugin, "config", "validate", body=config)
+    found = client().ask("PUT", "connector-plugins", plugin, "config", "validate", body=config)
     if as_json:
         print_json(found)
     else:

@@ -3,13 +3,14 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import click
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
+ROOT_KEY: Final = "penstock.cli.worker.url"
 PATIENCE_S: Final = 100.0
 """A worker itself gives up after 90 s."""
 
@@ -47,3 +48,27 @@ def _words(error: urllib.error.HTTPError) -> str:
         return str(json.loads(error.read())["message"])
     except (ValueError, LookupError, TypeError):
         return f"the worker answers {error.code} {error.reason}"
+
+
+def _remember(context: click.Context, _: click.Parameter, url: str | None) -> str | None:
+    """Before or behind the subcommand; the latter counts."""
+    if url is not None:
+        context.meta[ROOT_KEY] = url
+    return url
+
+
+def worker_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--worker."""
+    return click.option(
+        "--worker",
+        metavar="URL",
+        expose_value=False,
+        is_eager=True,
+        callback=_remember,
+        help=f"Where a worker is, any of them. [default: {DEFAULT_URL}]",
+    )(function)
+
+
+def client() -> ConnectClient:
+    """The worker that was named."""
+    return ConnectClient(click.get_current_context().meta.get(ROOT_KEY, DEFAULT_URL))

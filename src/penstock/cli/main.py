@@ -28,7 +28,7 @@ COMMANDS: dict[str, str] = {
     "metadata-quorum": "describe and change the quorum of controllers",
     "metadata-shell": "look into the cluster's metadata as into a tree of files",
     "offsets": "show the offsets of partitions",
-    "pipeline": "run a pipeline on Spark",
+    "pipeline": "run pipelines on Spark, here or as jobs on workers",
     "produce": "send lines of the standard input to a topic",
     "reassign-partitions": "move replicas of partitions to other brokers",
     "replica-verification": "compare what the replicas of topics hold",

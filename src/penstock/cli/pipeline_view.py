@@ -1,9 +1,12 @@
 """What a person sees while a pipeline runs: on a terminal a line per sink that changes in place, else plain lines."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -56,8 +59,8 @@ class PipelineView:
                 " ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, self._cells(batch), strict=True))
             )
 
-    def failed(self) -> None:
-        """Say where more is to be read, if there is more."""
+    def failed(self, why: str) -> None:
+        """Say where more is to be read, if there is more; the command itself says why."""
         if self._log_file.is_file() and self._log_file.stat().st_size:
             self._console.print(f"More is in {self._log_file}", soft_wrap=True)
 
@@ -68,6 +71,11 @@ class PipelineView:
         how = "stopped" if result.was_stopped else "done"
         for query, rows in result.input_rows.items():
             self._console.print(f"{query}: {how} after {rows:,} rows in {result.batches[query]} batches")
+
+    def filled(self, places: Mapping[str, str]) -> None:
+        """Where a batch over a time has written."""
+        for query, place in places.items():
+            self._console.print(f"{query}: written to {place}", soft_wrap=True)
 
     def _cells(self, batch: "BatchProgress") -> tuple[str, ...]:
         return (
@@ -89,3 +97,54 @@ class PipelineView:
         for batch in self._latest.values():
             table.add_row(*self._cells(batch))
         return Group(title, table)
+
+
+class JsonView:
+    """The same for programs: a line of JSON for each thing that happens (`jobs/report.py` reads them)."""
+
+    def __enter__(self) -> "JsonView":
+        self._say("starting")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def running(self) -> None:
+        """Spark is there, the queries start."""
+        self._say("running")
+
+    def batch_ended(self, batch: "BatchProgress") -> None:
+        """A batch, with what waits in each partition."""
+        self._say(
+            "batch",
+            query=batch.query,
+            batch_id=batch.batch_id,
+            input_rows=batch.input_rows,
+            output_rows=batch.output_rows,
+            duration_ms=batch.duration_ms,
+            rows_per_second=round(batch.rows_per_second, 1),
+            lag=batch.lag,
+            lags=batch.lags,
+        )
+
+    def failed(self, why: str) -> None:
+        """What is wrong."""
+        self._say("failed", error=why)
+
+    def filled(self, places: Mapping[str, str]) -> None:
+        """Where a batch over a time has written."""
+        self._say("ended", places=dict(places))
+
+    def ended(self, result: "PipelineResult") -> None:
+        """It ends in good order."""
+        self._say(
+            "ended",
+            batches=dict(result.batches),
+            input_rows=dict(result.input_rows),
+            was_stopped=result.was_stopped,
+        )
+
+    def _say(self, event: str, **more: object) -> None:
+        click.echo(json.dumps({"event": event, **more}))

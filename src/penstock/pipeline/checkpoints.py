@@ -27,7 +27,7 @@ OUTPUT_LOG = "_spark_metadata"
 def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
     """The checkpoint of each sink by its name; PipelineError where data would be lost or a person must decide."""
     places = {sink.name: spec.checkpoint_of(sink) for sink in spec.sinks}
-    fresh = [sink for sink in spec.sinks if not _has_begun(places[sink.name], list_files)]
+    fresh = [sink for sink in spec.running if not _has_begun(places[sink.name], list_files)]
     if _has_begun(spec.checkpoint_root, list_files):
         if len(spec.sinks) == 1:
             (name,) = places

@@ -1,23 +1,39 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Callable, Iterator, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec import AVAILABLE_NOW, ONCE, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
+from penstock.pipeline.spec import AVAILABLE_NOW, ONCE, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 
-VIEW = "source"
+CORRUPT, RAW = "_penstock_corrupt", "_penstock_raw"
+Raw = Callable[[str, SourceSpec], DataFrame]
+"""What makes the frame of a source, by its name, before anything is parsed."""
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """What is no part of the value that is made of all other columns; a column `timestamp` may be one of the user's own."""
 
 
-def source_frame(session: SparkSession, source: SourceSpec) -> DataFrame:
-    """The source as a stream. With `json` the fields of the values become columns, beside those of the record."""
-    frame = session.readStream.format(source.format).options(**source.options).load()
+def stream_of(session: SparkSession) -> Raw:
+    """Sources as streams."""
+    return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
+
+
+def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """What a source has. With `json` the fields of the values become columns, beside those of the record.
+
+    A value that is no such object has no fields, or is left out where there is a dead letter queue.
+    """
     if source.json is not None:
-        parsed = frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
+        if source.dead_letter is None:
+            parsed = frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
+        else:
+            good = _judged(frame, source.json).where(~_is_bad())
+            parsed = good.withColumn("value", sf.col("value").dropFields(CORRUPT))
         fields = parsed.select("value.*").columns
         beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
         columns = [
@@ -29,18 +45,81 @@ def source_frame(session: SparkSession, source: SourceSpec) -> DataFrame:
     return frame
 
 
-def transformed(session: SparkSession, spec: PipelineSpec) -> DataFrame:
-    """The source after the pipeline's own part."""
-    frame = source_frame(session, spec.source)
+def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """The records whose values are not what `json` says, with where they were, as Connect writes them."""
+    assert source.json is not None
+    said: dict[str, Column] = {
+        **{name: sf.col(name).cast("string") for name in ("topic", "partition", "offset") if name in frame.columns},
+        "stage": sf.lit("VALUE_CONVERTER"),
+        "exception.message": sf.lit(f"the value is not of {source.json}"),
+    }
+    headers = [
+        sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
+        for name, text in said.items()
+    ]
+    bad = _judged(frame, source.json).where(_is_bad())
+    key = [sf.col("key")] if "key" in frame.columns else []
+    return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
+
+
+def _judged(frame: DataFrame, ddl: str) -> DataFrame:
+    """With the value as a struct that says whether it is one, and as it was."""
+    declared = StructType.fromDDL(ddl)
+    assert isinstance(declared, StructType)
+    schema = StructType([*declared.fields, StructField(CORRUPT, StringType())])
+    text = sf.col("value").cast("string")
+    return frame.withColumn(RAW, sf.col("value")).withColumn(
+        "value", sf.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
+    )
+
+
+def _is_bad() -> Column:
+    """A value that is there and is no such object; none at all is a tombstone, and no mistake."""
+    is_no_object = sf.col("value").isNull() | sf.col("value").getField(CORRUPT).isNotNull()
+    return sf.col(RAW).isNotNull() & is_no_object
+
+
+def transformed(
+    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+) -> DataFrame:
+    """The sources after the pipeline's own part; of `tables` that are given none is read."""
+    frames = {name: rows_of(raw(name, source), source) for name, source in spec.sources.items()}
+    given = tables or {}
+    looked_up = {name: given[name] if name in given else table_of(session, one) for name, one in spec.tables.items()}
+    return combined(session, spec, frames | looked_up)
+
+
+def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The pipeline's own part, given the rows of each source and table."""
     if spec.transform is None:
-        return frame
+        return next(iter(frames.values()))
     if isinstance(spec.transform, str):
-        frame.createOrReplaceTempView(VIEW)
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
         return session.sql(spec.transform)
-    result = spec.transform(frame)
+    result = spec.transform(**frames) if len(frames) > 1 else spec.transform(*frames.values())
     if not isinstance(result, DataFrame):
         raise PipelineError(f"Pipeline {spec.name}: its function must return a DataFrame, not {type(result).__name__}.")
     return result
+
+
+def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
+    """What rows are looked up in."""
+    return session.read.format(table.format).options(**table.options).load()
+
+
+def frames_of_sinks(
+    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+) -> Iterator[tuple[SinkSpec, DataFrame]]:
+    """Each sink that is run, with the rows that go there."""
+    main: DataFrame | None = None
+    for sink in spec.running:
+        if sink.dead_letter_of is not None:
+            source = spec.sources[sink.dead_letter_of]
+            yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
+        else:
+            main = transformed(session, spec, raw, tables) if main is None else main
+            yield sink, sink_frame(main, sink)
 
 
 def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
@@ -61,10 +140,9 @@ def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
-    """A query that is ready to be started."""
+    """A query that is ready to be started, of what `frames_of_sinks` has made."""
     writer = (
-        sink_frame(frame, sink)
-        .writeStream.queryName(spec.query_name(sink))
+        frame.writeStream.queryName(spec.query_name(sink))
         .format(sink.format)
         .outputMode(sink.mode)
         .options(**sink.options)

@@ -1,7 +1,7 @@
 """What a running query says of itself after each batch."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -12,13 +12,20 @@ from penstock.protocol.value import Value
 
 
 class BatchProgress(Value):
-    """One finished batch. `lag` is how many records wait in the source, None where the source does not say."""
+    """One finished batch. `lags` are how many records wait in each partition, None where no source says it."""
 
     query: str
     batch_id: int
     input_rows: int
     duration_ms: int
-    lag: int | None
+    lags: Mapping[str, int] | None
+    output_rows: int | None = None
+    """None where the sink does not count."""
+
+    @property
+    def lag(self) -> int | None:
+        """How many records wait in all sources."""
+        return None if self.lags is None else sum(self.lags.values())
 
     @property
     def rows_per_second(self) -> float:
@@ -48,18 +55,21 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
         batch_id=progress.batchId,
         input_rows=progress.numInputRows,
         duration_ms=progress.batchDuration,
-        lag=_lag(progress.sources),
+        lags=_lags(progress.sources),
+        output_rows=None if progress.sink.numOutputRows < 0 else progress.sink.numOutputRows,
     )
 
 
-def _lag(sources: list[SourceProgress]) -> int | None:
-    lags = [_lag_of(source.endOffset, source.latestOffset) for source in sources]
-    known = [value for value in lags if value is not None]
-    return sum(known) if known else None
+def _lags(sources: list[SourceProgress]) -> dict[str, int] | None:
+    known = [
+        lags for lags in (_lags_of(source.endOffset, source.latestOffset) for source in sources) if lags is not None
+    ]
+    return {partition: lag for lags in known for partition, lag in lags.items()} if known else None
 
 
-def _lag_of(end: str | None, latest: str | None) -> int | None:
+def _lags_of(end: str | None, latest: str | None) -> dict[str, int] | None:
     try:
-        return lag(from_json(json.loads(end or "")).offsets, from_json(json.loads(latest or "")).offsets)
+        offsets, newest = from_json(json.loads(end or "")).offsets, from_json(json.loads(latest or "")).offsets
     except (ValueError, AttributeError, TypeError):  # another kind of source, with offsets of its own
         return None
+    return {f"{partition[0]}-{partition[1]}": lag(offsets, {partition: newest[partition]}) for partition in newest}

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.checkpoints import checkpoints_of, file_lister
 from penstock.pipeline.errors import PipelineError, message_in
-from penstock.pipeline.frames import sink_writer, transformed
+from penstock.pipeline.frames import frames_of_sinks, sink_writer, stream_of
 from penstock.pipeline.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec import PipelineSpec
@@ -52,8 +52,8 @@ def run_pipeline(
     try:
         session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
         checkpoints = checkpoints_of(spec, file_lister(session))
-        frame = transformed(session, spec)
-        queries.extend(sink_writer(frame, spec, sink, checkpoints[sink.name]).start() for sink in spec.sinks)
+        for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+            queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
         run = _Run(queries, on_progress)
         while run.is_active() and not stop.is_set():
             run.report()
@@ -123,8 +123,12 @@ def plain_message(error: Exception) -> str:
     return message_in(text) or (lines[0] if lines else type(error).__name__)
 
 
-def keep_in_log(error: BaseException, log_file: Path) -> None:
+def keep_in_log(error: BaseException, log_file: Path | None) -> None:
     """Add what Spark said to the log: it is told to print no errors of queries, as those are raised."""
-    if error.__cause__ is not None:
+    if error.__cause__ is None:
+        return
+    if log_file is None:
+        traceback.print_exception(error.__cause__)
+    else:
         with log_file.open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error.__cause__))

@@ -44,8 +44,8 @@ QUIET_LOGGERS = (
 )
 SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
 """Spark tells its users how to change the log level unless this logger has the level of the root."""
-ERROR_LOGGER = "SQLQueryContextLogger"
-"""PySpark's: it prints each exception of Java as JSON, which is then raised as well."""
+ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's: they print each exception of Java as JSON, which is then raised as well."""
 LOG_FILE_VARIABLE = "PENSTOCK_SPARK_LOG"
 
 
@@ -69,7 +69,8 @@ def spark_session(
         os.environ[LOG_FILE_VARIABLE] = str(log_file.resolve())
     from pyspark.sql import SparkSession
 
-    logging.getLogger(ERROR_LOGGER).setLevel(logging.CRITICAL)
+    for name in ERROR_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in (_defaults(is_local) | dict(config or {})).items():
         builder = builder.config(key, value)

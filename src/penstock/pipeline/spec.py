@@ -1,21 +1,24 @@
-"""What a pipeline is: a source, a transformation, one or more sinks, when to run, where to remember how far it came.
+"""What a pipeline is: sources, a transformation, one or more sinks, when to run, where to remember how far it came.
 
 | part       | in YAML                                       | in Python                                         |
 | ---------- | --------------------------------------------- | ------------------------------------------------- |
 | name       | `name: delays` (or the file's name)           | `NAME = "delays"`                                 |
 | source     | `source:` options of `format("penstock")`     | `SOURCE = {…}`                                    |
+| sources    | `sources:` a table of such by their names     | `SOURCES = {"clicks": {…}, "views": {…}}`         |
+| tables     | `tables:` what rows are looked up in          | `TABLES = {"users": {"format": "csv", …}}`        |
 | transform  | `sql: SELECT … FROM source`                   | `def pipeline(source: DataFrame) -> DataFrame`    |
 | sink       | `sink:` options, or a list of such            | `SINK = {…}` or `[{…}, {…}]`                      |
 | trigger    | `trigger: 5 seconds`, `available-now`, `once` | `TRIGGER = "5 seconds"`                           |
 | checkpoint | `checkpoint: ./checkpoints/delays`            | `CHECKPOINT = "./checkpoints/delays"`             |
 | spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
 
-Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL) and `watermark` ("column,
-delay"); a sink knows `format` (penstock), `mode` (append, update, complete) and `key` (the column that is the key).
+Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL) or `json_schema`,
+`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock),
+`mode` (append, update, complete) and `key` (the column that is the key). Sources and tables are views in SQL, and
+arguments of the function by their names.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +30,13 @@ if TYPE_CHECKING:
 
 PENSTOCK = "penstock"
 BOOTSTRAP = "bootstrap.servers"
-PARTS = ("name", "source", "sql", "sink", "trigger", "checkpoint", "spark")
+SOURCE = "source"
+"""The name of a source that is the only one."""
 MODES = ("append", "update", "complete")
 AVAILABLE_NOW, ONCE = "available-now", "once"
 CHECKPOINTS = Path("penstock-checkpoints")
 
-Transform = Callable[["DataFrame"], "DataFrame"]
+Transform = Callable[..., "DataFrame"]
 
 
 class SourceSpec(Value):
@@ -42,15 +46,24 @@ class SourceSpec(Value):
     format: str = PENSTOCK
     json: str | None = None
     watermark: tuple[str, str] | None = None
+    dead_letter: str | None = None
+
+
+class TableSpec(Value):
+    """What rows are looked up in: it is read anew for each batch of a query."""
+
+    options: Mapping[str, str]
+    format: str
 
 
 class SinkSpec(Value):
-    """Where rows go."""
+    """Where rows go. One with `dead_letter_of` gets the values of that source that are not what they should be."""
 
     options: Mapping[str, str]
     format: str = PENSTOCK
     mode: str = "append"
     key: str | None = None
+    dead_letter_of: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,33 +76,50 @@ class SinkSpec(Value):
 
 
 class PipelineSpec(Value):
-    """A whole pipeline. `transform` is SQL about the view `source`, or a function; None passes rows on as they are.
+    """A whole pipeline. `transform` is SQL about the views, or a function; None passes the rows of the source on.
 
-    `file` is the Python file that the function is from.
+    `file` is the Python file that the function is from. `chosen` are the names of the sinks that are run.
     """
 
     name: str
-    source: SourceSpec
+    sources: Mapping[str, SourceSpec]
     sinks: tuple[SinkSpec, ...]
     transform: str | Transform | None = None
+    tables: Mapping[str, TableSpec] = fresh(dict)
     trigger: str | None = None
     checkpoint: str = ""
     spark: Mapping[str, str] = fresh(dict)
     file: Path | None = None
+    chosen: tuple[str, ...] = ()
 
     def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
         """The same pipeline on another cluster."""
 
         def moved(options: Mapping[str, str]) -> dict[str, str]:
-            return {name: value for name, value in options.items() if not _is_bootstrap(name)} | {BOOTSTRAP: servers}
+            return {name: value for name, value in options.items() if not is_bootstrap(name)} | {BOOTSTRAP: servers}
 
-        source = self.source
         return self.replace(
-            source=source.replace(options=moved(source.options)) if source.format == PENSTOCK else source,
+            sources={
+                name: source.replace(options=moved(source.options)) if source.format == PENSTOCK else source
+                for name, source in self.sources.items()
+            },
             sinks=tuple(
                 sink.replace(options=moved(sink.options)) if sink.format == PENSTOCK else sink for sink in self.sinks
             ),
         )
+
+    def only(self, sinks: Collection[str]) -> "PipelineSpec":
+        """The same pipeline, of which these sinks are run; PipelineError if there is no such sink."""
+        names = [sink.name for sink in self.sinks]
+        for sink in sinks:
+            if sink not in names:
+                raise PipelineError(f"Pipeline {self.name} has no sink {sink}; its sinks are {', '.join(names)}.")
+        return self.replace(chosen=tuple(sinks))
+
+    @property
+    def running(self) -> tuple[SinkSpec, ...]:
+        """The sinks that are run."""
+        return tuple(sink for sink in self.sinks if not self.chosen or sink.name in self.chosen)
 
     def query_name(self, sink: SinkSpec) -> str:
         """What Spark calls the query of this sink."""
@@ -105,73 +135,6 @@ class PipelineSpec(Value):
         return sink.option("checkpointLocation") or f"{self.checkpoint_root}/{sink.name}"
 
 
-def pipeline_spec(name: str, parts: Mapping[str, object], transform: Transform | None = None) -> PipelineSpec:
-    """Check the parts that a file declares; PipelineError says which is wrong."""
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise PipelineError(
-            f"Pipeline {name}: {unknown[0]!r} is no part of a pipeline; its parts are {', '.join(PARTS)}."
-        )
-    if "source" not in parts or "sink" not in parts:
-        raise PipelineError(f"Pipeline {name}: it needs a source and a sink.")
-    source = _source(name, texts(name, "source", parts["source"]))
-    declared = parts["sink"]
-    sinks = tuple(
-        _sink(name, texts(name, "sink", item), source)
-        for item in (declared if isinstance(declared, list) else [declared])
-    )
-    names = [sink.name for sink in sinks]
-    if len(set(names)) < len(names):
-        raise PipelineError(f"Pipeline {name}: two sinks have the same name ({', '.join(names)}).")
-    sql, trigger = parts.get("sql"), parts.get("trigger")
-    return PipelineSpec(
-        name=str(parts.get("name", name)),
-        source=source,
-        sinks=sinks,
-        transform=transform or (None if sql is None else str(sql)),
-        trigger=None if trigger is None else str(trigger),
-        checkpoint=str(parts.get("checkpoint", "")),
-        spark=texts(name, "spark", parts.get("spark", {})),
-    )
-
-
-def texts(name: str, part: str, declared: object) -> dict[str, str]:
-    """Options as Spark takes them: all text; what is nested becomes JSON."""
-    if not isinstance(declared, Mapping):
-        raise PipelineError(f"Pipeline {name}: {part} must be a table of options, not {declared!r}.")
-    return {str(key): _text(value) for key, value in declared.items()}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, default=str)
-
-
-def _source(name: str, options: dict[str, str]) -> SourceSpec:
-    watermark = options.pop("watermark", None)
-    column, comma, delay = (watermark or "").partition(",")
-    if watermark is not None and not (comma and delay.strip()):
-        raise PipelineError(
-            f"Pipeline {name}: watermark: {watermark} must be a column and a delay, such as: at, 1 hour"
-        )
-    return SourceSpec(
-        format=options.pop("format", PENSTOCK),
-        json=options.pop("json", None),
-        watermark=(column.strip(), delay.strip()) if watermark is not None else None,
-        options=options,
-    )
-
-
-def _sink(name: str, options: dict[str, str], source: SourceSpec) -> SinkSpec:
-    kind, mode, key = options.pop("format", PENSTOCK), options.pop("mode", MODES[0]), options.pop("key", None)
-    if mode not in MODES:
-        raise PipelineError(f"Pipeline {name}: mode: {mode} must be {' or '.join(MODES)}.")
-    servers = next((value for option, value in source.options.items() if _is_bootstrap(option)), None)
-    if kind == PENSTOCK and servers is not None and not any(_is_bootstrap(option) for option in options):
-        options[BOOTSTRAP] = servers
-    return SinkSpec(options, kind, mode, key)
-
-
-def _is_bootstrap(option: str) -> bool:
+def is_bootstrap(option: str) -> bool:
+    """Whether an option says where the cluster is."""
     return option.lower().removeprefix("kafka.") == BOOTSTRAP

@@ -12,11 +12,16 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec import PARTS, PipelineSpec, pipeline_spec, texts
+from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.spec_parts import PARTS, pipeline_spec, texts
 from penstock.pipeline.user_code import described
 from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 FUNCTION = "pipeline"
 
@@ -28,12 +33,45 @@ class SessionSpec(Value):
     spark: Mapping[str, str]
 
 
+class Declared(Value):
+    """What workers must know of a pipeline before they share its sinks."""
+
+    sinks: tuple[str, ...]
+    checkpoint: str
+
+
 def session_spec(path: Path) -> SessionSpec:
     """The name of a pipeline and its settings of Spark; a YAML file is checked as a whole."""
     if path.suffix == ".py" and path.is_file():
         return _session_spec_of_python(path)
     spec = load_spec(path)
     return SessionSpec(spec.name, spec.spark)
+
+
+def declared_in(path: Path) -> Declared:
+    """The sinks of the pipeline in a file. Python code is not run: its sinks must be literals."""
+    if path.suffix != ".py" or not path.is_file():
+        return _declared(load_spec(path))
+    literals = {name.lower(): value for name, value in _literals(path).items() if name.lower() in PARTS}
+    if "sink" not in literals or not {"source", "sources"} & literals.keys():
+        raise PipelineError(
+            f"{path}: write SOURCE and SINK out as literals: workers share the sinks before the file is run."
+        )
+    return _declared(pipeline_spec(path.stem, literals, transform=_not_run))
+
+
+def _not_run(**_: object) -> "DataFrame":
+    """Stands for the function of a file that is not run."""
+    raise NotImplementedError
+
+
+def declared_in_yaml(text: str, name: str) -> Declared:
+    """The sinks of a pipeline in YAML."""
+    return _declared(load_yaml(text, name))
+
+
+def _declared(spec: PipelineSpec) -> Declared:
+    return Declared(tuple(sink.name for sink in spec.sinks), spec.checkpoint)
 
 
 def load_spec(path: Path) -> PipelineSpec:
@@ -48,17 +86,22 @@ def load_spec(path: Path) -> PipelineSpec:
 
 
 def _from_yaml(path: Path) -> PipelineSpec:
+    return load_yaml(path.read_text(encoding="utf-8"), path.stem, str(path))
+
+
+def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:
+    """A pipeline in YAML, which has this name if it does not say another one; PipelineError names the `place`."""
     try:
         import yaml
     except ImportError:
         raise PipelineError("Reading YAML needs PyYAML; install it with: pip install 'penstock[spark]'") from None
     try:
-        parts = yaml.safe_load(path.read_text(encoding="utf-8"))
+        parts = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise PipelineError(f"{path}: {' '.join(str(error).split())}.") from None
+        raise PipelineError(f"{place}: {' '.join(str(error).split())}.") from None
     if not isinstance(parts, Mapping):
-        raise PipelineError(f"{path}: a pipeline is a table with the parts {', '.join(PARTS)}.")
-    return pipeline_spec(path.stem, {str(key): value for key, value in parts.items()})
+        raise PipelineError(f"{place}: a pipeline is a table with the parts {', '.join(PARTS)}.")
+    return pipeline_spec(name, {str(key): value for key, value in parts.items()})
 
 
 def _from_python(path: Path) -> PipelineSpec:
@@ -78,14 +121,20 @@ def _from_python(path: Path) -> PipelineSpec:
 
 
 def _session_spec_of_python(path: Path) -> SessionSpec:
+    declared = _literals(path)
+    return SessionSpec(str(declared.get("NAME", path.stem)), texts(path.stem, "spark", declared.get("SPARK", {})))
+
+
+def _literals(path: Path) -> dict[str, object]:
+    """What the file declares without being run; what is no literal is left out."""
     declared: dict[str, object] = {}
     with _own_errors(path):
         statements = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
     for statement in statements:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            with suppress(ValueError):  # what is no literal is found out when the file has run
+            with suppress(ValueError):
                 declared[statement.targets[0].id] = ast.literal_eval(statement.value)
-    return SessionSpec(str(declared.get("NAME", path.stem)), texts(path.stem, "spark", declared.get("SPARK", {})))
+    return declared
 
 
 @contextmanager

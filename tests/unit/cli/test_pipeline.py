@@ -1,5 +1,6 @@
 """What `penstock pipeline run` makes of its arguments, and what a person sees; without Spark."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli import pipeline
-from penstock.cli.pipeline_view import PipelineView
+from penstock.cli.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.progress import BatchProgress
 from penstock.pipeline.run import PipelineResult, keep_in_log
@@ -28,7 +29,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """What would have been run."""
     runs: list[Run] = []
 
-    def run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], PipelineSpec]) -> None:
+    def run(name: str, master: str, settings: Mapping[str, str], spec: Callable[[], PipelineSpec], *_: object) -> None:
         runs.append((name, master, settings, spec()))
 
     monkeypatch.setattr(pipeline, "_run", run)
@@ -43,7 +44,7 @@ def test_options_go_before_the_file(runs: list[Run], tmp_path: Path) -> None:
     assert (result.exit_code, result.output) == (0, "")
     ((name, master, settings, spec),) = runs
     assert (name, master, settings) == ("delays", "local[1]", {"spark.x": "a=b"})
-    assert spec.source.options["bootstrap.servers"] == "b:2"
+    assert spec.sources["source"].options["bootstrap.servers"] == "b:2"
     assert spec.sinks[0].options["bootstrap.servers"] == "b:2"
     assert (spec.checkpoint, spec.trigger) == ("/c", "available-now")
 
@@ -69,7 +70,7 @@ def test_a_failing_run_prints_its_sentence_only(monkeypatch: pytest.MonkeyPatch,
 def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with PipelineView("delays", Path("spark.log")) as view:
         view.running()
-        view.batch_ended(BatchProgress("delays: out", 0, 1000, 500, 7))
+        view.batch_ended(BatchProgress("delays: out", 0, 1000, 500, {"a-0": 5, "a-1": 2}))
         view.batch_ended(BatchProgress("delays: out", 1, 500, 500, None))
         view.ended(PipelineResult({"delays: out": 2}, {"delays: out": 1500}, was_stopped=True))
     assert capsys.readouterr().out.splitlines() == [
@@ -88,9 +89,58 @@ def test_a_log_is_named_only_where_there_is_something_in_it(capsys: pytest.Captu
     caused.__cause__ = ValueError("Spark's words")
     view = PipelineView("delays", log)
     keep_in_log(alone, log)
-    view.failed()
+    view.failed("It fails.")
     assert capsys.readouterr().out == ""
     keep_in_log(caused, log)
-    view.failed()
+    view.failed("It fails.")
     assert capsys.readouterr().out == f"More is in {log}\n"
     assert "ValueError: Spark's words" in log.read_text()
+
+
+def test_what_is_wrong_with_yaml_is_said_at_once_and_without_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pipeline, "spark_session", None)
+    file = tmp_path / "bad.yaml"
+    file.write_text("source: {watermark: at, dead_letter: dead}\nsinks: {}\nsink: {mode: overwrite, topic: dead}\n")
+    result = CliRunner().invoke(pipeline.command, ["check", str(file)])
+    assert result.exit_code == 1
+    assert [line.removeprefix("Pipeline bad: ") for line in result.output.splitlines()] == [
+        "'sinks' is no part of a pipeline; did you mean sink?",
+        "watermark: at must be a column and a delay, such as: at, 1 hour",
+        "dead_letter of source is for values that are not of their json, which is missing.",
+        "mode: overwrite must be append or update or complete.",
+        "two sinks have the same name (dead, dead).",
+    ]
+
+
+def test_a_program_gets_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with JsonView() as view:
+        view.running()
+        view.batch_ended(BatchProgress("delays: out", 0, 1000, 500, {"a-0": 5, "a-1": 2}, 30))
+        view.ended(PipelineResult({"delays: out": 1}, {"delays: out": 1000}, was_stopped=False))
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["event"] for one in said] == ["starting", "running", "batch", "ended"]
+    batch = {key: said[2][key] for key in ("input_rows", "output_rows", "rows_per_second", "lag", "lags")}
+    assert batch == {
+        "input_rows": 1000,
+        "output_rows": 30,
+        "rows_per_second": 2000.0,
+        "lag": 7,
+        "lags": {"a-0": 5, "a-1": 2},
+    }
+
+
+@pytest.mark.parametrize("arguments", [["--to", "2026-01-01"], ["--from", "yesterday"]])
+def test_a_time_that_is_none(runs: list[Run], arguments: list[str]) -> None:
+    assert CliRunner().invoke(pipeline.command, ["run", "a.yaml", *arguments]).exit_code == 2
+    assert runs == []
+
+
+def test_sinks_and_a_time_are_chosen_and_yaml_comes_on_the_standard_input(runs: list[Run]) -> None:
+    two = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}]\n"
+    result = CliRunner().invoke(pipeline.command, ["run", "-", "--name", "job", "--sink", "two"], input=two)
+    assert (result.exit_code, result.output) == (0, "")
+    assert (runs[0][0], [sink.name for sink in runs[0][3].running]) == ("job", ["two"])
+    result = CliRunner().invoke(pipeline.command, ["run", "-", "--sink", "three"], input=two)
+    assert result.output == "Error: Pipeline pipeline has no sink three; its sinks are one, two.\n"

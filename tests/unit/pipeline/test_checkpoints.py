@@ -6,7 +6,8 @@ import pytest
 
 from penstock.pipeline.checkpoints import checkpoints_of, local_files
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec import PipelineSpec, pipeline_spec
+from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.spec_parts import pipeline_spec
 
 
 def pipeline(folder: Path, *sinks: str) -> PipelineSpec:

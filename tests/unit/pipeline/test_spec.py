@@ -44,16 +44,18 @@ def test_yaml_declares_all_parts(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "delays.yaml", YAML))
     assert spec == PipelineSpec(
         name="delays",
-        source=SourceSpec(
-            options={
-                "bootstrap.servers": "127.0.0.1:9092",
-                "subscribe": "flights",
-                "startingOffsets": '{"flights": {"0": 5}}',
-                "includeHeaders": "true",
-            },
-            json="carrier STRING",
-            watermark=("at", "1 hour"),
-        ),
+        sources={
+            "source": SourceSpec(
+                options={
+                    "bootstrap.servers": "127.0.0.1:9092",
+                    "subscribe": "flights",
+                    "startingOffsets": '{"flights": {"0": 5}}',
+                    "includeHeaders": "true",
+                },
+                json="carrier STRING",
+                watermark=("at", "1 hour"),
+            )
+        },
         sinks=(
             SinkSpec({"topic": "delays", "bootstrap.servers": "127.0.0.1:9092"}, key="carrier"),
             SinkSpec({"path": "/data/out"}, format="parquet"),
@@ -75,20 +77,20 @@ def test_each_sink_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
 def test_python_declares_parts_and_a_function(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "job.py", PYTHON))
     assert callable(spec.transform)
-    assert (spec.name, spec.source.options["subscribe"]) == ("job", "flights")
+    assert (spec.name, spec.sources["source"].options["subscribe"]) == ("job", "flights")
     assert spec.checkpoint_of(spec.sinks[0]) == "/data/checkpoint/delays"
 
 
 def test_another_cluster_is_for_source_and_topics_only(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, "delays.yaml", YAML)).with_bootstrap_servers("other:1")
-    assert spec.source.options["bootstrap.servers"] == "other:1"
+    assert spec.sources["source"].options["bootstrap.servers"] == "other:1"
     assert [sink.options.get("bootstrap.servers") for sink in spec.sinks] == ["other:1", None]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.yaml", "source: {}\nsinks: {}", "'sinks' is no part of a pipeline"),
+        ("a.yaml", "source: {}\nsinks: {}", "'sinks' is no part of a pipeline; did you mean sink"),
         ("a.yaml", "source: {}", "needs a source and a sink"),
         ("a.yaml", "source: x\nsink: {}", "source must be a table of options"),
         ("a.yaml", "source: {}\nsink: {mode: overwrite}", "mode: overwrite must be append or"),

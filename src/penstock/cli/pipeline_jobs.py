@@ -1,0 +1,166 @@
+"""`penstock pipeline submit` and its kin: pipelines as jobs on workers that share them, by their REST interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.connect_client import ConnectClient, client, worker_option
+from penstock.cli.output import Value as Cell
+from penstock.cli.output import print_json, print_rows
+from penstock.cli.session import json_option
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.spec_files import load_yaml, session_spec
+from penstock.work.connect.config import ConfigError
+
+CLASS = "penstock.pipeline"
+
+
+@click.command(short_help="let workers run a pipeline")
+@worker_option
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", help="the job's name, instead of the pipeline's")
+@click.option(
+    "--checkpoint-root", metavar="PLACE", help="a directory that all workers see, instead of what the file says"
+)
+@click.option("--master", help="where Spark runs  [default: local[*]]")
+@click.option("--bootstrap-server", help="host:port of the cluster, instead of what the file says")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+@click.option("--replace", is_flag=True, help="one that is there goes on with this file")
+def submit(
+    file: Path,
+    name: str | None,
+    checkpoint_root: str | None,
+    master: str | None,
+    bootstrap_server: str | None,
+    conf: tuple[str, ...],
+    replace: bool,
+) -> None:
+    """Let workers run the pipeline in FILE, each of its sinks as a task.
+
+    YAML goes to the workers as it is; a Python file must be where all workers find it by this name.
+    """
+    try:
+        config = _config(file, name)
+        config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
+        config |= {"master": master} if master else {}
+        config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
+        config |= dict(_setting(item) for item in conf)
+        config["tasks.max"] = str(len(sinks_of(config)))
+    except (PipelineError, ConfigError) as error:
+        raise click.ClickException(str(error)) from None
+    job = config["name"]
+    if replace:
+        client().ask("PUT", "connectors", job, "config", body=config)
+    else:
+        client().ask("POST", "connectors", body={"name": job, "config": config})
+    click.echo(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
+
+
+def _config(file: Path, name: str | None) -> dict[str, str]:
+    if file.suffix == ".py":
+        declared, what = session_spec(file).name, {"pipeline.file": str(file.resolve())}
+    else:
+        text = file.read_text(encoding="utf-8")
+        declared, what = load_yaml(text, file.stem, str(file)).name, {"pipeline": text}
+    return {"name": name or declared, "connector.class": CLASS, **what}
+
+
+def _setting(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise click.BadParameter(f"{item} is not spark.KEY=VALUE", param_hint="--conf")
+    return key, value
+
+
+@click.command("list", short_help="the pipelines that workers run")
+@worker_option
+@json_option
+def list_(as_json: bool) -> None:
+    """The pipelines that workers run, and how they are."""
+    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
+    rows: list[list[Cell]] = []
+    for name, one in sorted(found.items()):
+        if one.get("info", {}).get("config", {}).get("connector.class") != CLASS:
+            continue
+        status = one.get("status") or {"connector": {"state": None}, "tasks": []}
+        running = sum(task["state"] == "RUNNING" for task in status["tasks"])
+        rows.append([name, status["connector"]["state"], len(status["tasks"]), running])
+    print_rows(("pipeline", "state", "tasks", "running"), rows, as_json=as_json, empty="there are no pipelines")
+
+
+@click.command(short_help="how a pipeline's queries are, and where they run")
+@worker_option
+@json_option
+@click.argument("name")
+def status(name: str, as_json: bool) -> None:
+    """How the queries of pipeline NAME are: rows since the process began, its last batch, and the lag."""
+    asked = client()
+    found = asked.ask("GET", "connectors", name, "status")
+    tasks = [{**task, "report": _report(asked, name, task["id"])} for task in found["tasks"]]
+    if as_json:
+        print_json({**found, "tasks": tasks})
+        return
+    rows: list[list[Cell]] = []
+    for task in tasks:
+        report = task["report"]
+        queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
+        for sink in report.get("sinks", ["?"]):
+            query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
+            rows.append([sink, task["state"], report.get("state"), task["worker_id"], *_cells(query)])
+    columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
+    print_rows(columns, rows, as_json=False, empty=f"{name} is {found['connector']['state']}, and has no tasks")
+    for task in tasks:
+        if task.get("trace"):
+            click.echo(f"\ntask {task['id']}:\n{task['trace']}")
+
+
+def _cells(query: dict[str, Any]) -> list[Cell]:
+    last = query.get("last", {})
+    totals = [query.get(total) for total in ("input_rows", "output_rows", "batches")]
+    return [*totals, last.get("duration_ms"), last.get("rows_per_second"), last.get("lag")]
+
+
+def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
+    try:
+        return dict(asked.ask("GET", "connectors", name, "tasks", str(task), "report")["report"])
+    except click.ClickException as error:  # it moves, or its worker is gone: the status says so
+        return {"state": error.message}
+
+
+@click.command(short_help="what a pipeline's processes printed")
+@worker_option
+@click.argument("name")
+def logs(name: str) -> None:
+    """The last lines that the processes of pipeline NAME printed."""
+    asked = client()
+    for task in asked.ask("GET", "connectors", name, "status")["tasks"]:
+        report = _report(asked, name, task["id"])
+        for line in report.get("log", [report.get("state", "")]):
+            click.echo(f"{task['id']}: {line}")
+
+
+def _change(verb: str, word: str, done: str, text: str) -> click.Command:
+    @click.command(word, short_help=text, help=f"{text[0].upper()}{text[1:]}.")
+    @worker_option
+    @click.argument("names", nargs=-1, required=True)
+    def change(names: tuple[str, ...]) -> None:
+        for name in names:
+            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
+            click.echo(f"pipeline {name}: {done}")
+
+    return change
+
+
+COMMANDS = (
+    submit,
+    list_,
+    status,
+    logs,
+    _change("PUT", "stop", "stops", "end pipelines until they are resumed"),
+    _change("PUT", "resume", "is to run", "let pipelines go on from their checkpoints"),
+    _change("DELETE", "delete", "deleted", "forget pipelines, but not their checkpoints"),
+)

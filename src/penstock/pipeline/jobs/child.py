@@ -1,0 +1,140 @@
+"""A process that lives only as long as a worker may keep it: started below a guardian, which ends it otherwise."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from penstock.pipeline.jobs import guardian
+
+MARGIN_S: Final = 0.5
+"""So long before others may have the task the process has ended."""
+LOOK_EVERY_S: Final = 0.05
+STOP_S: Final = 3.0
+"""How long it may take to end in good order; then it is killed."""
+LAST_LINES_S: Final = 1.0
+OnEvent = Callable[[dict[str, Any]], None]
+OnLine = Callable[[str], None]
+
+
+class Child:
+    """See the module. `on_event` is told of each line of JSON that it prints, `on_line` of all other lines.
+
+    Both are called in threads of their own. `owned_until_s` says until when it may run, by time.monotonic().
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        given: str,
+        owned_until_s: Callable[[], float],
+        on_event: OnEvent,
+        on_line: OnLine,
+    ) -> None:
+        self.exit_code: int | None = None
+        self._owned_until_s = owned_until_s
+        self._on_event = on_event
+        self._on_line = on_line
+        self._told_until_s = 0.0
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(guardian.__file__)), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+            bufsize=1,
+        )
+        assert self._process.stdin is not None
+        self._readers = [
+            threading.Thread(target=self._read, args=[pipe, take], daemon=True)
+            for pipe, take in ((self._process.stdout, self._take), (self._process.stderr, on_line))
+        ]
+        for reader in self._readers:
+            reader.start()
+        self._say({"until": self._until_s(), "input": given})
+
+    @property
+    def pid(self) -> int:
+        """The leader of its process group."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything of it can still do anything."""
+        return self._process.poll() is None
+
+    def renew(self) -> None:
+        """Let it run for as long as is known now."""
+        until_s = self._until_s()
+        if until_s != self._told_until_s:
+            self._say({"until": until_s})
+
+    async def stop(self) -> None:
+        """End it: in good order if there is time for that. It has ended when this returns, cancelled or not."""
+        try:
+            if self.is_alive and time.monotonic() < self._until_s():
+                self._say({"stop": True})
+                await self._ended(STOP_S)
+        finally:
+            self._kill()
+        await self.last_words()
+
+    async def last_words(self) -> None:
+        """Wait until all that an ended process has said was read; what outlives it may keep a pipe open."""
+        deadline_s = time.monotonic() + LAST_LINES_S
+        while any(reader.is_alive() for reader in self._readers) and time.monotonic() < deadline_s:
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _ended(self, limit_s: float) -> None:
+        deadline_s = min(time.monotonic() + limit_s, self._until_s())
+        while self.is_alive and time.monotonic() < deadline_s:
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _kill(self) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass  # all of it has ended; macOS says it in the other way
+        self._process.wait()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+
+    def _until_s(self) -> float:
+        return self._owned_until_s() - MARGIN_S
+
+    def _say(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._told_until_s = message.get("until", self._told_until_s)
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError):
+            pass  # it has ended: whoever looks will see it
+
+    def _read(self, pipe: IO[str], take: OnLine) -> None:
+        with pipe:
+            for line in pipe:
+                take(line.rstrip("\n"))
+
+    def _take(self, line: str) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict):
+            self._on_line(line)
+        elif "exit" in event:
+            self.exit_code = event["exit"]
+        else:
+            self._on_event(event)

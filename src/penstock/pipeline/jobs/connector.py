@@ -1,0 +1,122 @@
+"""`connector.class=penstock.pipeline`: the queries of a pipeline are tasks, each of which runs in a process of its own.
+
+    connector.class=penstock.pipeline
+    tasks.max=2
+    pipeline.file=/shared/delays.yaml
+    checkpoint.root=/shared/checkpoints
+
+Each sink is a query with its own checkpoint, so a task that begins elsewhere goes on where it was. A query runs at most
+once at a time: its process ends with its worker, and before a worker that is cut off loses the task to another one.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.child import Child
+from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.spec_files import declared_in, declared_in_yaml
+from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+
+LOOK_EVERY_S: Final = 0.25
+SINKS: Final = "pipeline.sinks"
+"""In a task's configuration: the names of its sinks, as JSON."""
+KEYS: Final = (
+    ConfigKey("pipeline", documentation="the pipeline as YAML; or pipeline.file", importance="high"),
+    ConfigKey("pipeline.file", documentation="a .yaml or .py file that all workers can read", importance="high"),
+    ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
+    ConfigKey("master", default="local[*]", documentation="where Spark runs"),
+    ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
+)
+
+
+class PipelineTask(SourceTask):
+    """Some sinks of a pipeline. It brings no records itself; what is asked of it is whether its process lives."""
+
+    async def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        """See SourceTask."""
+        self._report = JobReport(tuple(json.loads(config[SINKS])))
+        given = parse(KEYS, config)["pipeline"] or ""
+        command = child_command(config)
+        self._child = Child(command, given, context.owned_until_s, self._report.event, self._report.line)
+        self._report.pid = self._child.pid
+
+    async def poll(self) -> list[SourceRecord]:
+        """See SourceTask."""
+        if self._report.state == "done":
+            await asyncio.sleep(LOOK_EVERY_S)
+            return []
+        self._child.renew()
+        await asyncio.sleep(LOOK_EVERY_S)
+        if not self._child.is_alive:
+            await self._child.last_words()
+            if self._report.state != "done":
+                self._report.state = "failed"
+                raise PipelineError(self._report.why(self._child.exit_code))
+        return []
+
+    async def stop(self) -> None:
+        """See Task."""
+        await self._child.stop()
+
+    def report(self) -> Mapping[str, Any]:
+        """See Task."""
+        return self._report.as_json() if hasattr(self, "_report") else {}
+
+
+class PipelineConnector(SourceConnector):
+    """As many tasks as there are sinks, or fewer with several sinks each."""
+
+    config_keys = KEYS
+    task_class: ClassVar[type[SourceTask]] = PipelineTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """See Connector."""
+        self.config = dict(config)
+        self._sinks = sinks_of(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """See Connector."""
+        count = min(max_tasks, len(self._sinks))
+        return [{**self.config, SINKS: json.dumps(self._sinks[number::count])} for number in range(count)]
+
+
+def sinks_of(config: Mapping[str, str]) -> list[str]:
+    """The names of the pipeline's sinks; ConfigError with what cannot be right."""
+    settings = parse(KEYS, config)
+    text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
+    if (text is None) == (file is None):
+        raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
+    try:
+        declared = declared_in_yaml(text, config["name"]) if text is not None else declared_in(Path(file))
+    except PipelineError as error:
+        raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
+    place = root or declared.checkpoint
+    if not (place.startswith("/") or "://" in place):
+        said = f"is {place}" if place else "is not set"
+        raise ConfigError(
+            {"checkpoint.root": [f"checkpoints must be where all workers see them, at /… or scheme://…, and it {said}"]}
+        )
+    return list(declared.sinks)
+
+
+def child_command(config: Mapping[str, str]) -> list[str]:
+    """What runs the sinks of a task."""
+    settings = parse(KEYS, config)
+    file = "-" if settings["pipeline"] is not None else settings["pipeline.file"]
+    command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]
+    command += ["--name", config["name"]] if file == "-" else []
+    for sink in json.loads(config[SINKS]):
+        command += ["--sink", sink]
+    if settings["checkpoint.root"]:
+        command += ["--checkpoint", f"{settings['checkpoint.root'].rstrip('/')}/{config['name']}"]
+    if settings["bootstrap.servers"]:
+        command += ["--bootstrap-server", settings["bootstrap.servers"]]
+    for key, value in with_prefix(config, "spark.").items():
+        command += ["--conf", f"spark.{key}={value}"]
+    return command

@@ -1,0 +1,72 @@
+"""Runs a command, and ends it with all that it has started when nobody says any more that it may go on.
+
+A program of its own that needs Python's library only, so that neither the command nor a worker that was killed, stopped
+or cut off can keep it from that. It leads the process group of all. On its standard input come lines of JSON:
+
+    {"until": 123.4, "input": "…"}   the command may run until then, by time.monotonic(), which is the same for all
+                                     processes of a machine; the first line has what it gets on its standard input
+    {"stop": true}                   it is to end in good order
+
+The end of its input kills the group, and so does the end of the time. The last line of output is {"exit": code}.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+LOOK_EVERY_S = 0.1
+READ_BYTES = 1 << 16
+
+
+def main(command: Sequence[str]) -> None:
+    """Never returns: the group is killed at the end, and the guardian with it."""
+    try:
+        guard(command)
+    finally:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def guard(command: Sequence[str]) -> None:
+    """Until the command has ended, or may not go on."""
+    messages = read_messages(sys.stdin.fileno())
+    first = next(message for message in messages if message)
+    until = float(first["until"])
+    with tempfile.TemporaryFile() as given:
+        given.write(first.get("input", "").encode())
+        given.seek(0)
+        child = subprocess.Popen(command, stdin=given)
+    for message in messages:
+        until = float(message.get("until", until))
+        if time.monotonic() >= until:
+            return
+        if "stop" in message:
+            child.terminate()
+        if child.poll() is not None:
+            sys.stdout.write(json.dumps({"exit": child.returncode}) + "\n")
+            sys.stdout.flush()
+            return
+
+
+def read_messages(descriptor: int) -> Iterator[dict[str, Any]]:
+    """What has come, and {} each time when nothing has for a moment; it ends with the input."""
+    rest = b""
+    while True:
+        if not select.select([descriptor], [], [], LOOK_EVERY_S)[0]:
+            yield {}
+            continue
+        read = os.read(descriptor, READ_BYTES)
+        if not read:
+            return
+        *lines, rest = (rest + read).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""What is known of a job's process: what it said of its batches, and the last lines that it printed.
+
+starting --running--> running --ended--> done
+    +--------------------+------------failed--> failed
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+LINES: Final = 500
+LINE_LENGTH: Final = 2000
+TAIL: Final = 20
+
+
+class JobReport:
+    """See the module. What it is told comes from threads; each change is a single step."""
+
+    def __init__(self, sinks: tuple[str, ...]) -> None:
+        self.state = "starting"
+        self.error = ""
+        self.pid = 0
+        self._sinks = sinks
+        self._queries: dict[str, dict[str, Any]] = {}
+        self._lines: deque[str] = deque(maxlen=LINES)
+
+    def event(self, said: Mapping[str, Any]) -> None:
+        """A line of JSON of `penstock pipeline run --json`."""
+        match said.get("event"):
+            case "running":
+                self.state = "running"
+            case "batch":
+                self._add(said)
+            case "failed":
+                self.state, self.error = "failed", str(said.get("error", ""))
+            case "ended" if said.get("was_stopped"):
+                self.error = "the pipeline's process was stopped by somebody else"
+            case "ended":
+                self.state = "done"
+
+    def line(self, line: str) -> None:
+        """Anything else that it printed."""
+        self._lines.append(line[:LINE_LENGTH])
+
+    def as_json(self) -> dict[str, Any]:
+        """For people and programs."""
+        return {
+            "state": self.state,
+            "error": self.error,
+            "pid": self.pid,
+            "sinks": list(self._sinks),
+            "queries": dict(self._queries),
+            "log": list(self._lines),
+        }
+
+    def why(self, exit_code: int | None) -> str:
+        """What a process that ended without being told to has died of."""
+        if self.error:
+            return self.error
+        how = "was killed" if exit_code is None else f"ended with code {exit_code}"
+        return "\n".join([f"the pipeline's process {how}", *list(self._lines)[-TAIL:]])
+
+    def _add(self, batch: Mapping[str, Any]) -> None:
+        query = str(batch.get("query"))
+        before = self._queries.get(query, {})
+        added = {
+            total: before.get(total, 0) + (batch.get(rows) or 0)
+            for total, rows in (("input_rows", "input_rows"), ("output_rows", "output_rows"))
+        }
+        batches = before.get("batches", 0) + 1
+        last = {key: value for key, value in batch.items() if key not in ("event", "query")}
+        self._queries = {**self._queries, query: {"batches": batches, **added, "last": last}}

@@ -1,0 +1,116 @@
+"""Tests of a pipeline with rows in and rows out: neither a cluster nor a checkpoint, the same parsing, SQL and sinks.
+
+    out = outcome("delays.yaml", {"source": [{"carrier": "AA", "dep_delay": 3}]})
+    assert out["delays"] == [{"key": "AA", "value": {"carrier": "AA", "delay": 3}}]
+
+The rows are one batch, and all there will ever be: windows are complete, and nothing is late. The first call takes the
+seconds in which Spark starts; the others use the same session.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.pipeline.columns import READ_COLUMNS_WITH_HEADERS
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.session import spark_session
+from penstock.pipeline.spec import PENSTOCK, PipelineSpec, SourceSpec
+from penstock.pipeline.spec_files import load_spec, session_spec
+from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CREATE_TIME: Final = 0
+
+
+class Message(Value):
+    """A record of a topic, where more than its value matters. An object or a list becomes JSON."""
+
+    value: Any
+    key: str | bytes | None = None
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+Rows = Mapping[str, Sequence[Any]]
+
+
+def outcome(
+    pipeline: str | Path | PipelineSpec, rows: Rows, *, session: "SparkSession | None" = None
+) -> dict[str, list[dict[str, Any]]]:
+    """What each sink would get, by its name, when sources and tables have these rows.
+
+    A row of a topic is a value (an object becomes JSON, text and bytes stay) or a Message; what is in a topic comes
+    back as `key` and `value`, JSON as objects. A row of a table or of another source is an object with its columns.
+    A table without rows here is read from where it is. PipelineError.
+    """
+    if session is None:
+        declared = pipeline if isinstance(pipeline, PipelineSpec) else session_spec(Path(pipeline))
+        session = spark_session(declared.name, master="local[1]", config=declared.spark)
+    spec = pipeline if isinstance(pipeline, PipelineSpec) else load_spec(Path(pipeline))
+    unknown = [name for name in rows if name not in spec.sources and name not in spec.tables]
+    if unknown:
+        known = ", ".join([*spec.sources, *spec.tables])
+        raise PipelineError(f"Pipeline {spec.name} has no {unknown[0]}; there are {known}.")
+    return _outcome(session, spec, rows)
+
+
+def _outcome(session: "SparkSession", spec: PipelineSpec, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    from penstock.pipeline.frames import frames_of_sinks
+
+    def raw(name: str, source: SourceSpec) -> "DataFrame":
+        given = rows.get(name, ())
+        return _topic(session, source, given) if source.format == PENSTOCK else session.createDataFrame(list(given))
+
+    tables = {name: session.createDataFrame(list(rows[name])) for name in spec.tables if name in rows}
+    return {
+        sink.name: [
+            _said(row.asDict(recursive=True)) if sink.format == PENSTOCK else row.asDict(recursive=True)
+            for row in frame.collect()
+        ]
+        for sink, frame in frames_of_sinks(session, spec, raw, tables)
+    }
+
+
+def _topic(session: "SparkSession", source: SourceSpec, given: Sequence[Any]) -> "DataFrame":
+    topic = source.options.get("subscribe", "topic")
+    messages = [one if isinstance(one, Message) else Message(one) for one in given]
+    rows = [
+        (
+            _bytes(message.key),
+            _bytes(message.value),
+            topic,
+            0,
+            offset,
+            datetime.fromtimestamp(message.timestamp_ms / 1000, UTC),
+            CREATE_TIME,
+            list(message.headers),
+        )
+        for offset, message in enumerate(messages)
+    ]
+    return session.createDataFrame(rows, READ_COLUMNS_WITH_HEADERS)
+
+
+def _bytes(content: Any) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    return (content if isinstance(content, str) else json.dumps(content)).encode()
+
+
+def _said(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(cell) for name, cell in row.items()}
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, list):
+        return [(one["key"], _plain(one["value"])) for one in cell]
+    text = bytes(cell).decode("utf-8", "replace") if isinstance(cell, bytes | bytearray) else cell
+    if not isinstance(text, str) or not text.startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

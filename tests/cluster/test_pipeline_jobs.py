@@ -1,0 +1,117 @@
+"""A pipeline as a job of two workers, on real Spark: the worker that runs it is killed, and it goes on on the other."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+from tests.cluster.connect_processes import BROKER, SECONDS, a_worker, ask, is_healthy, worker_file
+
+from penstock.cli.main import main
+from penstock.pipeline.committed_files import committed_files
+from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
+
+pytestmark = pytest.mark.xdist_group("spark")
+QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ROWS = 200
+
+PIPELINE = """
+source:
+  bootstrap.servers: SERVERS
+  subscribe: numbers
+  startingOffsets: earliest
+  maxOffsetsPerTrigger: 100
+sql: SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source
+sink: {format: parquet, path: FOLDER/numbers}
+trigger: 100 milliseconds
+spark: {spark.sql.shuffle.partitions: 1}
+"""
+
+
+def produce(servers: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for number in numbers:
+        producer.produce("numbers", str(number).encode())
+    assert producer.flush(SECONDS) == 0
+
+
+def written(folder: Path) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for file in committed_files(folder / "numbers"):
+        found.update(pq.read_table(file, partitioning=None).column("number").to_pylist())
+    return found
+
+
+def group_of(leader: int) -> set[str]:
+    """The names of the programs in a process group that are not dead."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+        except (OSError, ValueError):
+            continue
+        state, _, group = rest.split()[:3]
+        if entry.name.isdecimal() and int(group) == leader and state not in "ZX":
+            found.add(name)
+    return found
+
+
+def penstock(*arguments: str) -> str:
+    result = CliRunner().invoke(main, ["pipeline", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def until(condition: Callable[[], Any], what: str, url: str) -> Any:
+    try:
+        return wait_until(condition, 2 * SECONDS, what)
+    except BaseException:
+        print(penstock("status", "numbers", "--worker", url), penstock("logs", "numbers", "--worker", url))
+        raise
+
+
+def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICKLY)
+    with Cluster(config=BROKER) as cluster, ExitStack() as stack:
+        config = worker_file(tmp_path, cluster.bootstrap_servers)
+        workers = dict(stack.enter_context(a_worker(config))[::-1] for _ in range(2))
+        for url in workers:
+            wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
+        first = next(iter(workers))
+        produce(cluster.bootstrap_servers, range(ROWS))
+        file = tmp_path / "numbers.yaml"
+        file.write_text(PIPELINE.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path)))
+        submitting = ("submit", str(file), "--checkpoint-root", str(tmp_path / "checkpoints"), "--master", "local[1]")
+        assert penstock(*submitting, "--worker", first) == "pipeline numbers: submitted, 1 tasks\n"
+        until(lambda: len(written(tmp_path)) == ROWS or None, "all numbers", first)
+        (task,) = ask("GET", f"{first}/connectors/numbers/status")["tasks"]
+        report = ask("GET", f"{first}/connectors/numbers/tasks/0/report")["report"]
+        assert report["state"] == "running"
+        assert report["queries"]["numbers: numbers"]["last"]["lags"] == {"numbers-0": 0}
+        assert "java" in group_of(report["pid"])
+
+        killed = f"http://{task['worker_id']}"
+        left = next(url for url in workers if url != killed)
+        produce(cluster.bootstrap_servers, range(ROWS, 2 * ROWS))
+        os.kill(workers[killed].pid, signal.SIGKILL)
+        wait_until(lambda: not group_of(report["pid"]) or None, SECONDS, "the end of its processes")
+        until(lambda: len(written(tmp_path)) == 2 * ROWS or None, "all numbers", left)
+        assert written(tmp_path) == Counter(range(2 * ROWS))
+        (row,) = [line for line in penstock("status", "numbers", "--worker", left).splitlines() if "RUNNING" in line]
+        assert row.split()[:4] == ["numbers", "RUNNING", "running", left.removeprefix("http://")]
+
+        pid = ask("GET", f"{left}/connectors/numbers/tasks/0/report")["report"]["pid"]
+        assert penstock("stop", "numbers", "--worker", left) == "pipeline numbers: stops\n"
+        wait_until(lambda: not group_of(pid) or None, SECONDS, "the end of the stopped processes")
+        assert "STOPPED" in penstock("list", "--worker", left)

@@ -1,0 +1,178 @@
+"""Sources, tables, dead letters, backfills and checks of pipelines; the examples run here."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from tests.spark.topics import batch_frame, new_topic, write
+
+from penstock.pipeline.backfill import run_backfill
+from penstock.pipeline.check import problems_of
+from penstock.pipeline.committed_files import committed_files
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.run import run_pipeline
+from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.spec_files import load_spec, load_yaml
+from penstock.pipeline.spec_parts import pipeline_spec
+from penstock.protocol.records import Record
+from penstock.testing.pipeline import Message, outcome
+
+pytestmark = pytest.mark.xdist_group("spark")
+EXAMPLES = Path("examples/pipelines")
+HOUR_MS = 3_600_000
+
+
+def json_records(*values: object) -> list[Record]:
+    return [Record(0, 0, b"k", value if isinstance(value, bytes) else json.dumps(value).encode()) for value in values]
+
+
+def moved(example: str, servers: str, names: Mapping[str, str], folder: Path) -> PipelineSpec:
+    """An example, once, on this cluster, with other names of topics and files."""
+    text = (EXAMPLES / example).read_text().replace("127.0.0.1:9092", servers)
+    for old, new in names.items():
+        text = text.replace(old, new)
+    parts: dict[str, Any] = yaml.safe_load(text)
+    return pipeline_spec("example", parts | {"trigger": "available-now", "checkpoint": str(folder / "checkpoint")})
+
+
+@pytest.fixture
+def few_batches(spark: SparkSession) -> Iterator[None]:
+    """A join has a store of its state for each partition, and more batches than there are rows for."""
+    settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key, old in before.items():
+        spark.conf.set(key, str(old))
+
+
+@pytest.mark.usefixtures("few_batches")
+def test_two_topics_are_joined(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    clicks, orders, target = (new_topic(servers, 1) for _ in range(3))
+    at = [f"2026-01-01T1{hour}:00:00Z" for hour in range(4)]
+    write(
+        servers,
+        clicks,
+        0,
+        json_records({"user": "a", "page": "/1", "at": at[0]}, {"user": "b", "page": "/2", "at": at[0]}),
+    )
+    write(
+        servers,
+        orders,
+        0,
+        json_records(
+            {"user": "a", "amount": 5.0, "ordered_at": at[1]}, {"user": "b", "amount": 7.0, "ordered_at": at[3]}
+        ),
+    )
+    names = {"subscribe: clicks": f"subscribe: {clicks}", "subscribe: orders": f"subscribe: {orders}"}
+    spec = moved(
+        "clicks_with_orders.yaml", servers, names | {"topic: orders_after_clicks": f"topic: {target}"}, tmp_path
+    )
+    assert problems_of(spark, spec) == []
+    assert run_pipeline(spec, session=spark).input_rows == {f"example: {target}": 4}
+    (row,) = batch_frame(spark, servers, target).collect()
+    said = json.loads(row.value)
+    assert (bytes(row.key), said["user"], said["page"], said["amount"]) == (b"a", "a", "/1", 5.0)
+
+
+def test_rows_are_looked_up_in_a_table_and_what_is_none_is_kept(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    orders, dead = new_topic(servers, 1), new_topic(servers, 1)
+    (tmp_path / "customers.csv").write_text("id,name\n1,Ann\n")
+    good = [{"order": 1, "customer": 1, "amount": 2.5}, {"order": 2, "customer": 9, "amount": 3}]
+    write(servers, orders, 0, json_records(good[0], b"{broken", {"order": "x"}, good[1]))
+    names = {
+        "subscribe: orders": f"subscribe: {orders}",
+        "orders_dead": dead,
+        "customers.csv": f"{tmp_path}/customers.csv",
+    }
+    spec = moved(
+        "orders_with_customers.yaml", servers, names | {"path: orders_with": f"path: {tmp_path}/orders_with"}, tmp_path
+    )
+    assert problems_of(spark, spec) == []
+    run_pipeline(spec, session=spark)
+    out = tmp_path / "orders_with_customers"
+    rows = spark.read.parquet(str(out)).collect()
+    assert sorted((row.order, row.amount, row.name) for row in rows) == [(1, 2.5, "Ann"), (2, 3.0, "nobody we know")]
+    assert sorted(committed_files(out)) == sorted(out.glob("*.parquet"))
+    read = spark.read.format("penstock").option("kafka.bootstrap.servers", servers).option("subscribe", dead)
+    bad = read.option("includeHeaders", "true").load().collect()
+    assert [bytes(row.value) for row in bad] == [b"{broken", b'{"order": "x"}']
+    where = {header.key: bytes(header.value).decode() for header in bad[1].headers}
+    assert where["__connect.errors.topic"] == orders
+    assert where["__connect.errors.offset"] == "2"
+
+
+def test_an_example_is_tested_with_rows_in_and_rows_out(spark: SparkSession) -> None:
+    rows: dict[str, list[object]] = {
+        "source": [{"order": 1, "customer": 7, "amount": 1}, "no JSON", Message(None, key="tombstone")],
+        "customers": [{"id": 7, "name": "Bob"}],
+    }
+    out = outcome(EXAMPLES / "orders_with_customers.yaml", rows, session=spark)
+    assert {"order": 1, "amount": 1.0, "name": "Bob"} in out["orders_with_customers"]
+    (dead,) = out["orders_dead"]
+    assert dead["value"] == "no JSON"
+    assert ("__connect.errors.offset", "1") in dead["headers"]
+    with pytest.raises(PipelineError, match="has no clients; there are source, customers"):
+        outcome(EXAMPLES / "orders_with_customers.yaml", {"clients": []}, session=spark)
+
+
+def test_a_time_is_filled_once_more(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    source = new_topic(servers, 1)
+    write(servers, source, 0, [Record(0, hour * HOUR_MS, None, str(hour).encode()) for hour in range(1, 6)])
+    parts = {
+        "source": {"bootstrap.servers": servers, "subscribe": source, "maxOffsetsPerTrigger": 1},
+        "sql": "SELECT CAST(value AS STRING) AS hour FROM source",
+        "sink": {"format": "parquet", "path": str(tmp_path / "hours")},
+    }
+    for _ in range(2):
+        (place,) = run_backfill(pipeline_spec("hours", parts), 2 * HOUR_MS, 4 * HOUR_MS, session=spark).values()
+        assert place == f"{tmp_path}/hours.backfill/19700101T020000_19700101T040000"
+        assert sorted(row.hour for row in spark.read.parquet(place).collect()) == ["2", "3"]
+
+
+WRONG = """
+sources:
+  clicks: {bootstrap.servers: "nowhere:1", subscribe: clicks, startingOffset: earliest, json: "user STRING"}
+  orders: {bootstrap.servers: "nowhere:1", json: "user STRIN"}
+sink:
+  - {topic: out, bootstrap.servers: "nowhere:1", acks: all, compression: gzip}
+"""
+
+
+STREAMS = """
+source: {bootstrap.servers: "nowhere:1", subscribe: clicks}
+sql: SELECT CAST(count(*) AS STRING) AS value FROM source
+sink: [{format: parquet, path: FOLDER/counts}, {topic: out, mode: complete}]
+"""
+
+
+def test_everything_that_is_wrong_is_named_and_nobody_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="several sources and tables need sql"):
+        load_yaml(WRONG, "wrong")
+    problems = problems_of(spark, load_yaml(WRONG + "sql: SELECT 1", "wrong"))
+    assert [problem.partition(": ")[0] for problem in problems] == [
+        "source clicks",
+        "source orders",
+        "source orders",
+        "sink out",
+    ]
+    assert "Did you mean startingOffsets?" in problems[0]
+    assert "STRIN" in problems[1]
+    counting = STREAMS.replace("FOLDER", str(tmp_path))
+    (problem,) = problems_of(spark, load_yaml(counting, "counting"))
+    assert problem.startswith("sink counts: ")
+    assert "watermark" in problem
+    problems = problems_of(spark, load_yaml(counting + "trigger: sometimes", "sometimes"))
+    assert [problem.partition(": ")[0] for problem in problems] == ["sink counts", "sink out"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_examples_are_good(spark: SparkSession) -> None:
+    assert problems_of(spark, load_spec(Path("examples/flights/delays.yaml"))) == []

@@ -1,0 +1,118 @@
+"""Processes that live as long as a worker may keep them; no Spark, but real processes."""
+
+import asyncio
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.pipeline.jobs import guardian
+from penstock.pipeline.jobs.child import MARGIN_S, Child
+
+LIMIT_S = 60
+PARENT = """
+import json, subprocess, sys
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+print(json.dumps({"grandchild": grandchild.pid}), flush=True)
+print("given:", sys.stdin.read(), flush=True)
+grandchild.wait()
+"""
+
+
+class Running:
+    """A process that has a process of its own."""
+
+    def __init__(self, program: str = PARENT) -> None:
+        self.until_s = math.inf
+        self.events: list[dict[str, Any]] = []
+        self.lines: list[str] = []
+        self.child = Child(
+            [sys.executable, "-c", program], "words", lambda: self.until_s, self.events.append, self.lines.append
+        )
+
+    async def grandchild(self) -> int:
+        await until(lambda: bool(self.lines))
+        return int(self.events[0]["grandchild"])
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("it looks for processes in /proc")
+    running = Running()
+    yield running
+    await running.child.stop()
+
+
+async def test_it_gets_its_input_and_ends_in_good_order(running: Running) -> None:
+    grandchild = await running.grandchild()
+    assert running.lines == ["given: words"]
+    assert is_alive(grandchild)
+    await running.child.stop()
+    assert running.child.exit_code == -signal.SIGTERM
+    await until(lambda: not is_alive(grandchild))
+
+
+async def test_all_of_it_ends_when_its_time_is_over_though_nobody_says_so(running: Running) -> None:
+    grandchild = await running.grandchild()
+    running.until_s = time.monotonic() + MARGIN_S + 0.2
+    running.child.renew()
+    await until(lambda: not is_alive(grandchild))
+    await until(lambda: not running.child.is_alive)
+    assert running.child.exit_code is None
+
+
+async def test_what_belongs_to_others_is_killed_at_once() -> None:
+    stubborn = Running("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PARENT)
+    grandchild = await stubborn.grandchild()
+    stubborn.until_s = -math.inf
+    await stubborn.child.stop()
+    assert not stubborn.child.is_alive
+    await until(lambda: not is_alive(grandchild))
+
+
+async def test_its_exit_code_and_last_words_are_known() -> None:
+    ended = Running("import sys\nprint('last words', file=sys.stderr)\nraise SystemExit(3)")
+    await until(lambda: not ended.child.is_alive)
+    await ended.child.last_words()
+    assert (ended.child.exit_code, ended.lines) == (3, ["last words"])
+    await ended.child.stop()
+
+
+async def test_it_ends_with_who_has_started_it(tmp_path: Path) -> None:
+    """The end of the pipe is all that a worker that was killed leaves behind."""
+    command = [sys.executable, "-I", "-S", str(guardian.__file__), sys.executable, "-c", PARENT]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write('{"until": Infinity, "input": ""}\n')
+    process.stdin.flush()
+    grandchild = int(process.stdout.readline().partition(":")[2].strip(" }\n"))
+    process.stdin.close()
+    assert process.wait(LIMIT_S) == -signal.SIGKILL
+    await until(lambda: not is_alive(grandchild))
+    process.stdout.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)

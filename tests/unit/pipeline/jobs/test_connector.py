@@ -1,0 +1,94 @@
+"""What a pipeline's connector makes of its configuration; without Spark."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, sinks_of
+from penstock.pipeline.jobs.report import JobReport
+from penstock.work.connect.config import ConfigError
+from penstock.work.connect.making import kind_of
+
+YAML = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}, {topic: three}]\n"
+CONFIG = {"name": "job", "connector.class": "penstock.pipeline", "pipeline": YAML, "checkpoint.root": "/shared/"}
+
+
+def test_it_comes_along() -> None:
+    assert kind_of(CONFIG) is PipelineConnector
+
+
+@pytest.mark.parametrize(
+    ("most", "sinks"),
+    [(1, [["one", "two", "three"]]), (2, [["one", "three"], ["two"]]), (9, [["one"], ["two"], ["three"]])],
+)
+def test_each_sink_is_a_task_or_several_are_one(most: int, sinks: list[list[str]]) -> None:
+    connector = PipelineConnector()
+    connector.start(CONFIG)
+    assert [json.loads(task[SINKS]) for task in connector.task_configs(most)] == sinks
+
+
+def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
+    config = {**CONFIG, SINKS: '["one"]', "master": "local[1]", "spark.a": "b", "bootstrap.servers": "x:1"}
+    assert child_command(config) == [
+        *(sys.executable, "-m", "penstock", "pipeline", "run", "-", "--json", "--master", "local[1]", "--name", "job"),
+        *("--sink", "one", "--checkpoint", "/shared/job", "--bootstrap-server", "x:1", "--conf", "spark.a=b"),
+    ]
+    file = tmp_path / "job.py"
+    file.write_text("SOURCE = {}\nSINK = {'topic': 'out'}\nCHECKPOINT = '/c'\ndef pipeline(source): return source\n")
+    from_file = {"name": "job", "pipeline.file": str(file)}
+    assert sinks_of({**from_file, "connector.class": "x"}) == ["out"]
+    assert child_command({**from_file, SINKS: '["out"]'})[4:6] == ["run", str(file)]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"pipeline.file": "/x.yaml"}, "either pipeline or pipeline.file"),
+        ({"pipeline": "source: {}\nsinks: {}\nsink: {topic: a}"}, "did you mean sink"),
+        ({"checkpoint.root": "here"}, "and it is here"),
+        ({"checkpoint.root": ""}, "and it is not set"),
+        ({"pipeline": "source: {}\nsink: {topic: a}\ncheckpoint: ./c", "checkpoint.root": ""}, "and it is ./c"),
+    ],
+)
+def test_what_cannot_be(change: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        sinks_of({**CONFIG, **change})
+
+
+def test_a_python_file_says_its_sinks_without_being_run(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("raise SystemExit\nSINK = made()\n")
+    config = {"name": "job", "connector.class": "x", "pipeline.file": str(file), "checkpoint.root": "/c"}
+    with pytest.raises(ConfigError, match="write SOURCE and SINK out as literals"):
+        sinks_of(config)
+
+
+def test_a_report_adds_up_what_it_is_told() -> None:
+    report = JobReport(("one",))
+    report.event({"event": "running"})
+    for number in range(3):
+        report.event({"event": "batch", "query": "job: one", "batch_id": number, "input_rows": 10, "output_rows": None})
+    report.line("a line")
+    assert report.as_json() == {
+        "state": "running",
+        "error": "",
+        "pid": 0,
+        "sinks": ["one"],
+        "queries": {
+            "job: one": {
+                "batches": 3,
+                "input_rows": 30,
+                "output_rows": 0,
+                "last": {"batch_id": 2, "input_rows": 10, "output_rows": None},
+            }
+        },
+        "log": ["a line"],
+    }
+    assert report.why(None) == "the pipeline's process was killed\na line"
+    report.event({"event": "ended", "was_stopped": True})
+    assert (report.state, report.why(0)) == ("running", "the pipeline's process was stopped by somebody else")
+    report.event({"event": "failed", "error": "There is no topic."})
+    assert report.why(1) == "There is no topic."
+    assert PipelineTask().report() == {}

@@ -1,0 +1,61 @@
+"""A pipeline's process on workers that share it: never two at a time, also when a worker is cut off. No Spark."""
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.wire.connect_workers import Workers
+
+from penstock.pipeline.jobs import connector
+
+PROGRAM = """
+import json, pathlib, sys, time, uuid
+life = pathlib.Path(sys.argv[1]) / uuid.uuid4().hex
+print(json.dumps({"event": "running"}), flush=True)
+began = time.monotonic()
+while True:
+    written = life.with_suffix(".new")
+    written.write_text(json.dumps([began, time.monotonic()]))
+    written.rename(life)
+    time.sleep(0.005)
+"""
+
+
+async def test_its_process_has_ended_before_another_worker_starts_one(
+    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
+    workers = Workers(bootstrap, topic)
+    try:
+        lost = await workers.add("lost:1")
+        await workers.create(
+            {
+                "name": topic,
+                "connector.class": "penstock.pipeline",
+                "pipeline": "source: {subscribe: a}\nsink: {topic: b}",
+                "checkpoint.root": "/shared",
+            }
+        )
+        await workers.until_running(topic)
+        other = await workers.add("other:2")
+        (task,) = lost.state.task_ids(topic)
+        owner, heir = (lost, other) if lost.tasks.runs(task) else (other, lost)
+        await workers.until(lambda: owner.tasks.report(task).get("state") == "running")
+        assert owner.group._ticking is not None
+        owner.group._ticking.cancel()
+        monkeypatch.setattr(owner.group, "_set_timer", lambda: None)
+        await workers.until(lambda: heir.tasks.runs(task) and heir.tasks.report(task).get("state") == "running")
+        await workers.until(lambda: len(lives(tmp_path)) >= 2)
+        monkeypatch.undo()
+        owner.group._tick()
+    finally:
+        await workers.stop()
+    spans = lives(tmp_path)
+    assert all(earlier[1] < later[0] for earlier, later in pairwise(spans)), spans
+
+
+def lives(folder: Path) -> list[list[float]]:
+    """When each process began, and when it still ran."""
+    return sorted(json.loads(life.read_text()) for life in folder.iterdir() if not life.suffix)
