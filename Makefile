@@ -8,7 +8,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench versus drills kafka mutants docs kcat clean
+.PHONY: help install demo demo-work test check format bench versus drills kafka mutants docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pipeline (KEEP=1 leaves the node running)
 	@$(BIN)/python -m examples.flights $(if $(KEEP),--keep,)
+
+demo-work: $(STAMP) ## three workers run file, pipeline and SQLite; one is killed in the middle; checked against pandas
+	@$(BIN)/python -m examples.flights.at_work
 
 test: check kcat ## all checks, then all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
