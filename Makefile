@@ -44,6 +44,7 @@ format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q -m hypothesis tests
 	$(BIN)/python -m tests.simulation.soak $(MINUTES)
 	$(BIN)/penstock simulate --minutes $(MINUTES)
 
