@@ -80,20 +80,25 @@ class LastValues:
             self._fields += len(pairs)
             if self._fields > MOST_FIELDS:
                 self._settle()
+            self._enter(self._forms.get(name))
             self._forms[name] = form
 
     def _settle(self) -> None:
         """Forget the forms, and enter what came in them."""
-        latest = self._latest
         for form in self._forms.values():
-            if form is not None and form.number >= 0:
-                values = form.values.unpack(form.records)
-                for number, (key, value) in enumerate(zip(form.keys, values, strict=True), form.number):
-                    known = latest.get(key)
-                    if known is None or known[0] < number:
-                        latest[key] = number, value
+            self._enter(form)
         self._forms.clear()
         self._fields = 0
+
+    def _enter(self, form: _Form | None) -> None:
+        """Note what came last in a form that is forgotten, where nothing came later."""
+        if form is None or form.number < 0:
+            return
+        values = form.values.unpack(form.records)
+        for number, (key, value) in enumerate(zip(form.keys, values, strict=True), form.number):
+            known = self._latest.get(key)
+            if known is None or known[0] < number:
+                self._latest[key] = number, value
 
     def pairs(self) -> list[tuple[bytes, bytes | None]]:
         """Each key with its last value, in the order in which these were written."""

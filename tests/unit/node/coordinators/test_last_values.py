@@ -36,6 +36,7 @@ def drawn(random: Random) -> list[list[Pair]]:
     """Batches of a few forms that come again and again, whose keys overlap, and others in between."""
     names = [b"a", b"bb", b"c" * 70, b"d", b"e" * 200, b""]
     forms = [random.choices(names, k=random.choice((1, 2, 5, 60))) for _ in range(3)]
+    forms += [[b"a", key, *forms[0]] for key in (b"b", b"c")]  # of one length, with the same beginning
     found: list[list[Pair]] = []
     for _ in range(30):
         keys: list[bytes | None] = list(random.choice(forms))
