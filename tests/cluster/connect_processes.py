@@ -17,7 +17,7 @@ SESSION_MS = 3_000
 BROKER = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
 
 
-def worker_file(folder: Path, bootstrap_servers: str) -> Path:
+def worker_file(folder: Path, bootstrap_servers: str, session_ms: int = SESSION_MS) -> Path:
     """The configuration of workers that notice soon that one is gone."""
     config = folder / "worker.properties"
     stores = "".join(
@@ -26,7 +26,7 @@ def worker_file(folder: Path, bootstrap_servers: str) -> Path:
     )
     config.write_text(
         f"bootstrap.servers={bootstrap_servers}\ngroup.id=connect\n{stores}"
-        f"session.timeout.ms={SESSION_MS}\nheartbeat.interval.ms=300\noffset.flush.interval.ms=50\n"
+        f"session.timeout.ms={session_ms}\nheartbeat.interval.ms=300\noffset.flush.interval.ms=50\n"
         "value.converter=StringConverter\nlisteners=http://127.0.0.1:0\n"
     )
     return config

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import urllib.error
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from penstock.testing.quorum_view import wait_until
 pytestmark = pytest.mark.xdist_group("spark")
 QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ROWS = 200
+SESSION_MS = 6_000
 
 PIPELINE = """
 source:
@@ -73,7 +75,7 @@ def penstock(*arguments: str) -> str:
 
 def until(condition: Callable[[], Any], what: str, url: str) -> Any:
     try:
-        return wait_until(condition, 2 * SECONDS, what)
+        return wait_until(condition, 3 * SECONDS, what)
     except BaseException:
         print(penstock("status", "numbers", "--worker", url), penstock("logs", "numbers", "--worker", url))
         raise
@@ -84,7 +86,7 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
 ) -> None:
     monkeypatch.setenv("JDK_JAVA_OPTIONS", QUICKLY)
     with Cluster(config=BROKER) as cluster, ExitStack() as stack:
-        config = worker_file(tmp_path, cluster.bootstrap_servers)
+        config = worker_file(tmp_path, cluster.bootstrap_servers, SESSION_MS)
         workers = dict(stack.enter_context(a_worker(config))[::-1] for _ in range(2))
         for url in workers:
             wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
@@ -95,23 +97,31 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         submitting = ("submit", str(file), "--checkpoint-root", str(tmp_path / "checkpoints"), "--master", "local[1]")
         assert penstock(*submitting, "--worker", first) == "pipeline numbers: submitted, 1 tasks\n"
         until(lambda: len(written(tmp_path)) == ROWS or None, "all numbers", first)
-        (task,) = ask("GET", f"{first}/connectors/numbers/status")["tasks"]
-        report = ask("GET", f"{first}/connectors/numbers/tasks/0/report")["report"]
-        assert report["state"] == "running"
-        assert report["queries"]["numbers: numbers"]["last"]["lags"] == {"numbers-0": 0}
-        assert "java" in group_of(report["pid"])
+        before = until(lambda: caught_up(first), "a report", first)
+        assert "java" in group_of(before["report"]["pid"])
 
-        killed = f"http://{task['worker_id']}"
+        killed = f"http://{before['worker_id']}"
         left = next(url for url in workers if url != killed)
         produce(cluster.bootstrap_servers, range(ROWS, 2 * ROWS))
         os.kill(workers[killed].pid, signal.SIGKILL)
-        wait_until(lambda: not group_of(report["pid"]) or None, SECONDS, "the end of its processes")
+        wait_until(lambda: not group_of(before["report"]["pid"]) or None, SECONDS, "the end of its processes")
         until(lambda: len(written(tmp_path)) == 2 * ROWS or None, "all numbers", left)
         assert written(tmp_path) == Counter(range(2 * ROWS))
-        (row,) = [line for line in penstock("status", "numbers", "--worker", left).splitlines() if "RUNNING" in line]
-        assert row.split()[:4] == ["numbers", "RUNNING", "running", left.removeprefix("http://")]
+        after = until(lambda: caught_up(left), "a report", left)
+        shown = f"numbers  RUNNING  running  {left.removeprefix('http://')}"
+        until(lambda: shown in penstock("status", "numbers", "--worker", left) or None, "its status", left)
 
-        pid = ask("GET", f"{left}/connectors/numbers/tasks/0/report")["report"]["pid"]
         assert penstock("stop", "numbers", "--worker", left) == "pipeline numbers: stops\n"
-        wait_until(lambda: not group_of(pid) or None, SECONDS, "the end of the stopped processes")
-        assert "STOPPED" in penstock("list", "--worker", left)
+        wait_until(lambda: not group_of(after["report"]["pid"]) or None, SECONDS, "the end of the stopped processes")
+        wait_until(lambda: "STOPPED" in penstock("list", "--worker", left) or None, SECONDS, "its state")
+
+
+def caught_up(url: str) -> dict[str, Any] | None:
+    """What its task tells, when nothing waits; None as long as it starts or moves."""
+    try:
+        found: dict[str, Any] = ask("GET", f"{url}/connectors/numbers/tasks/0/report")
+    except urllib.error.HTTPError:
+        return None
+    queries = found["report"].get("queries", {})
+    is_done = queries.get("numbers: numbers", {}).get("last", {}).get("lags") == {"numbers-0": 0}
+    return found if is_done and found["report"]["state"] == "running" else None

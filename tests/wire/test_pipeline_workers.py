@@ -9,6 +9,8 @@ import pytest
 from tests.wire.connect_workers import Workers
 
 from penstock.pipeline.jobs import connector
+from penstock.work.connect.distributed.records import TaskId
+from penstock.work.connect.distributed.worker import DistributedWorker
 
 PROGRAM = """
 import json, pathlib, sys, time, uuid
@@ -42,11 +44,11 @@ async def test_its_process_has_ended_before_another_worker_starts_one(
         other = await workers.add("other:2")
         (task,) = lost.state.task_ids(topic)
         owner, heir = (lost, other) if lost.tasks.runs(task) else (other, lost)
-        await workers.until(lambda: owner.tasks.report(task).get("state") == "running")
+        await workers.until(lambda: is_running(owner, task))
         assert owner.group._ticking is not None
         owner.group._ticking.cancel()
         monkeypatch.setattr(owner.group, "_set_timer", lambda: None)
-        await workers.until(lambda: heir.tasks.runs(task) and heir.tasks.report(task).get("state") == "running")
+        await workers.until(lambda: is_running(heir, task))
         await workers.until(lambda: len(lives(tmp_path)) >= 2)
         monkeypatch.undo()
         owner.group._tick()
@@ -54,6 +56,10 @@ async def test_its_process_has_ended_before_another_worker_starts_one(
         await workers.stop()
     spans = lives(tmp_path)
     assert all(earlier[1] < later[0] for earlier, later in pairwise(spans)), spans
+
+
+def is_running(worker: DistributedWorker, task: TaskId) -> bool:
+    return worker.tasks.runs(task) and worker.tasks.report(task).get("state") == "running"
 
 
 def lives(folder: Path) -> list[list[float]]:
