@@ -102,7 +102,9 @@ def kill_in_the_middle(workers: Workers, lines: int, report: Report) -> None:
 
     def in_the_midst() -> int | None:
         for one in workers.reports(PIPELINE):
-            rows: int = sum(query["input_rows"] for title, query in one["queries"].items() if title.endswith(OUT.name))
+            rows: int = sum(
+                query["input_rows"] or 0 for title, query in one["queries"].items() if title.endswith(OUT.name)
+            )
             if rows:
                 return rows
         return None

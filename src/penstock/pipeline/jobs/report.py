@@ -63,10 +63,9 @@ class JobReport:
     def _add(self, batch: Mapping[str, Any]) -> None:
         query = str(batch.get("query"))
         before = self._queries.get(query, {})
-        added = {
-            total: before.get(total, 0) + (batch.get(rows) or 0)
-            for total, rows in (("input_rows", "input_rows"), ("output_rows", "output_rows"))
-        }
+        known = {rows: batch[rows] for rows in ("input_rows", "output_rows") if batch.get(rows) is not None}
+        totals = {rows: count + (before.get(rows) or 0) for rows, count in known.items()}
         batches = before.get("batches", 0) + 1
         last = {key: value for key, value in batch.items() if key not in ("event", "query")}
-        self._queries = {**self._queries, query: {"batches": batches, **added, "last": last}}
+        unknown = {"input_rows": None, "output_rows": None}
+        self._queries = {**self._queries, query: {**unknown, **before, **totals, "batches": batches, "last": last}}

@@ -80,7 +80,7 @@ def test_a_report_adds_up_what_it_is_told() -> None:
             "job: one": {
                 "batches": 3,
                 "input_rows": 30,
-                "output_rows": 0,
+                "output_rows": None,
                 "last": {"batch_id": 2, "input_rows": 10, "output_rows": None},
             }
         },
