@@ -102,6 +102,31 @@ async def numbers(bootstrap: str, topic: str, tasks: int, up_to: int) -> list[by
     return values
 
 
+class IdleTask(SourceTask):
+    """Has nothing to read, and tells of its beginning and its end."""
+
+    begun: ClassVar[list[str]] = []
+    ended: ClassVar[list[str]] = []
+
+    def start(self, config: Mapping[str, str], context: SourceContext) -> None:
+        self.name = f"{config['name']}-{config['part']}"
+        self.begun.append(self.name)
+
+    async def poll(self) -> Sequence[SourceRecord]:
+        await asyncio.sleep(0.1)
+        return []
+
+    def stop(self) -> None:
+        self.ended.append(self.name)
+
+
+class Idle(SourceConnector):
+    task_class = IdleTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [{**self.config, "part": str(number)} for number in range(max_tasks)]
+
+
 async def test_tasks_are_shared_and_everything_is_in_topics(workers: Workers, bootstrap: str, topic: str) -> None:
     for name in ("one:1", "two:2", "three:3"):
         await workers.add(name)
@@ -284,3 +309,27 @@ async def test_a_java_workers_topics_are_read(workers: Workers, bootstrap: str, 
     await workers.add("one:1")
     await workers.until_running(topic)
     assert CountTask.starts[-1] == f"{topic}-0@2"
+
+
+async def test_a_worker_of_five_that_is_back_in_time_stops_nobody_elses_task(bootstrap: str, topic: str) -> None:
+    workers = Workers(bootstrap, topic, scheduled_rebalance_max_delay_ms="300000")
+    try:
+        for number in range(5):
+            await workers.add(f"worker:{number}")
+        await workers.create(count(topic, 60, 0) | {"connector.class": f"{HERE}:Idle"})
+        owners = await workers.until_running(topic, 60)
+        assert {owner: owners.count(owner) for owner in owners} == {f"worker:{number}": 12 for number in range(5)}
+        IdleTask.begun.clear()
+        IdleTask.ended.clear()
+        leader = await workers.leader()
+        leaves = next(worker for worker in workers.all if worker is not leader)
+        its = {f"{topic}-{number}" for number, owner in enumerate(owners) if owner == leaves.worker_id}
+        await leaves.stop()
+        workers.all.remove(leaves)
+        await workers.until(lambda: all(worker.group.machine.assignment.step.waiting for worker in workers.all))  # type: ignore[union-attr]
+        await workers.add(leaves.worker_id)
+        await workers.until(lambda: set(IdleTask.begun) == its)
+        assert await workers.until_running(topic, 60) == owners
+        assert (sorted(IdleTask.begun), sorted(IdleTask.ended)) == (sorted(its), sorted(its))
+    finally:
+        await workers.stop()
