@@ -211,13 +211,18 @@ class Machine:
             self.process.go_on(self._network.loop)
 
     def crash(self, *, power_lost: bool) -> None:
-        """Kill the node now, in the middle of whatever it does; with the power, or without."""
+        """Kill the node now, in the middle of whatever it does; with the power, or without.
+
+        What a process that has ended left in the page cache goes with the power as well.
+        """
         process = self.process
-        if process is None or not process.is_alive:
+        is_alive = process is not None and process.is_alive
+        if not is_alive and not power_lost:
             return
         self._trace.note(self.name, "loses its power" if power_lost else "is killed")
         self._ledger.crashing(self.name, self.node, power_lost=power_lost or self.disk.has_lost)
-        self._end(process, power_lost=power_lost)
+        if process is not None and is_alive:
+            self._end(process, power_lost=power_lost)
         if power_lost:
             self.disk.lose_power()
 
