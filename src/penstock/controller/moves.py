@@ -121,9 +121,13 @@ def _with_coming(state: ControllerState, electorate: Electorate, records: list[M
 
 
 def _go_on(state: ControllerState, broker_id: int, left: Left) -> list[MetadataRecord]:
-    """The first of the partitions that are left, and a note of the rest: none is looked at twice."""
+    """The first of the partitions that are left, and a note of the rest: none is looked at twice.
+
+    Those that it leads come first: clients wait for their next leaders.
+    """
     partitions, at_most = dict(left.partitions), state.settings.max_moves_per_decision
-    moves = _leaving(state, broker_id, left.going, taken_from(partitions), left.lost)
+    in_order = taken_from(partitions, state.image.index.led_by(broker_id))
+    moves = _leaving(state, broker_id, left.going, in_order, left.lost)
     records = list(islice(moves, at_most))
     if partitions:
         state.heartbeats.unfinished[broker_id] = left.replace(partitions=partitions)

@@ -18,11 +18,21 @@ Partitions = dict[str, int]
 class PartitionIndex:
     """Partitions by broker and by state."""
 
-    __slots__ = ("_eligible", "_in_sync", "_preferred", "leaderless", "moved", "reassigning", "under_replicated")
+    __slots__ = (
+        "_eligible",
+        "_in_sync",
+        "_led",
+        "_preferred",
+        "leaderless",
+        "moved",
+        "reassigning",
+        "under_replicated",
+    )
 
     def __init__(self) -> None:
         self._in_sync: dict[int, Partitions] = {}
         self._eligible: dict[int, Partitions] = {}
+        self._led: dict[int, Partitions] = {}
         self._preferred: dict[int, Partitions] = {}
         self.leaderless: Partitions = {}
         """The partitions without a leader."""
@@ -40,6 +50,10 @@ class PartitionIndex:
     def eligible(self, broker_id: int) -> Partitions:
         """The partitions that a broker is an eligible leader of, also of one that is not registered any more."""
         return self._eligible.get(broker_id, {})
+
+    def led_by(self, broker_id: int) -> Partitions:
+        """The partitions that a broker leads."""
+        return self._led.get(broker_id, {})
 
     def preferred(self, broker_id: int) -> Partitions:
         """The partitions that a broker should lead: it is the first of their replicas."""
@@ -68,6 +82,8 @@ class PartitionIndex:
         _follow(self._in_sync, topic, bit, () if before is None else before.isr, after.isr)
         old_eligible = () if before is None else before.eligible_leader_replicas
         _follow(self._eligible, topic, bit, old_eligible, after.eligible_leader_replicas)
+        old_leader = () if before is None or before.leader == NO_LEADER else (before.leader,)
+        _follow(self._led, topic, bit, old_leader, () if after.leader == NO_LEADER else (after.leader,))
         _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
         _put(self.leaderless, topic, bit, after.leader == NO_LEADER)
         _put(
@@ -78,7 +94,7 @@ class PartitionIndex:
 
     def removed(self, topic: str) -> None:
         """Notes that a topic is gone with its partitions."""
-        for by_broker in (self._in_sync, self._eligible, self._preferred):
+        for by_broker in (self._in_sync, self._eligible, self._led, self._preferred):
             for broker_id in list(by_broker):
                 by_broker[broker_id].pop(topic, None)
                 if not by_broker[broker_id]:
@@ -91,6 +107,7 @@ class PartitionIndex:
         other = PartitionIndex()
         other._in_sync = _copied(self._in_sync)
         other._eligible = _copied(self._eligible)
+        other._led = _copied(self._led)
         other._preferred = _copied(self._preferred)
         other.leaderless = dict(self.leaderless)
         other.moved = dict(self.moved)
@@ -108,17 +125,22 @@ def each(partitions: Partitions) -> Iterator[tuple[str, int]]:
             bits ^= lowest
 
 
-def taken_from(partitions: Partitions) -> Iterator[tuple[str, int]]:
-    """The same, and each is taken out before it is given: what is left there was not come to."""
+def taken_from(partitions: Partitions, first: Partitions) -> Iterator[tuple[str, int]]:
+    """The same, those that are in `first` before the others, and each is taken out before it is given: what is left
+    there was not come to.
+    """
+    for topic, bits in list(first.items()):
+        yield from _taken(partitions, topic, partitions.get(topic, 0) & bits)
     for topic, bits in list(partitions.items()):
-        while bits:
-            lowest = bits & -bits
-            bits ^= lowest
-            if bits:
-                partitions[topic] = bits
-            else:
-                del partitions[topic]
-            yield topic, lowest.bit_length() - 1
+        yield from _taken(partitions, topic, bits)
+
+
+def _taken(partitions: Partitions, topic: str, bits: int) -> Iterator[tuple[str, int]]:
+    while bits:
+        lowest = bits & -bits
+        bits ^= lowest
+        _put(partitions, topic, lowest, False)
+        yield topic, lowest.bit_length() - 1
 
 
 def _copied(by_broker: dict[int, Partitions]) -> dict[int, Partitions]:

@@ -60,6 +60,19 @@ def test_what_a_broker_comes_back_to_it_gets_in_decisions_of_bounded_size() -> N
     assert [p.leader for p in partitions(controller, "left")] == [1] * 3
 
 
+def test_what_a_broker_led_gets_other_leaders_before_it_leaves_what_it_followed() -> None:
+    controller = active_controller(1, 2, max_moves_per_decision=2)
+    carry_out(controller, assigned("mixed", *[[2, 1]] * 3, *[[1, 2]] * 3))
+    decision: Decision[Any] | None = controller.decide(heartbeat(controller, 1, want_fence=True), 0)
+    leaders = []
+    while decision is not None:
+        controller.apply(decision.records)
+        leaders.append([p.leader for p in partitions(controller, "mixed")].count(2))
+        decision = controller.tick(0)
+    assert leaders == [5, 6, 6]
+    assert [p.isr for p in partitions(controller, "mixed")] == [(2,)] * 6
+
+
 @pytest.mark.parametrize("is_tracked", [True, False])
 def test_a_leader_on_its_way_out_goes_on_without_a_replica_that_goes_as_well(is_tracked: bool) -> None:
     controller = active_controller(1, 2, max_moves_per_decision=1)

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.partition_index import PartitionIndex, Partitions, each
+from penstock.metadata.partition_index import PartitionIndex, Partitions, each, taken_from
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.metadata.topics import PartitionImage
 
@@ -39,6 +39,7 @@ def test_a_topic_that_is_gone_is_gone_everywhere() -> None:
     index.changed("delays", 0, None, partition(2, (2,)))
     index.removed("flights")
     assert index.brokers_in_sync() == [2]
+    assert (index.led_by(1), index.led_by(2)) == ({}, {"delays": 1})
     assert (index.leaderless, index.reassigning, index.moved) == ({}, {}, {"delays": 1})
 
 
@@ -48,8 +49,17 @@ def test_a_copy_goes_its_own_way() -> None:
     copy = index.copy()
     copy.changed("flights", 0, partition(1, (1, 2)), partition(-1, (2,)))
     copy.changed("flights", 1, None, partition(-1, (2,), adding_replicas=(3,)))
-    assert listed(index.in_sync(1)) == listed(index.in_sync(2)) == [("flights", 0)]
+    assert listed(index.in_sync(1)) == listed(index.in_sync(2)) == listed(index.led_by(1)) == [("flights", 0)]
     assert (index.leaderless, index.moved, index.reassigning) == ({}, {}, {})
+
+
+def test_some_are_taken_before_the_others() -> None:
+    left: Partitions = {"a": 0b1011, "b": 0b1}
+    taken = taken_from(left, {"b": 0b11, "a": 0b110, "c": 0b1})
+    assert [next(taken), next(taken)] == [("b", 0), ("a", 1)]
+    assert left == {"a": 0b1001}
+    assert list(taken) == [("a", 0), ("a", 3)]
+    assert left == {}
 
 
 def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
@@ -74,6 +84,7 @@ def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
         image.apply(change)
     for broker_id in (1, 2, 3):
         assert listed(image.index.in_sync(broker_id)) == found(image, partial(is_in_sync, broker_id))
+        assert listed(image.index.led_by(broker_id)) == found(image, partial(is_led, broker_id))
     assert listed(image.index.leaderless) == found(image, lambda p: p.leader == -1)
     assert listed(image.index.moved) == found(image, lambda p: p.leader not in (-1, p.replicas[0]))
     assert listed(image.index.reassigning) == found(image, lambda p: p.adding_replicas != ())
@@ -82,6 +93,10 @@ def test_it_says_what_a_look_at_all_partitions_would_say() -> None:
 
 def is_in_sync(broker_id: int, partition: PartitionImage) -> bool:
     return broker_id in partition.isr
+
+
+def is_led(broker_id: int, partition: PartitionImage) -> bool:
+    return broker_id == partition.leader
 
 
 def found(image: ClusterImage, is_one: Callable[[PartitionImage], bool]) -> list[tuple[str, int]]:
