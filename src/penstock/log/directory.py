@@ -115,6 +115,7 @@ class LogDirectories:
 
     def begin(self) -> None:
         """From here on logs are written to, and a crash needs a recovery. Raises LogDirectoryError, KafkaError."""
+        self.roots.make()
         known = len(self.roots.offline)
         for directory in self.roots.online:
             try:

@@ -62,6 +62,17 @@ class ForeignDirectoryError(LogDirectoryError):
         )
 
 
+class CopiedDirectoryError(LogDirectoryError):
+    """Two directories have the same id, so nobody could tell in which of them a replica lies."""
+
+    def __init__(self, path: str, other: str, directory_id: str) -> None:
+        super().__init__(
+            path,
+            f"the log directories {other} and {path} both have directory.id {directory_id}: one is a copy of the other;"
+            " take it out of log.dirs, or remove its meta.properties if it has replicas of its own",
+        )
+
+
 class BadMetaPropertiesError(LogDirectoryError):
     """`meta.properties` cannot be understood."""
 

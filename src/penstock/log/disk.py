@@ -242,6 +242,18 @@ class Disk:
         except FileNotFoundError:
             return 0
 
+    def has_directory(self, path: str) -> bool:
+        """Whether there is such a directory; where there is none, raises OSError if none could be made."""
+        above = path
+        while not os.path.lexists(above):
+            above = os.path.dirname(above) or "."
+        if not os.path.isdir(above):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), above)
+        if above != path and not os.access(above, os.W_OK | os.X_OK):
+            number = errno.EROFS if os.statvfs(above).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(number, os.strerror(number), above)
+        return above == path
+
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         """Make a directory; one that is there already is left as it is."""
         try:

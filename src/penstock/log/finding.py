@@ -25,7 +25,7 @@ def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for directory in roots.online:
         try:
-            names[directory.path] = sorted(disk.directories(directory.path))
+            names[directory.path] = [] if directory.is_missing else sorted(disk.directories(directory.path))
         except OSError as error:
             directory.give_up(UnusableDirectoryError(directory.path, error))
     return names

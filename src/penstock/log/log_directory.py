@@ -21,7 +21,8 @@ UNKNOWN_EPOCH = -1
 
 
 class LogDirectory:
-    """A directory that this process holds the lock of, or one that is offline. Raises LockedDirectoryError.
+    """A directory that this process holds the lock of, one that is offline, or one that `is_missing` and is made when
+    all has been looked at. Raises LockedDirectoryError.
 
     `clean_broker_epoch` is that of the broker which closed it cleanly, -1 if that is not known (KIP-966).
     `directory_id` is its `directory.id`, None until it is known. `problem` says what is wrong with one that could not
@@ -38,6 +39,7 @@ class LogDirectory:
         "health",
         "is_clean",
         "is_marked",
+        "is_missing",
         "path",
         "problem",
     )
@@ -50,19 +52,30 @@ class LogDirectory:
         self.directory_id: UUID | None = None
         self.is_clean = False
         self.is_marked = True
+        self.is_missing = False
         self._found_mark = b""
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
         self._lock: OpenFile | None = None
         try:
-            disk.make_directory(path, parents=True)
-            self._lock = disk.lock(f"{path}/{LOCK}")
+            self.is_missing = not disk.has_directory(path)
+            if not self.is_missing:
+                self._take_lock()
+                self._look_for_mark()
         except OSError as error:
             self.give_up(UnusableDirectoryError(path, error))
-            return
+
+    def make(self) -> None:
+        """Make the directory if it is missing. Raises OSError, LockedDirectoryError."""
+        if self.is_missing:
+            self._disk.make_directory(self.path, parents=True)
+            self._take_lock()
+            self.is_missing = False
+
+    def _take_lock(self) -> None:
+        self._lock = self._disk.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
-            raise LockedDirectoryError(path)
-        self._look_for_mark()
+            raise LockedDirectoryError(self.path)
 
     @property
     def is_online(self) -> bool:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from penstock.log.directory_errors import (
     BadMetaPropertiesError,
+    CopiedDirectoryError,
     ForeignDirectoryError,
     LogDirectoryError,
     OfflineDirectoryError,
@@ -48,6 +49,8 @@ class LogRoots:
         self._data_paths = [path.rstrip("/") or "/" for path in paths]
         self.metadata_path = self._data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
         self._by_path: dict[str, LogDirectory] = {}
+        self._without_identity: list[LogDirectory] = []
+        """Those whose `meta.properties` are to be written, as they are new or from before KIP-858."""
         try:
             for path in dict.fromkeys([*self._data_paths, self.metadata_path]):
                 self._by_path[path] = LogDirectory(disk, path)
@@ -126,8 +129,8 @@ class LogRoots:
             logger.error("%s. This node starts without it", directory.problem or directory.health.failure)
 
     def _identify(self, cluster_id: str | None) -> str:
-        """Compare or write `meta.properties`; returns the cluster's id."""
-        new: list[LogDirectory] = []
+        """Compare `meta.properties`, and draw what they lack; returns the cluster's id."""
+        by_id: dict[UUID, str] = {}
         for directory in self.online:
             found = self._read_identity(directory)
             if found is not None:
@@ -137,17 +140,34 @@ class LogRoots:
                 if found.node_id != self._node_id:
                     raise ForeignDirectoryError(directory.path, "node.id", found.node_id, self._node_id)
                 directory.directory_id = found.directory_id
-            if directory.is_online and directory.directory_id is None:  # new, or from before KIP-858
-                new.append(directory)
+            if directory.is_online and directory.directory_id is None:
+                self._without_identity.append(directory)
+            elif directory.directory_id is not None:
+                other = by_id.setdefault(directory.directory_id, directory.path)
+                if other != directory.path:
+                    raise CopiedDirectoryError(directory.path, other, uuid_to_text(directory.directory_id))
         cluster_id = cluster_id or uuid_to_text(random_uuid(self._random))
-        for directory in new:
-            directory_id = directory.directory_id = random_uuid(self._random)
-            identity = MetaProperties(cluster_id=cluster_id, node_id=self._node_id, directory_id=directory_id)
+        for directory in self._without_identity:
+            directory.directory_id = random_uuid(self._random)
+        return cluster_id
+
+    def make(self) -> None:
+        """Make the directories that are missing, and give those their identity that have none.
+
+        Raises LogDirectoryError if the node cannot do without one of which that fails.
+        """
+        known = len(self.offline)
+        for directory in self._without_identity:
+            directory_id = directory.directory_id
+            identity = MetaProperties(cluster_id=self.cluster_id, node_id=self._node_id, directory_id=directory_id)
             try:
+                directory.make()
                 write_meta_properties(self._disk, directory.path, identity)
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
-        return cluster_id
+        self._without_identity = []
+        if len(self.offline) > known:
+            self.check()
 
     def _read_identity(self, directory: LogDirectory) -> MetaProperties | None:
         try:

@@ -3,12 +3,16 @@
 | step                                           | what can go wrong: `StartError`, one line                |
 | ---------------------------------------------- | -------------------------------------------------------- |
 | bind the listeners (port 0 gets a real one)    | the address is taken or is not ours                      |
-| lock the log directories, format new ones      | in use, not writable, of another node or cluster         |
+| lock the log directories that are there        | in use, not writable, of another node or cluster         |
 | find the logs, look at the metadata            | the metadata log is damaged, or of a newer release       |
+| make and format new log directories            | the disk fails                                           |
 | take part in the quorum (`quorum_start`)       | the disk fails                                           |
 | as a broker: join and serve (`broker_start`)   | no controller is found or it refuses; damaged logs       |
 
-Nothing on the disk is touched before all has been looked at, but where a crash is made up for.
+Nothing on the disk is touched before all has been looked at, but where a crash is made up for, and but for the file
+`.lock` in a log directory that is there. What only others can refuse comes too late for that: a controller that does
+not take the broker's registration (its `node.id` or one of its directories is another's), or none that is found in
+time. Whoever takes part in the quorum has voted by then, and must not forget it: `quorum-state` keeps the epoch.
 
 A clean stop goes the other way, and leaves the directories marked as clean. A node that can take part no longer,
 because its disk failed or another process took its id, says so in `RunningNode.failed`; whoever runs it then stops it.

@@ -66,6 +66,10 @@ class FailingDisk(Disk):
         self.ask("read file", path)
         return super().read_file(path)
 
+    def has_directory(self, path: str) -> bool:
+        self.ask("look", path)
+        return super().has_directory(path)
+
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         self.ask("make", path)
         super().make_directory(path, parents=parents)

@@ -188,7 +188,7 @@ def two_with_logs(tmp_path: Path, *, clean: bool = True) -> None:
     directories.close() if clean else directories.abandon()
 
 
-@pytest.mark.parametrize("call", ["make", "open", "read file"])
+@pytest.mark.parametrize("call", ["look", "open", "read file"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_bad_directory_at_the_start_is_like_one_that_failed(tmp_path: Path, call: str, clean: bool) -> None:
     two_with_logs(tmp_path, clean=clean)
@@ -209,10 +209,23 @@ def test_a_bad_meta_properties_in_one_of_two_is_a_bad_directory(tmp_path: Path) 
     assert len(open_two(tmp_path).roots.offline) == 1
 
 
+def test_one_that_is_missing_and_cannot_be_made_is_a_bad_directory(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    disk.fail("make", "p2", errno.ENOSPC)
+    assert [directory.path for directory in open_two(tmp_path, disk).roots.offline] == [str(tmp_path / "p2")]
+
+
+def test_the_only_one_that_is_missing_and_cannot_be_made_is_needed(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    disk.fail("make", "p1", errno.ENOSPC)
+    with pytest.raises(UnusableDirectoryError, match="free some space"):
+        open_two(tmp_path, disk)
+
+
 def test_the_last_directory_and_that_of_the_metadata_log_are_needed(tmp_path: Path) -> None:
     two_with_logs(tmp_path)
     disk = FailingDisk()
-    disk.fail("make", "p1")
+    disk.fail("look", "p1")
     with pytest.raises(UnusableDirectoryError, match="its disk fails"):
         open_two(tmp_path, disk)
 

@@ -144,7 +144,7 @@ async def test_a_bad_directory_at_the_start_costs_what_lies_in_it(tmp_path: Path
         good, failing = world.in_directory("p1"), world.in_directory("p2")
         await world.until(lambda: not world.node.broker.replicas.misplaced)
     disk = FailingDisk()
-    disk.fail("make", "p2", always=True)
+    disk.fail("look", "p2", always=True)
     async with running(tmp_path, disk) as world:
         assert {index: leader for index, leader in world.leaders().items() if leader == 1} == dict.fromkeys(good, 1)
         assert [await world.produce(index) for index in good] == [ErrorCode.NONE] * 2

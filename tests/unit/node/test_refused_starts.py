@@ -11,7 +11,7 @@ import pytest
 
 from penstock.log.names import LOCK
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.features import METADATA_VERSION
+from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
 from penstock.metadata.snapshot import snapshot_name
@@ -93,6 +93,10 @@ def a_partition_in_both(tmp_path: Path) -> None:
         (path / "00000000000000000000.log").write_bytes(encode_batch([Record(value=b"x")]))
 
 
+def copy_the_identity(tmp_path: Path) -> None:
+    (tmp_path / "p2" / "meta.properties").write_bytes((tmp_path / "p1" / "meta.properties").read_bytes())
+
+
 def the_metadata_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "p2" / METADATA).mkdir()
 
@@ -113,6 +117,11 @@ KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
         append(encode_record(ConfigRecord(resource_type=77, resource_name="a", name="b", value="c"))),
         "unknown type 77",
     ),
+    "a level of a feature": (
+        append(encode_record(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=9))),
+        "level 9 of eligible.leader.replicas.version, known are 0 to 1",
+    ),
+    "a copied directory": (copy_the_identity, "one is a copy of the other"),
     "the identity": (write("p2/meta.properties", "cluster.id=other\nnode.id=1\nversion=1\n"), "belongs to cluster.id"),
     "a partition in two directories": (a_partition_in_both, "orders-0 is also in"),
     "the metadata log elsewhere": (the_metadata_elsewhere, "metadata.log.dir"),
@@ -139,6 +148,44 @@ def test_settings_that_do_not_fit_are_refused_likewise(stopped: Path, settings: 
             start_node(config(stopped, **{key: value.replace("{}", str(stopped)) for key, value in settings.items()}))
         )
     assert files(stopped) == before
+
+
+@pytest.mark.parametrize("dirs", ["{}/p1,{}/new/deep", "{}/new/deep,{}/p2"])
+def test_a_directory_that_is_missing_is_not_made_by_a_start_that_is_refused(stopped: Path, dirs: str) -> None:
+    for number in (1, 2):
+        write(f"p{number}/meta.properties", "cluster.id=other\nnode.id=2\nversion=1\n")(stopped)
+    before = files(stopped)
+    with pytest.raises(StartError, match=r"belongs to node\.id 2"):
+        asyncio.run(start_node(config(stopped, log_dirs=dirs.replace("{}", str(stopped)))))
+    assert files(stopped) == before
+
+
+@pytest.mark.parametrize("kind", ["the state of the quorum", "a damaged record"])
+def test_nor_by_one_whose_metadata_cannot_be_read(stopped: Path, kind: str) -> None:
+    KINDS[kind][0](stopped)
+    (stopped / "empty").mkdir()
+    (stopped / "empty" / LOCK).touch()
+    before = files(stopped)
+    with pytest.raises(StartError, match=KINDS[kind][1]):
+        asyncio.run(start_node(config(stopped, log_dirs=f"{stopped}/p1,{stopped}/empty,{stopped}/new")))
+    assert files(stopped) == before, "an empty one gets no identity either"
+
+
+def test_nor_where_another_cannot_be_made(stopped: Path) -> None:
+    (stopped / "file").touch()
+    before = files(stopped)
+    with pytest.raises(StartError, match="is a file"):
+        asyncio.run(start_node(config(stopped, log_dirs=f"{stopped}/file/a,{stopped}/new")))
+    assert files(stopped) == before
+
+
+def test_directories_that_are_missing_are_made_by_a_start(stopped: Path) -> None:
+    async def run() -> None:
+        dirs = f"{stopped}/p1,{stopped}/p2,{stopped}/new/deep"
+        await (await start_node(config(stopped, log_dirs=dirs))).stop()
+
+    asyncio.run(run())
+    assert (stopped / "new" / "deep" / "meta.properties").exists()
 
 
 def test_a_taken_port_is_refused_likewise(stopped: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
+from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, check_frame, decode_record
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord, PartitionRecord
@@ -38,6 +39,15 @@ class Look:
         self._image = ClusterImage()
         self._known: set[bytes] = set()
         """How records begin that need no more than a look at that."""
+
+    def check_features(self) -> None:
+        """The controller would refuse a broker that lacks a level of the cluster. Raises UnsupportedMetadataError."""
+        for name, level in self._image.features.items():
+            known = SUPPORTED_FEATURES.get(name)
+            if known is not None and not known.lowest <= level <= known.newest:
+                levels = f"known are {known.lowest} to {known.newest}"
+                what = f"{self._name}: the cluster is at level {level} of {name}, {levels}"
+                raise UnsupportedMetadataError(what, self._image.metadata_version)
 
     def check(self, values: Iterable[bytes]) -> None:
         """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
@@ -85,3 +95,4 @@ async def look(disk: Disk, directory: str, log: PartitionLog | None) -> None:
                 seen.check(record_values(batches, position, header))
             offset = header.last_offset + 1
         await asyncio.sleep(0)
+    seen.check_features()

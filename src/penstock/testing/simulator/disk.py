@@ -303,6 +303,11 @@ class SimulatedDisk(Disk):
         """Whether it is a directory."""
         return isinstance(self._host.find(path), Directory)
 
+    def has_directory(self, path: str) -> bool:
+        """Whether there is such a directory; another one can be made."""
+        self._host.check(self._process, _root(path))
+        return self.is_directory(path)
+
     def names(self, directory: str) -> list[str]:
         """The names in a directory, sorted."""
         found = self._host.find(directory)
