@@ -13,6 +13,7 @@ from penstock.log.names import (
     HIGH_WATERMARKS,
     LOCK,
     LOG_START_OFFSETS,
+    META_PROPERTIES,
     RECOVERY_POINTS,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -66,10 +67,12 @@ class LogDirectory:
             self.give_up(UnusableDirectoryError(path, error))
 
     def make(self) -> None:
-        """Make the directory if it is missing. Raises OSError, LockedDirectoryError."""
+        """Make the directory if it is missing. Raises OSError, LockedDirectoryError: another start was quicker."""
         if self.is_missing:
             self._disk.make_directory(self.path, parents=True)
             self._take_lock()
+            if self._disk.exists(f"{self.path}/{META_PROPERTIES}"):
+                raise LockedDirectoryError(self.path)
             self.is_missing = False
 
     def _take_lock(self) -> None:

@@ -12,7 +12,7 @@ from tests.unit.log.logs import append, batch, open_log
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import LogDirectoryError, UnusableDirectoryError
+from penstock.log.directory_errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(file_delete_delay_ms=1000)
@@ -213,6 +213,17 @@ def test_one_that_is_missing_and_cannot_be_made_is_a_bad_directory(tmp_path: Pat
     disk = FailingDisk()
     disk.fail("make", "p2", errno.ENOSPC)
     assert [directory.path for directory in open_two(tmp_path, disk).roots.offline] == [str(tmp_path / "p2")]
+
+
+def test_one_that_another_start_has_made_meanwhile_keeps_its_identity(tmp_path: Path) -> None:
+    slow = LogDirectories([str(tmp_path / "p1")], node_id=1, random=Random(2))
+    slow.open_all(lambda topic: CONFIG)
+    quick = open_two(tmp_path)
+    quick.close()
+    with pytest.raises(LockedDirectoryError):
+        slow.begin()
+    slow.give_back()
+    assert open_two(tmp_path).cluster_id == quick.cluster_id
 
 
 def test_the_only_one_that_is_missing_and_cannot_be_made_is_needed(tmp_path: Path) -> None:
