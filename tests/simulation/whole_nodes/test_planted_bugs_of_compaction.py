@@ -7,8 +7,12 @@ from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated
 
 from penstock.log.compaction import planning
 from penstock.log.compaction.plain_keys import PlainKeys
+from penstock.log.compaction.preparing import look_at
 from penstock.log.config import LogConfig
+from penstock.log.partition_log import PartitionLog
+from penstock.node.partitions import cleaner
 from penstock.testing.simulator import simulate
+from penstock.testing.simulator.plan import Plan
 
 SEEDS = range(20)
 QUICK = {
@@ -17,6 +21,10 @@ QUICK = {
     "log.cleaner.min.compaction.lag.ms": "2000",
 }
 PLAN = replicated_plan("kill", "power", "kill in a call", "power in a call", tables=1, settings=QUICK)
+LONELY = replicated_plan(
+    "isolate", "isolate", "cut", tables=2, settings=QUICK | {"log.cleaner.min.compaction.lag.ms": "0"}
+)
+"""Leaders that are alone go on, and must take back what they have alone."""
 
 
 def test_a_last_record_that_goes_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,5 +52,16 @@ def test_records_that_are_compacted_too_early(monkeypatch: pytest.MonkeyPatch) -
     assert is_found_with(SEEDS, PLAN, "too young")
 
 
-def test_nothing_is_found_where_nothing_is_planted() -> None:
-    assert [simulate(seed, plan=PLAN).violations for seed in range(2)] == [[]] * 2
+def test_compaction_of_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes away what holds again when a leader that was alone has to cut its log."""
+
+    def look_further(log: PartitionLog, stable_offset: int, now_ms: int) -> Any:
+        return look_at(log, log.log_end_offset, now_ms)
+
+    monkeypatch.setattr(cleaner, "look_at", look_further)
+    assert is_found_with(SEEDS, LONELY, "other values")
+
+
+@pytest.mark.parametrize("plan", [PLAN, LONELY])
+def test_nothing_is_found_where_nothing_is_planted(plan: Plan) -> None:
+    assert [simulate(seed, plan=plan).violations for seed in range(2)] == [[]] * 2

@@ -91,6 +91,22 @@ def test_a_value_that_compaction_lost_is_found_as_soon_as_leaders_were_seen_so_f
     assert len(looks.look("follower", follower, 40)) == 1
 
 
+def test_what_a_leader_has_compacted_before_anybody_looked_is_known_all_the_same(tmp_path: Path) -> None:
+    whole, log = filled(tmp_path / "1"), compacted(tmp_path / "2", Greedy)
+    for noted, found in ((b"", 0), (whole.read(0, READ_BYTES).read(), 1)):
+        looks = Looks()
+        looks.history.note(noted)
+        assert len(looks.look("leader", log, 40, leads=True)) == found
+
+
+def test_what_another_epoch_had_at_an_offset_is_not_taken_for_committed(tmp_path: Path) -> None:
+    looks, log = Looks(), filled(tmp_path / "1")
+    other = open_log(tmp_path, COMPACTED)
+    other.append_as_leader(pairs(("never", "committed")), leader_epoch=1, now_ms=NOW)
+    looks.history.note(other.read(0, READ_BYTES).read())
+    assert looks.look("leader", log, 40, leads=True) == []
+
+
 def with_a_deletion(path: Path, delete_retention_ms: int = 1000) -> PartitionLog:
     path.mkdir()
     log = open_log(path, COMPACTED.replace(delete_retention_ms=delete_retention_ms))

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 LOOKED_AT_ONCE = 100
 """Partitions that are looked at before requests are served again."""
-IDLE_ROUNDS = 4
-"""After so many looks without work the process that compacts is let go."""
+IDLE_S = 60.0
+"""For so long the process that compacts is kept without work: to start it takes longer than many a round."""
 
 
 class _GivenUpError(Exception):
@@ -96,15 +96,14 @@ class Cleaner:
 
     async def _clean_on(self) -> None:
         """One log after the other."""
-        runner = self._make_runner()
-        idle = 0
+        runner, loop = self._make_runner(), asyncio.get_running_loop()
+        worked_s = loop.time()
         try:
             while True:
                 if await self.clean_dirtiest(runner):
-                    idle = 0
+                    worked_s = loop.time()
                     continue
-                idle += 1
-                if idle == IDLE_ROUNDS:
+                if loop.time() - worked_s >= IDLE_S:
                     await runner.rest()
                 await asyncio.sleep(max(self._config.log_cleaner_backoff_ms, 1) / 1000)
         finally:

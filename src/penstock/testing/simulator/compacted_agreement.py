@@ -5,12 +5,14 @@
 | a record below a high watermark| is the one that was seen there before, wherever that was                          |
 | a reader from the beginning    | ends with the same last value of each key as all records ever seen give, once the |
 |                                | replica knows that they all are committed, and leaders were looked at as far as a |
-|                                | round may have reached: to the active segment, as the mark is moved after a round; |
-|                                | and as long as nothing was compacted that nobody had looked at                    |
+|                                | round may have reached: to the active segment, as the mark is moved after a round |
 | a record that is younger than | is there, wherever that part of the log is: no clock is further than the latest   |
 | `min.compaction.lag.ms`        | one that the harness knows of                                                     |
 | a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
 |                                | tombstone was gone before it came back, as in Kafka                               |
+
+What is committed is known although compaction may be faster than whoever looks: all that was ever written to a segment
+is noted, and in one epoch of the partition one leader gives each offset once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import DecodeError
@@ -33,21 +36,29 @@ Pair = tuple[bytes | None, bytes | None]
 
 @dataclass(slots=True)
 class CompactedHistory:
-    """All records of one partition that were seen below a high watermark of its leaders."""
+    """All records of one partition that lay below a high watermark of its leaders."""
 
+    written: dict[int, dict[int, tuple[int, Pair]]] = field(default_factory=dict)
+    """By offset and leader epoch: time and pair of each record that was ever written."""
     records: dict[int, Pair] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
     """Of the records."""
     end_offset: int = 0
     """Up to where leaders were looked at."""
-    has_gap: bool = False
-    """A leader had compacted what nobody had looked at: nobody knows which keys that changed or deleted."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
     deleted: dict[bytes | None, None] = field(default_factory=dict)
     """Keys with a tombstone that power cuts may have taken, but need not: it may have done its work and be gone."""
     tombstones: dict[str, set[int]] = field(default_factory=dict)
     """By node: where tombstones were seen."""
+
+    def note(self, batches: bytes) -> None:
+        """These batches were written to a segment of a replica."""
+        for position, header in iterate_batches(batches):
+            epoch = header.partition_leader_epoch
+            for record in iterate_records(batches, position, header):
+                known = self.written.setdefault(record.offset, {})
+                known[epoch] = record.timestamp_ms, (record.key, record.value)
 
     def forget_node(self, name: str) -> None:
         """Its process ended: what it has is looked at anew."""
@@ -81,26 +92,37 @@ class CompactedHistory:
             return
         found = {offset: pair for offset, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
+        if leads:
+            self._learn([*self._committed(log.leader_epochs, end), *read])
+            self.end_offset = max(self.end_offset, end)
         for offset, pair in found.items():
-            if leads and offset not in self.records:
-                self.deleted.pop(pair[0], None)
-            known = self.records.setdefault(offset, pair) if leads else self.records.get(offset, pair)
+            known = self.records.get(offset, pair)
             if known != pair:
                 violated(f"{name}: the record at {offset} of {partition} is {pair}, elsewhere it is {known}")
-        if leads:
-            self.has_gap |= not is_same and log.cleaned_to > self.end_offset
-            self.end_offset = max(self.end_offset, end)
-            self.times.update((offset, timestamp_ms) for offset, timestamp_ms, _ in read)
         youngest_ms = now_ms - log.config.min_compaction_lag_ms
         for offset in self.records if log.config.min_compaction_lag_ms > 0 and not is_same else ():
             if begin <= offset < end and offset not in found and self.times[offset] > youngest_ms:
                 violated(f"{name}: the record at {offset} of {partition} is missing and too young to be compacted")
         if not is_same and end < max(self.end_offset, log.segments.active.base_offset):
             return  # what was compacted away may have its newer value behind that, where no leader was looked at yet
-        is_known = not is_same and not self.has_gap
-        if is_known and not self._is_whole(name, _table(found.items()), end, log.config.delete_retention_ms):
+        retention_ms = log.config.delete_retention_ms
+        if not is_same and not self._is_whole(name, _table(found.items()), end, retention_ms):
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
+
+    def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[tuple[int, int, Pair]]:
+        """What a leader has committed since leaders were looked at last, were it not compacted."""
+        for offset in range(self.end_offset, end):
+            found = self.written.get(offset, {}).get(epochs.epoch_at(offset))
+            if found is not None:
+                yield offset, *found
+
+    def _learn(self, records: Iterable[tuple[int, int, Pair]]) -> None:
+        for offset, timestamp_ms, pair in records:
+            if offset not in self.records:
+                self.deleted.pop(pair[0], None)
+                self.records[offset] = pair
+                self.times[offset] = timestamp_ms
 
     def _is_whole(self, name: str, table: dict[bytes | None, bytes], end: int, retention_ms: int) -> bool:
         """Whether a replica gives this table with reason."""

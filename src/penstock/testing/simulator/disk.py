@@ -45,6 +45,8 @@ class HostDisk:
     crash_in: int | None = None
     error_in: int | None = None
     on_crash: Callable[[], None] = lambda: None
+    on_write: Callable[[str, bytes], None] = lambda path, content: None
+    """Told of each write to an open file, by the path that it was opened by, whatever becomes of it."""
     calls: int = 0
 
     def sync(self) -> None:
@@ -122,11 +124,12 @@ def _root(path: str) -> str:
 class SimulatedFile(OpenFile):
     """An open file of one process."""
 
-    __slots__ = ("_file", "_host", "_lock", "_process", "_root")
+    __slots__ = ("_file", "_host", "_lock", "_path", "_process", "_root")
 
-    def __init__(self, host: HostDisk, process: Process, file: File, root: str, lock: str | None = None) -> None:
+    def __init__(self, host: HostDisk, process: Process, file: File, path: str, lock: str | None = None) -> None:
         super().__init__(-1)
-        self._root = root
+        self._path = path
+        self._root = _root(path)
         self._host = host
         self._process = process
         self._file = file
@@ -142,6 +145,7 @@ class SimulatedFile(OpenFile):
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all, or a part and OSError, or a part and die."""
         content = bytes(data)
+        self._host.on_write(self._path, content)
         try:
             dies = self._host.before_change(self._process, self._root)
         except OSError:
@@ -227,7 +231,7 @@ class SimulatedDisk(Disk):
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             found = self._create(path)
-        return SimulatedFile(self._host, self._process, found, _root(path))
+        return SimulatedFile(self._host, self._process, found, path)
 
     def _create(self, path: str) -> File:
         directory, name = self._host.parent(path)
@@ -254,7 +258,7 @@ class SimulatedDisk(Disk):
         self._host.locks[path] = self._process
         file = self._host.find(path)
         assert isinstance(file, File)
-        return SimulatedFile(self._host, self._process, file, _root(path), lock=path)
+        return SimulatedFile(self._host, self._process, file, path, lock=path)
 
     def read_file(self, path: str) -> bytes | None:
         """The content, or None."""

@@ -56,6 +56,7 @@ class Machine:
         self._is_stopping = False
         self._processes: list[Process] = []  # kept, so that no memory is freed at a time by chance
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
+        self.disk.on_write = ledger.replica_agreement.written
         for path in self.data_paths:
             self.disk.root.link(path.strip("/"), type(self.disk.root)())
         self.disk.root.sync()

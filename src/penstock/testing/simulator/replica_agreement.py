@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from penstock.log.names import LOG_SUFFIX, METADATA_TOPIC
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import check_crc, read_header
@@ -48,6 +49,15 @@ class ReplicaAgreement:
         self._violated = violated
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
+        self._written: dict[str, list[bytes]] = {}
+        """By the name of a partition's directory: what was written to its segments since somebody looked."""
+
+    def written(self, path: str, content: bytes) -> None:
+        """Somebody wrote, or tried to write, this to an open file."""
+        if path.endswith(LOG_SUFFIX):
+            name = path.split("/")[-2]
+            if name.rpartition("-")[2].isdigit() and not name.startswith(METADATA_TOPIC):
+                self._written.setdefault(name, []).append(content)
 
     def look(
         self, name: str, partition: Partition, *, leads: bool, is_weak: bool, is_current: bool, now_ms: int
@@ -67,7 +77,10 @@ class ReplicaAgreement:
                 f"{name} is in sync in epoch {partition.leader_epoch} of {partition} and ends at "
                 f"{partition.log.log_end_offset}; {committed.high_watermark} was committed"
             )
+        written = self._written.pop(f"{partition.topic}-{partition.index}", ())
         if partition.log.config.is_compacted:
+            for batches in written:
+                committed.compacted.note(batches)
             if leads or not is_weak:
                 committed.compacted.compare(name, partition, leads=leads, now_ms=now_ms, violated=self._violated)
         elif leads or not is_weak:

@@ -214,6 +214,35 @@ class Dying:
         """Nothing to let go of."""
 
 
+class Idle:
+    """Counts how often it may rest."""
+
+    rests = 0
+
+    async def run(self, work: Round, bytes_per_s: float) -> AsyncIterator[Step]:
+        raise AssertionError("there is nothing to do")
+        yield
+
+    async def rest(self) -> None:
+        self.rests += 1
+
+
+@pytest.mark.parametrize(("idle_s", "rests"), [(0.0, True), (1e9, False)])
+async def test_the_process_is_kept_for_a_while(
+    node: Node, monkeypatch: pytest.MonkeyPatch, idle_s: float, rests: bool
+) -> None:
+    monkeypatch.setattr("penstock.node.partitions.cleaner.IDLE_S", idle_s)
+    runner, looks = Idle(), asyncio.Semaphore(0)
+    config = BrokerConfig.embedded({"log.cleaner.backoff.ms": "1"})
+    cleaner = Cleaner(config, node.directories, node.table, lambda: node.now_ms, lambda: runner)
+    monkeypatch.setattr(cleaner.figures, "begin_look", lambda now_ms: looks.release())
+    cleaner.start()
+    for _ in range(6):
+        await looks.acquire()
+    assert (runner.rests > 0) is rests
+    await cleaner.stop()
+
+
 async def test_a_process_that_dies_is_counted_and_the_log_has_its_turn_again(node: Node) -> None:
     log, cleaner = write(node), cleaner_of(node)
     assert not await cleaner.clean_dirtiest(Dying())
