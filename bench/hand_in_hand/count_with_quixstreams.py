@@ -38,7 +38,7 @@ def main() -> None:
 
     app.dataframe(words).apply(counted, stateful=True).update(note, metadata=True)
     app.run(count=int(count), timeout=LIMIT_S)
-    Path(report).write_text(json.dumps({"seen": len(seen), "totals": totals}))
+    Path(report).write_text(json.dumps({"seen": seen, "totals": totals}))
 
 
 if __name__ == "__main__":
