@@ -24,6 +24,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.start": "208; not for several nodes, nor for a wrong option",
     },
+    "penstock/cli/start_worker.py": {
+        "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
+    },
     "penstock/cli/worker.py": {
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
     },

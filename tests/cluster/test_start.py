@@ -1,7 +1,9 @@
 """`penstock start` as a process: what it says, how it stops, and why it refuses."""
 
+import json
 import signal
 import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ CONTROLLER = (
     *("--set", "controller.listener.names=CONTROLLER"),
     *("--set", "controller.quorum.voters=7@h:9093,42@i:9093,100@j:9093"),
 )
+
+
+AT_ONCE = ("--set", "group.initial.rebalance.delay.ms=0")
 
 
 def connects(port: int) -> bool:
@@ -162,3 +167,34 @@ def test_an_unknown_option_is_a_wrong_use(tmp_path: Path) -> None:
     done = refused(tmp_path, "--bind", "9092")
     assert done.returncode == 2
     assert "No such option '--bind'" in done.stderr
+
+
+def test_a_worker_beside_a_node_is_asked_and_ends_with_it(tmp_path: Path) -> None:
+    with started(tmp_path, *ANY_PORT, *AT_ONCE, "--worker", "--worker-port", "0") as node:
+        assert node.process.stdout is not None
+        line = node.process.stdout.readline()
+        url = line.partition("worker")[2].split()[0]
+        assert url.startswith("http://127.0.0.1:"), line
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            assert json.loads(answer.read()).keys() == {"version", "commit", "kafka_cluster_id"}
+        assert node.ends_after(signal.SIGTERM) == (0, "stopping\nstopped\n")
+    assert (tmp_path / "penstock-data" / ".kafka_cleanshutdown").is_file()
+
+
+def test_a_worker_that_cannot_be_is_told_and_the_node_runs(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with started(tmp_path, *ANY_PORT, "--worker", "--worker-port", str(port)) as node:
+            assert node.process.stdout is not None
+            assert "there is no worker" in node.process.stdout.readline()
+            assert connects(node.port)
+
+
+def test_a_worker_needs_one_node_that_is_a_broker(tmp_path: Path) -> None:
+    assert (
+        "--worker needs a node that is a broker"
+        in refused(tmp_path, *CONTROLLER, "--set", "node.id=7", "--worker").stderr
+    )
+    assert "they do not go with --nodes" in refused(tmp_path, "--nodes", "3", "--worker").stderr

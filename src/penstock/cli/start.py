@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock import __version__
+from penstock.cli.start_worker import run_beside
 from penstock.log.disk import Disk
 from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -28,6 +29,8 @@ MAX_PORT = 55_000
 NODES_DIRECTORY = "penstock-data"
 WAITING_S = 3
 """So long a start may take before the node says what it waits for."""
+WORKER_S = 30
+"""So long a worker beside the node may take to end."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -39,6 +42,10 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.option("--nodes", type=click.IntRange(1, MAX_NODES), metavar="N", help="Start a local cluster of N processes.")
 @click.option("--directory", type=click.Path(path_type=Path), help="With --nodes: where their files are.")
 @click.option("--port", type=click.IntRange(0, MAX_PORT), help="With --nodes: the first broker's port; 0 is any.")
+@click.option("--worker", is_flag=True, help="Run a Connect worker beside the node, for a look (docs/connect.md).")
+@click.option(
+    "--worker-port", type=click.IntRange(0, MAX_PORT), default=8083, help="With --worker: where REST listens."
+)
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: its writer has gone.")
 def command(
     file: Path | None,
@@ -47,6 +54,8 @@ def command(
     nodes: int | None,
     directory: Path | None,
     port: int | None,
+    worker: bool,
+    worker_port: int,
     until_eof: bool,
 ) -> None:
     """Start a node and run it until SIGINT (Ctrl-C) or SIGTERM.
@@ -58,10 +67,12 @@ def command(
     --nodes 3 starts three nodes instead, each broker and controller, a process each: brokers on 9092, 9093 and 9094,
     controllers 10000 above. Each has a file node-N.properties and a directory in ./penstock-data, with which it starts
     again, together with the others or alone.
+
+    --worker runs a Connect worker in the same process, whose REST interface anybody on this machine may use.
     """
     if nodes is not None:
-        if file is not None:
-            raise click.UsageError("give either FILE, for one node, or --nodes")
+        if file is not None or worker:
+            raise click.UsageError("FILE and --worker are for one node: they do not go with --nodes")
         from penstock.cli.start_nodes import start_nodes
 
         start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level)
@@ -72,13 +83,15 @@ def command(
         loaded = load_config(file, environment=os.environ, overrides=overrides)
     except (ConfigError, PropertiesError) as error:
         raise click.ClickException(str(error)) from None
+    if worker and not loaded.config.is_broker:
+        raise click.UsageError("--worker needs a node that is a broker")
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     if file is not None:
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     hold_briefly()
-    asyncio.run(_run(loaded.config, until_eof=until_eof))
+    asyncio.run(_run(loaded.config, until_eof=until_eof, worker_port=worker_port if worker else None))
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -94,7 +107,7 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
         )
 
 
-async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
+async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None = None) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
     from penstock.node.start import StartError, start_node
 
@@ -119,11 +132,18 @@ async def _run(config: BrokerConfig, *, until_eof: bool) -> None:
         raise click.ClickException(str(error)) from None
     keep_for_good()
     _announce(config, node)
+    beside: asyncio.Task[Any] | None = None
+    if worker_port is not None:
+        endpoint = node.endpoints[0]
+        beside = asyncio.create_task(run_beside((endpoint.host, endpoint.port), worker_port))
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
     with suppress(OSError):  # whoever read this may be gone, and the node has to stop all the same
         click.echo("stopping")
+    if beside is not None:
+        beside.cancel()
+        await asyncio.wait([beside], timeout=WORKER_S)
     await node.stop()
     if node.failed.done():
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")

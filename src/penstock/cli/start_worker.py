@@ -1,0 +1,35 @@
+"""`penstock start --worker`: a Connect worker in the process of a node, for a look; an installation has its own."""
+
+import asyncio
+from typing import Final
+
+import click
+
+ANYWHERE: Final = ("0.0.0.0", "::", "")
+
+
+def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
+    """The worker's settings: this node is its cluster, and its REST interface listens on the loopback address."""
+    host = "127.0.0.1" if broker[0] in ANYWHERE else broker[0]
+    stores = ("config", "offset", "status")
+    return {
+        "bootstrap.servers": f"[{host}]:{broker[1]}" if ":" in host else f"{host}:{broker[1]}",
+        "group.id": "connect",
+        **{f"{store}.storage.topic": f"connect-{store}" for store in stores},
+        **{f"{store}.storage.replication.factor": "-1" for store in stores},
+        "listeners": f"http://127.0.0.1:{port}",
+    }
+
+
+async def run_beside(broker: tuple[str, int], port: int) -> None:
+    """Run a worker until this is cancelled, and say where it is, or why there is none: the node runs on without."""
+    try:
+        from penstock.work.connect.rest.running import RunningWorker
+
+        async with RunningWorker(worker_config(broker, port)) as running:
+            click.echo(f"  worker      {running.server.urls[0]} (`penstock connect`)")
+            await asyncio.Event().wait()
+    except ModuleNotFoundError as error:
+        click.echo(f"there is no worker: {error}: pip install 'penstock[work]'", err=True)
+    except Exception as error:
+        click.echo(f"there is no worker: {error}", err=True)
