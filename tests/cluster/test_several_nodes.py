@@ -20,7 +20,7 @@ from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import NOBODY
 from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.start import StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -248,7 +248,7 @@ async def test_a_broker_whose_id_was_taken_ends(three: Nodes) -> None:
         BrokerIdentity(node_id=1, incarnation_id=UUID(int=1), endpoints=list(known.endpoints.values())),
         node.parts.channel,
         node.parts.log,
-        session=BrokerSession(9_000, asyncio.get_running_loop().time),
+        lease=BrokerLease(9_000, asyncio.get_running_loop().time),
         on_registered=lambda epoch: None,
         on_replaced=lambda error: None,
     )

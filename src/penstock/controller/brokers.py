@@ -72,13 +72,16 @@ def _decide(
 
 
 def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
-    """Unfences a broker that has seen its own registration, once all its partitions know that it was away."""
+    """Unfences a broker that has seen its own registration, once all its partitions know that it was away, and it."""
     if session.metadata_offset < broker.epoch:
         return Decision([], BrokerHeartbeatResponse(is_fenced=True))
     if broker.node_id in state.heartbeats.unfinished:
         records = finish(state, broker.node_id)
         if records:
             return Decision(records, BrokerHeartbeatResponse(is_fenced=True))
+    if not state.heartbeats.knows(session, broker):
+        return Decision([], BrokerHeartbeatResponse(is_fenced=True))
+    state.heartbeats.comes(broker.node_id)
     unfence = _change(broker, fenced=UNFENCE)
     return Decision([unfence, *taken_by(state, broker.node_id)], BrokerHeartbeatResponse(is_fenced=False))
 
@@ -126,7 +129,9 @@ def _has_directory(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool
 
 def _fence(state: ControllerState, broker: BrokerImage, *, in_controlled_shutdown: int = 0) -> list[MetadataRecord]:
     change = _change(broker, fenced=FENCE, in_controlled_shutdown=in_controlled_shutdown)
-    return [change, *left_by(state, broker.node_id, Going.FENCED)]
+    records = [change, *left_by(state, broker.node_id, Going.FENCED)]
+    state.heartbeats.loses(broker.node_id, state.next_offset + len(records) - 1)
+    return records
 
 
 def _change(broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> BrokerRegistrationChangeRecord:

@@ -4,6 +4,10 @@ This is soft state (KIP-631): it is in no record, so a new active controller beg
 that is not fenced a whole session to report itself. A broker that has been silent for `broker.session.timeout.ms` is
 fenced.
 
+A session is the granter's side of a lease (`penstock.leadership.lease`): within it the broker may act as a leader. So a
+broker that was fenced comes back only when it has heard of what it has lost (`knows`); otherwise it would be told
+that it may lead, and lead what another one leads by now.
+
 A session belongs to one registration, that is to one epoch of a broker: who registers anew has a new one.
 
 Beside the sessions stands what is left to do. A broker may be in so many partitions that its going takes several
@@ -18,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.metadata.partition_index import Partitions
 from penstock.protocol.value import Value
 
@@ -74,9 +78,10 @@ class _Notes:
     sessions: dict[int, Session] = field(default_factory=dict)
     unfinished: dict[int, bool | Left] = field(default_factory=dict)
     untold: set[int] = field(default_factory=set)
+    lost_until: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "_Notes":
-        return _Notes(dict(self.sessions), dict(self.unfinished), set(self.untold))
+        return _Notes(dict(self.sessions), dict(self.unfinished), set(self.untold), dict(self.lost_until))
 
 
 class Heartbeats:
@@ -96,6 +101,8 @@ class Heartbeats:
         for broker in image.brokers.values():
             if not broker.fenced:
                 self._kept.sessions[broker.node_id] = Session(broker.epoch, now_ms)
+            else:
+                self._kept.lost_until[broker.node_id] = image.offset
         self._kept.unfinished = dict.fromkeys([*image.brokers, *image.index.brokers_in_sync()], False)
         self._kept.untold = set(image.brokers)
 
@@ -143,6 +150,18 @@ class Heartbeats:
         if broker_id in self._draft.untold:
             self._draft.untold.discard(broker_id)
             self._draft.unfinished[broker_id] = True
+
+    def loses(self, broker_id: int, offset: int) -> None:
+        """A fenced broker loses what it led by records up to this offset."""
+        self._draft.lost_until[broker_id] = offset
+
+    def knows(self, session: Session, broker: BrokerImage) -> bool:
+        """Whether a fenced broker knows that it is registered, and what it has lost."""
+        return session.metadata_offset >= max(broker.epoch, self._draft.lost_until.get(broker.node_id, UNKNOWN_OFFSET))
+
+    def comes(self, broker_id: int) -> None:
+        """A broker is fenced no longer."""
+        self._draft.lost_until.pop(broker_id, None)
 
     def forget(self, broker_id: int) -> None:
         """Ends the session of a broker that was let go or is registered no more."""

@@ -97,7 +97,10 @@ def finish(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     if broker is None or broker.fenced:
         if not isinstance(note, Left):
             note = Left(Going.FENCED, state.image.index.in_sync(broker_id), _lost(state, broker_id))
-        return _go_on(state, broker_id, note)
+        records = _go_on(state, broker_id, note)
+        if records:
+            state.heartbeats.loses(broker_id, state.next_offset + len(records) - 1)
+        return records
     if broker.in_controlled_shutdown:
         return left_by(state, broker_id, Going.STOPPING)
     if note:

@@ -12,7 +12,7 @@ from uuid import UUID
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.commands import ActiveController, NoController
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
 from penstock.node.partitions.cleaner import Cleaner
@@ -25,6 +25,7 @@ from penstock.node.serving.handler import Handler
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
+from penstock.replication.partition_leader import PartitionLeader
 
 
 def wall_clock_ms() -> int:
@@ -61,7 +62,8 @@ class Broker:
     """Compacts logs."""
     controller: ActiveController = field(default_factory=NoController)
     """The way to the active controller."""
-    session: BrokerSession = field(default_factory=lambda: BrokerSession(9_000, time.monotonic))
+    lease: BrokerLease = field(default_factory=lambda: BrokerLease(9_000, time.monotonic))
+    """This broker's right to lead."""
     groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
@@ -83,6 +85,22 @@ class Broker:
     def active_controller_id(self) -> int:
         """The node that leads the metadata quorum; NOBODY if none is known to, or it does not answer."""
         return self.image.controller_id if self.hears_controller() else NOBODY
+
+    def may_lead(self, partition: Partition) -> bool:
+        """Whether nobody else can lead a partition that is led here: it has one replica, or the lease lasts."""
+        leader = partition.leader
+        return leader is None or not leader.followers or not self.lease.is_over
+
+    def check_lease(self, partition: Partition) -> None:
+        """KafkaError NOT_LEADER_OR_FOLLOWER where somebody else may lead what this node led."""
+        if not self.may_lead(partition):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the lease of this broker is over: others may lead")
+
+    def check_leader(self, partition: Partition, current_leader_epoch: int = -1) -> PartitionLeader:
+        """What a client asks of a leader: `Partition.check_leader` within the lease of this broker."""
+        leader = partition.check_leader(current_leader_epoch)
+        self.check_lease(partition)
+        return leader
 
     def partition(self, topic: str | UUID, index: int) -> Partition:
         """The replica that this node holds, of a topic by its name or its id.

@@ -14,12 +14,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
@@ -44,6 +45,9 @@ from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import process_uuid
+
+SERVE: Final = "serve"
+"""Of `leader.lease.on.quorum.loss`."""
 
 
 class BrokerParts:
@@ -87,7 +91,7 @@ class BrokerParts:
             moves=self.moves,
             cleaner=self.cleaner,
             controller=parts.channel,
-            session=BrokerSession(config.broker_session_timeout_ms, loop.time),
+            lease=self._lease(),
             groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),
             handlers=load_handlers(),
             random=surroundings.random,
@@ -108,7 +112,7 @@ class BrokerParts:
             parts.channel,
             parts.log,
             _times(config),
-            session=self.broker.session,
+            lease=self.broker.lease,
             on_registered=self._registered,
             on_replaced=self._end,
         )
@@ -132,6 +136,13 @@ class BrokerParts:
         parts.more_figures.append(cleaner.rows)
         return cleaner
 
+    def _lease(self) -> BrokerLease:
+        config, elapsed_s = self._parts.config, self._parts.surroundings.elapsed_s
+        while_awake = config.leader_lease_on_quorum_loss == SERVE
+        lease = BrokerLease(config.broker_session_timeout_ms, elapsed_s, while_awake=while_awake)
+        self._parts.more_figures.append(lease.figures)
+        return lease
+
     def _ground(self, table: PartitionTable) -> Ground:
         async def create_topic(name: str) -> None:
             for code in (await create_missing(self.broker, [name])).values():
@@ -143,6 +154,7 @@ class BrokerParts:
             image=parts.image,
             partitions=table,
             hold_missing=self.replicas.hold_missing,
+            may_lead=lambda partition: self.broker.may_lead(partition),
             create_topic=create_topic,
             now_ms=parts.surroundings.now_ms,
         )

@@ -6,7 +6,9 @@ Everything else that it needs of the outside world, timers, connections and thre
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from functools import partial
 from random import Random, SystemRandom
 
 from penstock.log.disk import Disk
@@ -15,6 +17,9 @@ from penstock.node.partitions.cleaning_runs import CleaningProcess, RoundRunner
 from penstock.node.serving.server import BoundListener
 from penstock.protocol.value import Value, fresh
 
+elapsed_s = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Seconds since the machine was started, its sleep included where the system can tell that. Each request asks."""
+
 
 class Surroundings(Value, kw_only=True):
     """By default the real ones. `bind` is called as `BoundListener` is, and gives something that does as much."""
@@ -22,6 +27,9 @@ class Surroundings(Value, kw_only=True):
     random: Random = fresh(SystemRandom)
     disk: Disk = fresh(Disk)
     now_ms: Callable[[], int] = wall_clock_ms
+    elapsed_s: Callable[[], float] = elapsed_s
+    """Goes steadily, also while the machine sleeps, whose leases run on meanwhile; the event loop's time stands still
+    then."""
     bind: Callable[..., BoundListener] = BoundListener
     run_rounds: Callable[[Disk], RoundRunner] = CleaningProcess
     """What compacts: a process of its own."""

@@ -14,7 +14,7 @@ from penstock.log.disk import Disk
 from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.driver import ControllerDriver
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -91,7 +91,7 @@ class OneNode:
             identity,
             Channel(self.controller),
             self.log,
-            session=BrokerSession(9_000, time.monotonic),
+            lease=BrokerLease(9_000, time.monotonic),
             on_registered=lambda epoch: None,
             on_replaced=lambda error: None,
         )

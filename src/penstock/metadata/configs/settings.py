@@ -44,6 +44,7 @@ class BrokerSettings:
     leader_balance_move_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
+    leader_lease_on_quorum_loss: str
     leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int

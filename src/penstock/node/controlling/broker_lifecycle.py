@@ -28,7 +28,7 @@ from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.node.controlling.commands import ActiveController
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -94,12 +94,12 @@ class BrokerLifecycle:
         log: MetadataLog,
         times: LifecycleTimes = LifecycleTimes(),
         *,
-        session: BrokerSession,
+        lease: BrokerLease,
         on_registered: Callable[[int], None],
         on_replaced: Callable[[KafkaError], None],
     ) -> None:
         self.epoch = UNKNOWN_EPOCH
-        self._session = session
+        self._lease = lease
         self._identity = identity
         self._controller = controller
         self._image = log.image
@@ -107,6 +107,8 @@ class BrokerLifecycle:
         self._on_registered = on_registered
         self._on_replaced = on_replaced
         self._knows_namesake = False
+        self._is_out = False
+        """Whether the controller said last that this broker is fenced."""
         self._beating: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._untold_since_s: float | None = None
@@ -245,13 +247,18 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._identity.offline_log_dirs()),
         )
-        asked_s = self._session.asks()
+        asked_s = self._lease.beats()
+        deadline_s = asyncio.get_running_loop().time() + self._lease.length_s / 2  # the next one counts from later
         try:
-            reply = await self._controller.submit(command, BrokerHeartbeatResponse)
+            reply = await self._controller.submit(command, BrokerHeartbeatResponse, deadline_s=deadline_s)
         except KafkaError as error:
+            self._lease.beats()
             return BrokerHeartbeatResponse(error_code=error.code)
-        if not reply.error_code and not reply.is_fenced:
-            self._session.is_let_in(asked_s)
+        self._is_out = not reply.error_code and reply.is_fenced
+        if self._is_out or reply.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            self._lease.ends()
+        elif not reply.error_code:
+            self._lease.is_renewed(asked_s)
         return reply
 
     def tell_of_directories(self) -> None:
@@ -262,9 +269,9 @@ class BrokerLifecycle:
 
     async def _pause(self) -> None:
         """Until the next heartbeat is due."""
-        interval_ms = self._times.heartbeat_interval_ms
+        interval_s = self._times.heartbeat_interval_ms / 1000
         with suppress(TimeoutError):
-            async with asyncio.timeout(interval_ms / 1000):
+            async with asyncio.timeout(min(interval_s, RETRY_S) if self._is_out else interval_s):
                 await self._has_news.wait()
         self._has_news.clear()
 
@@ -324,6 +331,7 @@ class BrokerLifecycle:
             self._on_replaced(error)
 
     def _replaced(self) -> KafkaError:
+        self._lease.ends()
         return KafkaError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"another process has registered as broker {self._identity.node_id} since: two brokers have the same"

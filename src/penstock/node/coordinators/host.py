@@ -7,7 +7,7 @@ refusal a client would not hide from its user waits for the load instead (`loade
 | what is asked for | answer |
 | --- | --- |
 | a key while the topic does not exist, or its partition has no leader | COORDINATOR_NOT_AVAILABLE |
-| a key of a partition that another node leads | NOT_COORDINATOR |
+| a key of a partition that another node leads, or may lead as the lease is over | NOT_COORDINATOR |
 | a key of a partition that is being read | COORDINATOR_LOAD_IN_PROGRESS |
 """
 
@@ -50,6 +50,8 @@ class Ground(Value):
     """Has an internal topic created; who needs it asks again until it is there."""
     now_ms: Callable[[], int]
     """The wall clock."""
+    may_lead: Callable[[Partition], bool] = lambda _: True
+    """Whether nobody else can lead a partition that is led here."""
 
 
 class CoordinatorHost(Generic[MachineT]):
@@ -130,7 +132,7 @@ class CoordinatorHost(Generic[MachineT]):
         hosted = None
         if topic.partitions[index].leader == self.ground.node_id:  # the partition may not have followed yet
             hosted = self._led.get(index) or self._lead_late(topic, index)
-        if hosted is None:
+        if hosted is None or not self.ground.may_lead(hosted.partition):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         former = self.former(key, len(topic.partitions)) if self.is_loading else None
         if not hosted.is_serving or (former is not None and not former.is_serving):

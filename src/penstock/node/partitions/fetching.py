@@ -64,6 +64,7 @@ class FetchReader:
     """
 
     __slots__ = (
+        "_is_late",
         "_max_bytes",
         "_quota",
         "_rack",
@@ -147,13 +148,15 @@ class FetchReader:
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
         self.total_bytes = self._throttled_bytes = 0
         self.is_urgent = False
+        self._is_late = self._replica_id < 0 and self.broker.lease.is_over
         self._quota: ReplicationQuota | None = None
 
     def read(self, asked: Iterable[Wanted]) -> None:
         """Look at some more partitions."""
         results = self.results
+        skips_quiet = self._skips_quiet and not self._is_late  # nothing new is what only a leader can say
         for wanted in asked:
-            if self._skips_quiet and wanted.is_quiet(self._replica_id):
+            if skips_quiet and wanted.is_quiet(self._replica_id):
                 continue
             try:
                 results.append((wanted, self._read(wanted)))
@@ -293,6 +296,8 @@ class FetchReader:
     def _check(self, partition: Partition, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
         if self._replica_id >= 0:
             return partition.check_follower(self._replica_id, current_leader_epoch)
+        if self._is_late:
+            self.broker.check_lease(partition)
         if self.context.api_version >= RACKS_FROM:
             return partition.check_replica(current_leader_epoch)
         return partition.check_leader(current_leader_epoch)

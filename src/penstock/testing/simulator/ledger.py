@@ -10,6 +10,7 @@
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
 | an acknowledged topic     | exists with all of its partitions, until its deletion: see `promised_topics.py` |
 | what all nodes know       | is the same: see `agreement.py` |
+| a partition               | has one leader that answers, or none: see `leader_claims.py` |
 | the balance of leaders    | moves one at a time: see `leader_moves.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
@@ -27,6 +28,7 @@ from penstock.node.start import RunningNode
 from penstock.protocol.hashing import coordinator_partition
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
+from penstock.testing.simulator.leader_claims import LeaderClaims
 from penstock.testing.simulator.leader_moves import LeaderMoves
 from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
@@ -53,6 +55,7 @@ class Ledger:
         self.agreement = Agreement(self.violated)
         self.replica_agreement = ReplicaAgreement(self.violated)
         self.leader_moves = LeaderMoves(self.violated)
+        self.leader_claims = LeaderClaims(self.violated, lambda: self.agreement.newest)
         self.history = ClientHistory()
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}

@@ -9,7 +9,9 @@ from uuid import UUID
 
 from penstock.log.formatting import format_directories, write_first_snapshot
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.broker import Broker
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
+from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
@@ -45,6 +47,7 @@ class Machine:
         """The time since which it is down or paused."""
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
+        self.observer.on_event = lambda: ledger.leader_claims.look(self)
         self.clock = Clock()
         self._settings = plan.settings_of(node)
         self._max_open_segments = plan.max_open_segments
@@ -89,6 +92,16 @@ class Machine:
     def is_paused(self) -> bool:
         """Whether its process lives and does nothing."""
         return self.is_up and self.process is not None and self.process.is_paused
+
+    @property
+    def serving(self) -> Broker | None:
+        """The broker that would answer now."""
+        return self.node.broker if self.node is not None and self.node.is_broker and not self.is_paused else None
+
+    def would_answer(self, partition: Partition) -> bool:
+        """Whether its broker would answer about a partition as its leader, by its own clock."""
+        broker, process = self.serving, self.process
+        return broker is not None and process is not None and process.context.run(broker.may_lead, partition)
 
     @property
     def has_bad_disk(self) -> bool:
@@ -161,6 +174,7 @@ class Machine:
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
             now_ms=self.now_ms,
+            elapsed_s=loop.time,
             bind=self._network.bind,
             run_rounds=CleaningThreads,
             max_open_segments=self._max_open_segments,

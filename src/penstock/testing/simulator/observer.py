@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum_start import QuorumParts
@@ -29,6 +29,8 @@ class Observer:
         self._parts: QuorumParts | None = None
         self._epoch = -1
         self._leader: int | None = None
+        self.on_event: Callable[[], None] | None = None
+        """Called after each event of the node."""
         self.controls_since: float | None = None
         """Since when it is the active controller without a pause, as far as it knows."""
         self._high_watermark = 0
@@ -72,6 +74,8 @@ class Observer:
 
     def _look(self) -> None:
         assert self._parts is not None
+        if self.on_event is not None:
+            self.on_event()
         quorum = self._parts.quorum
         epoch, leader = quorum.epoch, quorum.leader_id
         if epoch != self._epoch or leader != self._leader:

@@ -18,6 +18,7 @@ FAULTS_OF_CLUSTERS = (
 LATER_FAULTS = (
     "clock",
 )  # fmt: skip
+LEASES = "leases "
 TABLES = "tables 1126 "
 """Draws the tables of a plan, beside all other draws, and none for seeds that once found something without them."""
 MOST_BALANCE_S = 5
@@ -107,6 +108,11 @@ class Plan(Value, kw_only=True):
         return int(self.settings.get("leader.imbalance.check.interval.seconds", "300")) <= MOST_BALANCE_S
 
     @property
+    def refuses_without_lease(self) -> bool:
+        """Whether no broker leads on that hears no controller."""
+        return self.settings.get("leader.lease.on.quorum.loss") == "refuse"
+
+    @property
     def is_careless(self) -> bool:
         """Whether an outdated replica may lead where no other one can."""
         return self.settings.get("unclean.leader.election.enable") == "true"
@@ -151,7 +157,10 @@ def _alone(node: NodePlan) -> dict[str, str]:
 
 def draw(random: Random, nodes: int | None = None) -> Plan:
     """A plan by chance; with so many nodes, if that is given."""
-    return _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
+    plan = _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
+    if plan.is_cluster and Random(f"{LEASES}{plan}").random() < 0.5:
+        plan = plan.replace(settings=plan.settings | {"leader.lease.on.quorum.loss": "refuse"})
+    return plan
 
 
 def _draw_nodes(random: Random, count: int) -> tuple[NodePlan, ...]:

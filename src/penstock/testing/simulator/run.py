@@ -137,6 +137,8 @@ class _Simulation:
         for machine, rate in zip(self._machines, plan.clocks, strict=False):
             machine.clock.rate = rate
             ledger.clock_rate(rate)
+        if plan.refuses_without_lease:
+            ledger.leader_claims.watch(self._machines)
         addresses = [machine.address for machine in self._machines if machine.plan.is_broker]
         self._world = World(loop, addresses, ledger, trace)
         self._groups = [f"g{number}" for number in range(plan.groups)]

@@ -41,6 +41,8 @@ def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
     """Compare what the nodes hold of each partition."""
     ledger.look_at_weak()
     for machine in machines:
+        ledger.leader_claims.look_anew(machine)
+    for machine in machines:
         if machine.node is None or not machine.is_up or machine.is_paused:
             continue
         with _whatever_the_disk_does(machine):

@@ -20,7 +20,7 @@ from penstock.metadata.records import (
 )
 from penstock.node.controlling import broker_lifecycle
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
-from penstock.node.controlling.session import BrokerSession
+from penstock.node.controlling.lease import BrokerLease
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -65,7 +65,7 @@ class World:
         self.ended: list[KafkaError] = []
         self.offline: list[UUID] = []
         self.clock_s = 0.0
-        self.session = BrokerSession(9_000, lambda: self.clock_s)
+        self.lease = BrokerLease(9_000, lambda: self.clock_s)
         self.broker = BrokerLifecycle(
             BrokerIdentity(
                 node_id=NODE,
@@ -76,7 +76,7 @@ class World:
             self,
             self.log,
             times or LifecycleTimes(heartbeat_interval_ms=1),
-            session=self.session,
+            lease=self.lease,
             on_registered=self.epochs.append,
             on_replaced=self.ended.append,
         )
@@ -255,7 +255,7 @@ async def test_it_goes_although_no_controller_answers(
     world = World(REGISTERED)
     await world.joined()
     world.commit(registration(OTHER, 11))
-    monkeypatch.setattr(world, "submit", lambda *_: asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(world, "submit", lambda *_, **__: asyncio.get_running_loop().create_future())
     await world.broker.leave()
     assert "without handing over" in caplog.text
 
@@ -331,14 +331,36 @@ async def test_who_slept_through_its_session_is_let_in_by_an_answer_to_what_it_a
         world.clock_s += 8
         beats = len(world.commands(BrokerHeartbeatRequest))
         await until(lambda beats=beats: len(world.commands(BrokerHeartbeatRequest)) > beats)  # type: ignore[misc]
-        assert not world.session.is_over, "no controller answers, but it was awake"
+        assert not world.lease.is_over, "no controller answers, but it was awake"
     world.answers = [fenced] * 20
     world.clock_s += 10
-    assert world.session.is_over
+    assert world.lease.is_over
     await until(lambda: len(world.answers) < 18)
-    assert world.session.is_over
+    assert world.lease.is_over
     world.answers = []
-    await until(lambda: not world.session.is_over)
+    await until(lambda: not world.lease.is_over)
+    await world.broker.leave(hand_over=False)
+
+
+async def test_a_heartbeat_without_an_answer_is_given_up_in_time_to_show_that_the_broker_is_awake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The quorum is gone: nobody else can lead, so this broker goes on."""
+    world, given_s = World(REGISTERED), []
+    await world.joined()
+
+    def unanswered(command: Message, answer_class: type[Message], *, deadline_s: float) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        given_s.append(deadline_s - loop.time())
+        world.clock_s += given_s[-1]
+        reply: asyncio.Future[Any] = loop.create_future()
+        reply.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        return reply
+
+    monkeypatch.setattr(world, "submit", unanswered)
+    await until(lambda: len(given_s) > 5)
+    assert world.clock_s > 2 * world.lease.length_s
+    assert not world.lease.is_over
     await world.broker.leave(hand_over=False)
 
 

@@ -133,6 +133,13 @@ async def test_groups_of_others_are_sent_away(node: GroupNode) -> None:
     assert joined.error_code == ErrorCode.NOT_COORDINATOR
 
 
+async def test_a_coordinator_without_a_lease_sends_its_groups_away(node: GroupNode) -> None:
+    node.create_offsets_topic()
+    node.groups.ground = node.groups.ground.replace(may_lead=lambda _: False)
+    joined = await ask(join_group, node, 3, join_request())
+    assert joined.error_code == ErrorCode.NOT_COORDINATOR
+
+
 async def test_a_restart_changes_nothing_for_the_members(tmp_path: Path) -> None:
     before = with_topics(GroupNode(tmp_path))
     await before.ready()

@@ -58,7 +58,7 @@ def _delete(
         if known is not None and known.is_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = broker.partition(topic, wanted.partition_index)
-        partition.check_leader()
+        broker.check_leader(partition)
         if not partition.log.config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         offset = partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset

@@ -37,7 +37,7 @@ def describe_producers(
 def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
         partition = broker.partition(topic, index)
-        partition.check_leader()
+        broker.check_leader(partition)
         producers = partition.log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)

@@ -70,7 +70,7 @@ def _answer(broker: Broker, version: int, request: ListOffsetsRequest) -> Steps[
                 if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
                     raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = broker.partition(topic.name, wanted.partition_index)
-                leader = partition.check_leader(wanted.current_leader_epoch)
+                leader = broker.check_leader(partition, wanted.current_leader_epoch)
                 found = yield from _look_up(partition, wanted.timestamp, _end(partition, request))
                 if request.replica_id < 0 and leader.high_watermark < leader.epoch_start_offset:
                     _check_known(wanted.timestamp, found, version)

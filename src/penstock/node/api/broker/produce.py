@@ -55,9 +55,9 @@ def produce(
     version = context.api_version
     transactional_id, acks, timeout_ms, topics = parse_produce(frame, position, version)
     refusal = None
-    if transactional_id is not None or not -1 <= acks <= 1 or broker.session.is_over:
-        refusal = _refusal(transactional_id, acks)
-    now_ms = broker.now_ms()
+    if transactional_id is not None or not -1 <= acks <= 1:
+        refusal = _refusal(acks)
+    is_late, now_ms = broker.lease.is_over, broker.now_ms()
     answers: Answers = []
     pending: list[Pending] = []
     refusals = _Refusals(broker, context)
@@ -67,7 +67,7 @@ def produce(
         answers.append((topic, done))
         for index, batch in asked:
             try:
-                partition = _partition(broker, context, topic, index, refusal)
+                partition = _partition(broker, context, topic, index, refusal, is_late)
                 appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
             except KafkaError as error:
                 failure = failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
@@ -88,22 +88,27 @@ def produce(
     return [encode_produce_response(answers, version, context.correlation_id)]
 
 
-def _refusal(transactional_id: str | None, acks: int) -> KafkaError:
+def _refusal(acks: int) -> KafkaError:
     """Why nothing of a request is appended."""
     if not -1 <= acks <= 1:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if transactional_id is not None:
-        return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
-    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker slept, and others may lead what it led")
+    return KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
 
 
 def _partition(
-    broker: Broker, context: RequestContext, topic: str | UUID, index: int, refusal: KafkaError | None
+    broker: Broker,
+    context: RequestContext,
+    topic: str | UUID,
+    index: int,
+    refusal: KafkaError | None,
+    is_late: bool,
 ) -> Partition:
     """The partition to append to; KafkaError where the client may not."""
     if refusal is not None:
         raise refusal
     partition = broker.partition(topic, index)
+    if is_late:
+        broker.check_lease(partition)
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
     return partition

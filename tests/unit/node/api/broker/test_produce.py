@@ -18,7 +18,6 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from penstock.node.controlling.session import BrokerSession
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.api import ApiKey
@@ -63,15 +62,14 @@ def test_a_batch_gets_the_next_offsets(node: Node, version: int, acks: int) -> N
     assert node.partition().high_watermark == 4
 
 
-def test_a_broker_that_slept_through_its_session_takes_nothing(node: Node) -> None:
-    clock = [0.0]
-    node.broker.session = BrokerSession(9_000, lambda: clock[0])
-    node.broker.session.asks()
-    clock[0] = 9.1
+def test_a_broker_without_a_lease_takes_what_nobody_else_could_take(node: Node) -> None:
+    node.broker.lease.ends()
+    assert answer(node, produce_request(batch(b"a"))).error_code == ErrorCode.NONE
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, replicas=[1, 2]))
     for acks in (1, -1):
         got = answer(node, produce_request(batch(b"a"), acks=acks))
         assert got.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert node.partition().log.log_end_offset == 0
+    assert node.partition().log.log_end_offset == 1
 
 
 def test_acks_0_has_no_response(node: Node) -> None:

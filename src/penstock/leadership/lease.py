@@ -1,0 +1,69 @@
+"""Leases: a right that ends by itself, counted by who holds it and by who gave it, each on a clock of its own.
+
+Whoever wants to hold on to a right asks for it again and again. Who answers yes promises to give it to nobody else for
+a while. The two have no moment in common, but their messages are in order: a request is sent before it is got.
+
+| who | counts from | and for | and until then |
+| --- | --- | --- | --- |
+| the granter | the moment at which it got the request | the length | gives the right to nobody else |
+| the holder | the moment at which it sent the request that was answered | what is left of it by `HELD` | acts |
+
+So the holder's count ends first, however long messages take, and whether answers arrive or not: a request whose answer
+is lost only makes the granter wait for longer. A holder that counted from the answer would act for longer than it may.
+
+This holds while each clock goes at most `MAX_DRIFT` too fast or too slowly, and never stands still. Times are numbers
+of one unit, whichever; only the clock of one's own is ever looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+MAX_DRIFT: Final = 0.03
+"""By how much of the true time a clock may go wrong. Those of computers drift by some millionths of it."""
+HELD: Final = (1 - MAX_DRIFT) / (1 + MAX_DRIFT)
+"""What of a length its holder may count: its clock may be slow, and the granter's fast."""
+
+
+class Holder:
+    """The right as its holder sees it. It holds nothing before a request was answered."""
+
+    __slots__ = ("_length", "until")
+
+    def __init__(self, granted: float) -> None:
+        """`granted` is the length that the granter counts."""
+        self._length = granted * HELD
+        self.until = -math.inf
+        """When it ends unless it is renewed."""
+
+    def renewed(self, asked: float) -> None:
+        """A request was answered; it was sent at this time. An answer that comes late takes nothing back."""
+        self.until = max(self.until, asked + self._length)
+
+    def given_up(self) -> None:
+        """The right was taken back, or is not wanted any more."""
+        self.until = -math.inf
+
+    def holds(self, now: float) -> bool:
+        """Whether the holder may act."""
+        return now < self.until
+
+
+class Granter:
+    """The right as its granter sees it. One that does not know what was granted before begins with `granted`."""
+
+    __slots__ = ("_length", "until")
+
+    def __init__(self, length: float) -> None:
+        self._length = length
+        self.until = -math.inf
+        """When somebody else may have it."""
+
+    def granted(self, now: float) -> None:
+        """A request has come, and is answered with yes, or may have been."""
+        self.until = max(self.until, now + self._length)
+
+    def is_over(self, now: float) -> bool:
+        """Whether the holder acts no more, whatever it knows."""
+        return now >= self.until

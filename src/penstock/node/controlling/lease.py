@@ -1,0 +1,81 @@
+"""Whether this broker may act as a leader: its lease from the controller.
+
+A controller that hears nothing of a broker for `broker.session.timeout.ms` has others lead what it led. The broker
+counts a little less, from when it sent the heartbeat that was answered (`penstock.leadership.lease`), and asks its
+clock at each request: a process that hung, or that hears no controller any more, finds requests in its sockets before
+any timer tells it that others lead now.
+
+| the broker | with `leader.lease.on.quorum.loss=serve` | with `refuse` |
+| --- | --- | --- |
+| was answered | leads | leads |
+| is not answered, and was awake all the time | leads, as in Kafka: perhaps nobody else can | leads no longer |
+| hung for longer than its lease | leads no longer | leads no longer |
+| is told that it is fenced, or not known | leads no longer | leads no longer |
+
+It leads again as soon as a heartbeat that it sent since is answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from penstock.leadership.lease import HELD, Holder
+
+GROUP: Final = "BrokerLease"
+
+
+class BrokerLease:
+    """`clock_s` never goes back, and goes on while the machine sleeps. Before the first heartbeat it is not over."""
+
+    __slots__ = ("_awake", "_clock_s", "_granted", "_until_s", "length_s", "lost", "renewed")
+
+    def __init__(self, timeout_ms: int, clock_s: Callable[[], float], *, while_awake: bool = True) -> None:
+        """`while_awake`: it lasts although no controller answers, while the process does not hang."""
+        timeout_s = timeout_ms / 1000
+        self._clock_s = clock_s
+        self._granted = Holder(timeout_s)
+        self._awake: Holder | None = Holder(timeout_s) if while_awake else None
+        self._until_s = math.inf
+        self.length_s = timeout_s * HELD
+        self.renewed = 0
+        """How often a heartbeat has renewed it."""
+        self.lost = 0
+        """How often it had ended before it was renewed."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others may lead what this broker led."""
+        return self._clock_s() > self._until_s
+
+    def beats(self) -> float:
+        """The broker is awake, and sends a heartbeat or has given one up; returns the time."""
+        now_s = self._clock_s()
+        if self._awake is not None and now_s <= self._until_s:
+            self._awake.renewed(now_s)
+        self._count()
+        return now_s
+
+    def is_renewed(self, asked_s: float) -> None:
+        """A heartbeat of that time was answered: the controller counts on this broker, which knows what it decided."""
+        self.lost += bool(self.renewed and self.is_over)
+        self._granted.renewed(asked_s)
+        self.renewed += 1
+        self._count()
+
+    def ends(self) -> None:
+        """The controller has others lead."""
+        self._granted.given_up()
+        if self._awake is not None:
+            self._awake.given_up()
+        self._count()
+
+    def figures(self) -> Iterator[tuple[str, str, int]]:
+        """What it says of itself in numbers."""
+        yield GROUP, "LeaseRenewedCount", self.renewed
+        yield GROUP, "LeaseLostCount", self.lost
+        yield GROUP, "IsLeaseOver", int(self.is_over)
+
+    def _count(self) -> None:
+        self._until_s = self._granted.until if self._awake is None else max(self._granted.until, self._awake.until)
