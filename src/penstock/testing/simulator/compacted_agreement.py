@@ -56,7 +56,11 @@ class CompactedHistory:
         """These batches were written to a segment of a replica."""
         for position, header in iterate_batches(batches):
             epoch = header.partition_leader_epoch
-            for record in iterate_records(batches, position, header):
+            try:
+                records = list(iterate_records(batches, position, header))
+            except DecodeError:
+                continue  # it is damaged, as whoever compares it says
+            for record in records:
                 known = self.written.setdefault(record.offset, {})
                 known[epoch] = record.timestamp_ms, (record.key, record.value)
 
