@@ -8,18 +8,27 @@ contains, and that record's leader epoch.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 from penstock.metadata.control_records import snapshot_footer_batch, snapshot_header_batch
 from penstock.metadata.features import NEWEST_METADATA_VERSION
-from penstock.metadata.record_frames import decode_record, encode_record, layout_at
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import FRAME_VERSION, decode_record, encode_record, layout_at
+from penstock.metadata.records import MetadataRecord, PartitionRecord
+from penstock.metadata.topics import MAX_SHARED, PartitionImage
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from penstock.protocol.control import ControlType, control_batch, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values, unpack_records
+from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer
 
 RECORDS_PER_BATCH = 1024
+_FRAMES: Final = frozenset(
+    bytes((FRAME_VERSION, PartitionRecord.record_type, version)) for version in PartitionRecord.version_range()
+)
+_INDEX: Final = slice(3, 7)
+_TOPIC: Final = slice(7, 23)
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -92,3 +101,34 @@ def record_values(buffer: Buffer, position: int, header: BatchHeader) -> Iterato
         if value is None:
             raise DecodeError(f"the record at offset {header.base_offset + number} of the metadata log is empty")
         yield value
+
+
+class AlikePartitions:
+    """Applies the records of a snapshot, as bytes, to an image: as `image.apply(decode_record(value))`, but sooner.
+
+    Most partitions are like another one. The frame of a PartitionRecord has the partition's number and the id of its
+    topic in front, in places that never change; all behind them is the state, and what is alike is read once.
+    """
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._known: dict[tuple[bytes, bytes], PartitionImage] = {}
+        """Partitions by what their records say of them, with the version of the layout."""
+
+    def apply(self, value: bytes) -> None:
+        """Raises DecodeError, UnsupportedMetadataError."""
+        frame = value[: _INDEX.start]
+        if frame not in _FRAMES:
+            self._image.apply(decode_record(value))
+            return
+        state = frame, value[_TOPIC.stop :]
+        known = self._known.get(state)
+        if known is not None:
+            index = int.from_bytes(value[_INDEX], signed=True)
+            self._image.put_partition(uuid_of(value[_TOPIC]), index, known)
+            return
+        record = decode_record(value)
+        assert isinstance(record, PartitionRecord)
+        self._image.apply(record)
+        if len(self._known) < MAX_SHARED:
+            self._known[state] = self._image.topics_by_id[record.topic_id].partitions[record.partition_id]

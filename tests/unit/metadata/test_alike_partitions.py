@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.alike_partitions import AlikePartitions
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, decode_record, encode_record
 from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
+from penstock.metadata.snapshot import AlikePartitions
 from penstock.protocol.errors import DecodeError
 
 IDS = [UUID(int=number) for number in (5, 6)]

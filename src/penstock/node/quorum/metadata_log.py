@@ -18,12 +18,12 @@ from itertools import chain
 from typing import Protocol
 from uuid import UUID
 
-from penstock.metadata.alike_partitions import AlikePartitions
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import (
+    AlikePartitions,
     decode_snapshot,
     encode_snapshot,
     record_values,
