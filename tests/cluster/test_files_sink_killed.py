@@ -41,7 +41,8 @@ def a_worker(folder: Path, bootstrap: str) -> "subprocess.Popen[bytes]":
         "notes": str(folder / "notes"),
         "deaths": ",".join(DEATHS),
         "format": "json",
-        "consumer.override.session.timeout.ms": 1000,
+        "consumer.override.session.timeout.ms": 2000,
+        "consumer.override.heartbeat.interval.ms": 200,
     }
     (folder / "job.json").write_text(json.dumps(job))
     files = [str(folder / name) for name in ("worker.properties", "job.json")]
