@@ -21,6 +21,7 @@ MEASURED: dict[str, dict[str, str]] = {
     ),
     "penstock/cli/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
     "penstock/cli/start.py": {
+        "penstock.cli.start_worker": "0.2; each module of a single node counts, and few have a worker",
         "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.start": "208; not for several nodes, nor for a wrong option",
     },

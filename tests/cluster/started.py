@@ -28,7 +28,7 @@ class Started:
 
     def value(self, label: str) -> str:
         """What stands behind a label of the announcement."""
-        (line,) = [line for line in self.said if line.strip().startswith(label)]
+        (line,) = [line for line in self.said if line.strip().startswith(f"{label} ")]
         return line.partition(label)[2].strip()
 
     @property

@@ -197,4 +197,4 @@ def test_a_worker_needs_one_node_that_is_a_broker(tmp_path: Path) -> None:
         "--worker needs a node that is a broker"
         in refused(tmp_path, *CONTROLLER, "--set", "node.id=7", "--worker").stderr
     )
-    assert "they do not go with --nodes" in refused(tmp_path, "--nodes", "3", "--worker").stderr
+    assert "either --worker, for one node, or --nodes" in refused(tmp_path, "--nodes", "3", "--worker").stderr

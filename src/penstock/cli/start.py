@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock import __version__
-from penstock.cli.start_worker import run_beside
 from penstock.log.disk import Disk
 from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -71,8 +70,10 @@ def command(
     --worker runs a Connect worker in the same process, whose REST interface anybody on this machine may use.
     """
     if nodes is not None:
-        if file is not None or worker:
-            raise click.UsageError("FILE and --worker are for one node: they do not go with --nodes")
+        if file is not None:
+            raise click.UsageError("give either FILE, for one node, or --nodes")
+        if worker:
+            raise click.UsageError("give either --worker, for one node, or --nodes")
         from penstock.cli.start_nodes import start_nodes
 
         start_nodes(nodes, directory or Path(NODES_DIRECTORY), port, overrides, log_level)
@@ -134,6 +135,8 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     _announce(config, node)
     beside: asyncio.Task[Any] | None = None
     if worker_port is not None:
+        from penstock.cli.start_worker import run_beside
+
         endpoint = node.endpoints[0]
         beside = asyncio.create_task(run_beside((endpoint.host, endpoint.port), worker_port))
     await _first_of(node.failed, stop)

@@ -124,7 +124,10 @@ class AdministratingClient:
 
     async def _take_producer_id(self, admin: Admin) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        node_id = self._random.choice(list(admin.cluster.metadata.brokers))
+        known = list(admin.cluster.metadata.brokers)
+        if not known:
+            return  # the only one was away for so long that it is fenced
+        node_id = self._random.choice(known)
         found = await admin.cluster.to_node(node_id, request, InitProducerIdResponse)
         self._world.trace.note(self.name, f"node {node_id} gave producer id {found.producer_id} ({found.error_code})")
         if not found.error_code:

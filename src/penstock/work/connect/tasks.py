@@ -170,9 +170,9 @@ class RunningSource(RunningTask):
         flushed_at = loop.time()
         while not self.stopping.is_set():
             try:
-                records = await self._calls.call(self._task.poll) or ()
+                records = list(await self._calls.call(self._task.poll) or ())
             except RetriableError:
-                records = ()
+                records = []
             await self._take(producer, records)
             if not records:
                 await pause(self.stopping, IDLE_S)
