@@ -42,9 +42,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @click.option("--directory", type=click.Path(path_type=Path), help="With --nodes: where their files are.")
 @click.option("--port", type=click.IntRange(0, MAX_PORT), help="With --nodes: the first broker's port; 0 is any.")
 @click.option("--worker", is_flag=True, help="Run a Connect worker beside the node, for a look (docs/connect.md).")
-@click.option(
-    "--worker-port", type=click.IntRange(0, MAX_PORT), default=8083, help="With --worker: where REST listens."
-)
+@click.option("--worker-port", type=click.IntRange(0, 65_535), default=8083, help="With --worker: where REST listens.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: its writer has gone.")
 def command(
     file: Path | None,
