@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -157,5 +158,5 @@ def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(clust
     clients.wait_for(in_sync=2)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
     for place_ in wanted:
-        assert wait_until(lambda one=place_: watermarks(consumer, one), PATIENCE_S, f"{place_}") == (3, 4)  # type: ignore[misc]
+        assert wait_until(partial(watermarks, consumer, place_), PATIENCE_S, f"{place_}") == (3, 4)
     consumer.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.connect_client import client, worker_option
+from penstock.cli.connect_client import change_command, client, listed, worker_option
 from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
@@ -31,16 +31,8 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """The connectors, and how they are."""
-    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
-    rows: list[list[Cell]] = []
-    for name, one in sorted(found.items()):
-        status, config = one.get("status"), one.get("info", {}).get("config", {})
-        tasks = status["tasks"] if status else []
-        running = sum(task["state"] == "RUNNING" for task in tasks)
-        state = status["connector"]["state"] if status else None
-        rows.append([name, one.get("info", {}).get("type"), config.get("connector.class"), state, len(tasks), running])
     columns = ("connector", "type", "class", "state", "tasks", "running")
-    print_rows(columns, rows, as_json=as_json, empty="there are no connectors")
+    print_rows(columns, [list(one) for one in listed()], as_json=as_json, empty="there are no connectors")
 
 
 @command.command(short_help="create or configure connectors from files")
@@ -98,15 +90,8 @@ def tasks(name: str, as_json: bool) -> None:
 
 
 def _change(verb: str, word: str, done: str, text: str) -> None:
-    @command.command(word, short_help=text[0].lower() + text[1:].partition(",")[0])
-    @worker_option
-    @click.argument("names", nargs=-1, required=True)
-    def change(names: tuple[str, ...]) -> None:
-        for name in names:
-            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
-            click.echo(f"connector {name}: {done}")
-
-    change.help = f"{text}."
+    short_help = text[0].lower() + text[1:].partition(",")[0]
+    command.add_command(change_command("connector", verb, word, done, short_help=short_help, text=text))
 
 
 _change("PUT", "pause", "pauses", "Let connectors rest, their tasks where they are")

@@ -4,7 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import click
@@ -72,3 +72,47 @@ def worker_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def client() -> ConnectClient:
     """The worker that was named."""
     return ConnectClient(click.get_current_context().meta.get(ROOT_KEY, DEFAULT_URL))
+
+
+class Listed(NamedTuple):
+    """A connector in a list, as far as the worker knows it."""
+
+    name: str
+    type: str | None
+    plugin: str | None
+    state: str | None
+    tasks: int
+    running: int
+
+
+def listed() -> list[Listed]:
+    """All connectors of the worker that was named, by their names."""
+    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
+    return [_row(name, one) for name, one in sorted(found.items())]
+
+
+def _row(name: str, one: dict[str, Any]) -> Listed:
+    info, status = one.get("info", {}), one.get("status")
+    tasks = status["tasks"] if status else []
+    return Listed(
+        name,
+        info.get("type"),
+        info.get("config", {}).get("connector.class"),
+        status["connector"]["state"] if status else None,
+        len(tasks),
+        sum(task["state"] == "RUNNING" for task in tasks),
+    )
+
+
+def change_command(noun: str, verb: str, word: str, done: str, *, short_help: str, text: str) -> click.Command:
+    """A command that asks one thing of each of the connectors that are named, which people call `noun`."""
+
+    @click.command(word, short_help=short_help, help=f"{text}.")
+    @worker_option
+    @click.argument("names", nargs=-1, required=True)
+    def change(names: tuple[str, ...]) -> None:
+        for name in names:
+            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
+            click.echo(f"{noun} {name}: {done}")
+
+    return change

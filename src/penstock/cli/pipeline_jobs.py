@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.connect_client import ConnectClient, client, worker_option
+from penstock.cli.connect_client import ConnectClient, change_command, client, listed, worker_option
 from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
@@ -81,14 +81,7 @@ def _setting(item: str) -> tuple[str, str]:
 @json_option
 def list_(as_json: bool) -> None:
     """The pipelines that workers run, and how they are."""
-    found = client().ask("GET", "connectors", query=[("expand", "info"), ("expand", "status")])
-    rows: list[list[Cell]] = []
-    for name, one in sorted(found.items()):
-        if one.get("info", {}).get("config", {}).get("connector.class") != CLASS:
-            continue
-        status = one.get("status") or {"connector": {"state": None}, "tasks": []}
-        running = sum(task["state"] == "RUNNING" for task in status["tasks"])
-        rows.append([name, status["connector"]["state"], len(status["tasks"]), running])
+    rows: list[list[Cell]] = [[one.name, one.state, one.tasks, one.running] for one in listed() if one.plugin == CLASS]
     print_rows(("pipeline", "state", "tasks", "running"), rows, as_json=as_json, empty="there are no pipelines")
 
 
@@ -144,15 +137,8 @@ def logs(name: str) -> None:
 
 
 def _change(verb: str, word: str, done: str, text: str) -> click.Command:
-    @click.command(word, short_help=text, help=f"{text[0].upper()}{text[1:]}.")
-    @worker_option
-    @click.argument("names", nargs=-1, required=True)
-    def change(names: tuple[str, ...]) -> None:
-        for name in names:
-            client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
-            click.echo(f"pipeline {name}: {done}")
-
-    return change
+    long = f"{text[0].upper()}{text[1:]}"
+    return change_command("pipeline", verb, word, done, short_help=text, text=long)
 
 
 COMMANDS = (

@@ -6,15 +6,13 @@ running it again changes nothing, and a directory that a query writes to knows o
 
 from datetime import UTC, datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.frames import Raw, frames_of_sinks
-from penstock.pipeline.run import plain_message
+from penstock.pipeline.run import in_a_sentence
 from penstock.pipeline.spec import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
-from penstock.pipeline.user_code import described
 
 POSITIONS = ("starting", "ending")
 """How the names of options begin that say where a read starts and ends."""
@@ -27,18 +25,11 @@ def run_backfill(
     """Where each query has written; PipelineError says in a sentence what is wrong."""
     if end_ms is not None and end_ms <= start_ms:
         raise PipelineError("There is nothing in this time: it ends before it begins.")
-    try:
-        places: dict[str, str] = {}
+    places: dict[str, str] = {}
+    with in_a_sentence(spec.file):
         for sink, frame in frames_of_sinks(session, spec, _batch_of(session, start_ms, end_ms)):
             places[spec.query_name(sink)] = _write(frame, sink, start_ms, end_ms)
-        return places
-    except PipelineError:
-        raise
-    except Exception as error:
-        said = described(error, spec.file)
-        if said is None and not isinstance(error, PySparkException):
-            raise
-        raise PipelineError(said or plain_message(error)) from error
+    return places
 
 
 def _batch_of(session: SparkSession, start_ms: int, end_ms: int | None) -> Raw:

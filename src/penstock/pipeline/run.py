@@ -5,7 +5,8 @@ Each sink is a streaming query of its own, all in one session.
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -50,26 +51,20 @@ def run_pipeline(
     queries: list[StreamingQuery] = []
     stop = stop or threading.Event()
     try:
-        session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
-        checkpoints = checkpoints_of(spec, file_lister(session))
-        for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
-            queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
-        run = _Run(queries, on_progress)
-        while run.is_active() and not stop.is_set():
+        with in_a_sentence(spec.file):
+            session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+            checkpoints = checkpoints_of(spec, file_lister(session))
+            for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+                queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
+            run = _Run(queries, on_progress)
+            while run.is_active() and not stop.is_set():
+                run.report()
+                stop.wait(LOOK_EVERY_S)
+            run.stop_all()
             run.report()
-            stop.wait(LOOK_EVERY_S)
-        run.stop_all()
-        run.report()
-        if not stop.is_set():
-            run.raise_failure()
-        return run.result(stop.is_set())
-    except PipelineError:
-        raise
-    except Exception as error:
-        said = described(error, spec.file)
-        if said is None and not isinstance(error, PySparkException):
-            raise
-        raise PipelineError(said or plain_message(error)) from error
+            if not stop.is_set():
+                run.raise_failure()
+            return run.result(stop.is_set())
     finally:
         for query in queries:
             query.stop()
@@ -114,6 +109,20 @@ class _Run:
     def result(self, was_stopped: bool) -> PipelineResult:
         """What was done."""
         return PipelineResult(self._batches, self._rows, was_stopped)
+
+
+@contextmanager
+def in_a_sentence(file: Path | None) -> Iterator[None]:
+    """Spark's errors, and those of a person's own file, as PipelineError with Spark's own as the cause."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        said = described(error, file)
+        if said is None and not isinstance(error, PySparkException):
+            raise
+        raise PipelineError(said or plain_message(error)) from error
 
 
 def plain_message(error: Exception) -> str:
