@@ -20,6 +20,7 @@ from penstock import __version__
 from penstock.cli.local_nodes import LocalCluster, LocalNode, local_cluster
 from penstock.node.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
+from penstock.testing.quorum_view import PAUSE_S, known_brokers
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SAID_FOR_ALL: Final = ("Penstock ", "  ", "stopping", "stopped")
@@ -28,6 +29,8 @@ LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
 MAX_LINE_BYTES: Final = 1 << 20
 ANNOUNCED: Final = "  to stop "
 """With this line a node has said where it is."""
+ACQUAINTED_S: Final = 10.0
+"""How long nodes that serve are waited for to know each other."""
 
 
 class Child:
@@ -68,11 +71,16 @@ class Child:
         finally:
             self.ready.set()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.returncode is None
+
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, as soon as it is there and unless it has ended."""
         if self._process is None:
             self._unsent = number
-        elif self._process.returncode is None:
+        elif self.is_running:
             self._process.send_signal(number)
 
     def _take(self, line: str) -> None:
@@ -143,8 +151,23 @@ class Nodes:
             up = sum(child.serves for child in self._children)
             _progress(f"starting {count} nodes: {up} of {count} are up")
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if all(child.serves for child in self._children):
+            _progress(f"starting {count} nodes: waiting until each knows the others")
+            await self._become_acquainted()
         _progress("")
         return all(child.serves for child in self._children) and not self._stopping.is_set()
+
+    async def _become_acquainted(self) -> None:
+        """Wait until each node knows all that run, or for a while: a client may ask any of them for any other."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ACQUAINTED_S
+        for child in self._children:
+            address = child.node.bootstrap_server
+            while not self._stopping.is_set() and loop.time() < deadline:
+                running = {one.node.node_id for one in self._children if one.is_running}
+                if await asyncio.to_thread(known_brokers, address) >= running:
+                    break
+                await asyncio.sleep(PAUSE_S)
 
     def _announce(self) -> None:
         cluster = self._cluster
