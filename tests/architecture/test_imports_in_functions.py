@@ -63,6 +63,7 @@ MEASURED: dict[str, dict[str, str]] = {
         "pyspark.cloudpickle": "100, and it may not be installed; only for a pipeline in Python",
         "yaml": "13; a pipeline may be Python",
     },
+    "penstock/pipeline/spec_parts.py": {"penstock.pipeline.schemas": "140, and few pipelines are of Avro or Protobuf"},
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},

@@ -1,19 +1,29 @@
 """Sources, tables, dead letters, backfills and checks of pipelines; the examples run here."""
 
 import json
+import struct
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 import yaml
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
 from tests.spark.topics import batch_frame, new_topic, write
+from tests.unit.pipeline.descriptors import orders_set
+from tests.wire.schema_registry import served
 
 from penstock.pipeline.backfill import run_backfill
 from penstock.pipeline.check import problems_of
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.protobuf_values import message_type
 from penstock.pipeline.run import run_pipeline
 from penstock.pipeline.spec import PipelineSpec
 from penstock.pipeline.spec_files import load_spec, load_yaml
@@ -121,6 +131,70 @@ def test_an_example_is_tested_with_rows_in_and_rows_out(spark: SparkSession) -> 
     assert ("__connect.errors.offset", "1") in dead["headers"]
     with pytest.raises(PipelineError, match="has no clients; there are source, customers"):
         outcome(EXAMPLES / "orders_with_customers.yaml", {"clients": []}, session=spark)
+
+
+def avro_bytes(schema: dict[str, Any], value: object, head: bytes = b"") -> bytes:
+    stream = BytesIO(head)
+    stream.seek(len(head))
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def test_values_of_avro_are_read_by_a_stream_and_what_is_none_is_kept(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    source, target, dead = (new_topic(servers, 1) for _ in range(3))
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}},
+            {"name": "counts", "type": {"type": "map", "values": "int"}},
+        ],
+    }
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    order = {"id": 1, "at": at, "price": Decimal("2.50"), "counts": {"x": 1}}
+    with served() as registry:
+        head = struct.pack(">bI", 0, registry.register("orders-value", schema))
+        first = avro_bytes(schema, order, head)
+        too_big = first.replace(b"\x04\x00\xfa", b"\x08\x7f\x7f\x7f\xfa")
+        values = [first, b"{broken", None, too_big, avro_bytes(schema, {**order, "id": 2}, head)]
+        write(servers, source, 0, [Record(0, 0, b"k", value) for value in values])
+        options = {"bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"}
+        typed = {"avro": "latest", "subject": "orders-value", "schema.registry.url": registry.url}
+        parts = {
+            "source": options | typed | {"dead_letter": dead},
+            "sql": "SELECT id, hour(at) AS hour, price, counts.x AS x FROM source WHERE id IS NOT NULL",
+            "sink": {"topic": target},
+            "trigger": "available-now",
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+        spec = pipeline_spec("typed", parts)
+        assert problems_of(spark, spec) == []
+        run_pipeline(spec, session=spark)
+    said = [json.loads(row.value) for row in batch_frame(spark, servers, target).collect()]
+    assert said == [{"id": number, "hour": 0, "price": 2.5, "x": 1} for number in (1, 2)]
+    bad = batch_frame(spark, servers, dead, {"includeHeaders": "true"}).collect()
+    assert [bytes(row.value) for row in bad] == [b"{broken", too_big]
+    assert bytes(bad[0].headers[-1].value) == b"the value is not of the schema of avro"
+
+
+def test_values_of_protobuf_become_columns(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "orders.desc").write_bytes(orders_set())
+    message = GetMessageClass(message_type(orders_set(), "shop.Order"))
+    value = {"id": 7, "at": "2026-01-02T03:04:00Z", "lines": [{"article": "a"}], "counts": {"x": 1}, "big": "9"}
+    parts = {
+        "source": {"subscribe": "t", "protobuf": str(tmp_path / "orders.desc"), "message": "shop.Order"},
+        "sql": "SELECT id, at, lines[0].article AS article, counts['x'] AS x, big, tip FROM source",
+        "sink": {"format": "parquet", "path": "unused"},
+    }
+    rows = [ParseDict(value, message()).SerializeToString(), b"{broken"]
+    (good, bad) = outcome(pipeline_spec("typed", parts), {"source": rows}, session=spark)["unused"]
+    assert good == {"id": 7, "at": good["at"], "article": "a", "x": 1, "big": Decimal(9), "tip": None}
+    assert good["at"].astimezone(UTC) == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    assert set(bad.values()) == {None}
 
 
 def test_a_time_is_filled_once_more(spark: SparkSession, servers: str, tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """A schema registry as small as it can be, with the documented REST of Confluent's."""
 
+import asyncio
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -10,19 +14,23 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class SchemaRegistry:
-    """Subjects have versions; the same schema has the same id everywhere. `asked` are the requests so far."""
+    """Subjects have versions; the same schema has the same id everywhere. `asked` are the requests so far.
+
+    `serialized` is what schemas of Protobuf are in that form, by the text that they are registered with.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.authorization: str | None = None
         self.statuses: list[int] = []
+        self.serialized: dict[str, str] = {}
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         app = web.Application()
         app.router.add_get("/schemas/ids/{id}", self._schema)
         app.router.add_post("/subjects/{subject}/versions", self._register)
         app.router.add_post("/subjects/{subject}", self._look_up)
-        app.router.add_get("/subjects/{subject}/versions/latest", self._latest)
+        app.router.add_get("/subjects/{subject}/versions/{version}", self._version)
         app.middlewares.append(self._watch)
         self.server = TestServer(app)
 
@@ -50,7 +58,14 @@ class SchemaRegistry:
 
     async def _schema(self, request: web.Request) -> web.Response:
         found = self.schemas.get(int(request.match_info["id"]))
-        return _json(found) if found else _json({"error_code": 40403, "message": "Schema not found"}, 404)
+        if not found:
+            return _json({"error_code": 40403, "message": "Schema not found"}, 404)
+        return _json(self._in_form(request, found))
+
+    def _in_form(self, request: web.Request, document: dict[str, Any]) -> dict[str, Any]:
+        if request.query.get("format") != "serialized":
+            return document
+        return document | {"schema": self.serialized[json.loads(document["schema"])]}
 
     async def _register(self, request: web.Request) -> web.Response:
         assert request.content_type == MEDIA_TYPE
@@ -64,12 +79,30 @@ class SchemaRegistry:
                 return _json({"id": number, **document})
         return _json({"error_code": 40403, "message": "Schema not found"}, 404)
 
-    async def _latest(self, request: web.Request) -> web.Response:
+    async def _version(self, request: web.Request) -> web.Response:
         subject = request.match_info["subject"]
         if subject not in self.subjects:
             return _json({"error_code": 40401, "message": "Subject not found"}, 404)
-        number = self.subjects[subject][-1]
-        return _json({"subject": subject, "id": number, **self.schemas[number]})
+        version = request.match_info["version"]
+        number = self.subjects[subject][-1 if version == "latest" else int(version) - 1]
+        return _json({"subject": subject, "id": number, **self._in_form(request, self.schemas[number])})
+
+
+@contextmanager
+def served() -> Iterator[SchemaRegistry]:
+    """A registry in a thread of its own, for those who wait for its answers."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    registry = SchemaRegistry()
+    try:
+        asyncio.run_coroutine_threadsafe(registry.server.start_server(), loop).result()
+        yield registry
+    finally:
+        asyncio.run_coroutine_threadsafe(registry.server.close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def _json(document: Any, status: int = 200) -> web.Response:

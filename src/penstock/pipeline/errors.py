@@ -20,6 +20,10 @@ class PipelineError(Exception):
     """What a person must know: the text is one or two whole sentences."""
 
 
+class BadValueError(ValueError):
+    """A value that is not what its schema says; it is for the dead letter queue."""
+
+
 PipelineError.__module__ = "penstock"
 
 IN_A_TRACE = re.compile(r"penstock\.PipelineError: (?P<message>[^\n]+)")

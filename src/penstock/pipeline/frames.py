@@ -8,7 +8,17 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec import AVAILABLE_NOW, ONCE, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from penstock.pipeline.spec import (
+    AVAILABLE_NOW,
+    ONCE,
+    PENSTOCK,
+    PipelineSpec,
+    SinkSpec,
+    SourceSpec,
+    TableSpec,
+    TypedValues,
+)
+from penstock.pipeline.typed_values import as_structs
 
 CORRUPT, RAW = "_penstock_corrupt", "_penstock_raw"
 Raw = Callable[[str, SourceSpec], DataFrame]
@@ -24,16 +34,12 @@ def stream_of(session: SparkSession) -> Raw:
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """What a source has. With `json` the fields of the values become columns, beside those of the record.
+    """What a source has. Where it says what its values are their fields become columns, beside those of the record.
 
     A value that is no such object has no fields, or is left out where there is a dead letter queue.
     """
-    if source.json is not None:
-        if source.dead_letter is None:
-            parsed = frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
-        else:
-            good = _judged(frame, source.json).where(~_is_bad())
-            parsed = good.withColumn("value", sf.col("value").dropFields(CORRUPT))
+    parsed = _parsed(frame, source)
+    if parsed is not None:
         fields = parsed.select("value.*").columns
         beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
         columns = [
@@ -45,26 +51,44 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
     return frame
 
 
+def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
+    """With the value as a struct, without what is none if that goes elsewhere; None where nobody says what it is."""
+    if source.json is not None and source.dead_letter is None:
+        return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
+    if source.json is None and source.typed is None:
+        return None
+    judged = _judged(frame, source)
+    good = judged if source.dead_letter is None else judged.where(~_is_bad(source))
+    return good if source.json is None else good.withColumn("value", sf.col("value").dropFields(CORRUPT))
+
+
 def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The records whose values are not what `json` says, with where they were, as Connect writes them."""
-    assert source.json is not None
+    """The records whose values are not what the source says, with where they were, as Connect writes them."""
     said: dict[str, Column] = {
         **{name: sf.col(name).cast("string") for name in ("topic", "partition", "offset") if name in frame.columns},
         "stage": sf.lit("VALUE_CONVERTER"),
-        "exception.message": sf.lit(f"the value is not of {source.json}"),
+        "exception.message": sf.lit(f"the value is not of {source.json or _name(source.typed)}"),
     }
     headers = [
         sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
         for name, text in said.items()
     ]
-    bad = _judged(frame, source.json).where(_is_bad())
+    bad = _judged(frame, source).where(_is_bad(source))
     key = [sf.col("key")] if "key" in frame.columns else []
     return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
 
 
-def _judged(frame: DataFrame, ddl: str) -> DataFrame:
+def _name(typed: TypedValues | None) -> str:
+    assert typed is not None
+    return f"the type {typed.message}" if typed.message else f"the schema of {typed.kind}"
+
+
+def _judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
     """With the value as a struct that says whether it is one, and as it was."""
-    declared = StructType.fromDDL(ddl)
+    if source.typed is not None:
+        return frame.withColumn(RAW, sf.col("value")).withColumn("value", as_structs(sf.col("value"), source.typed))
+    assert source.json is not None
+    declared = StructType.fromDDL(source.json)
     assert isinstance(declared, StructType)
     schema = StructType([*declared.fields, StructField(CORRUPT, StringType())])
     text = sf.col("value").cast("string")
@@ -73,9 +97,11 @@ def _judged(frame: DataFrame, ddl: str) -> DataFrame:
     )
 
 
-def _is_bad() -> Column:
+def _is_bad(source: SourceSpec) -> Column:
     """A value that is there and is no such object; none at all is a tombstone, and no mistake."""
-    is_no_object = sf.col("value").isNull() | sf.col("value").getField(CORRUPT).isNotNull()
+    is_no_object = sf.col("value").isNull()
+    if source.json is not None:
+        is_no_object |= sf.col("value").getField(CORRUPT).isNotNull()
     return sf.col(RAW).isNotNull() & is_no_object
 
 

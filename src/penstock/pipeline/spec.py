@@ -12,7 +12,8 @@
 | checkpoint | `checkpoint: ./checkpoints/delays`            | `CHECKPOINT = "./checkpoints/delays"`             |
 | spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
 
-Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL) or `json_schema`,
+Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
+`protobuf` (with `message`), of which the last two know `schema.registry.url`, `subject` and `basic.auth.user.info`;
 `watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock),
 `mode` (append, update, complete) and `key` (the column that is the key). Sources and tables are views in SQL, and
 arguments of the function by their names.
@@ -34,9 +35,24 @@ SOURCE = "source"
 """The name of a source that is the only one."""
 MODES = ("append", "update", "complete")
 AVAILABLE_NOW, ONCE = "available-now", "once"
+AVRO, PROTOBUF = "avro", "protobuf"
 CHECKPOINTS = Path("penstock-checkpoints")
 
 Transform = Callable[..., "DataFrame"]
+
+
+class TypedValues(Value):
+    """Values of a schema: `schema` is Avro's JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
+
+    With a `registry` (its addresses) each value has the id of its own schema before it.
+    """
+
+    kind: str
+    schema: bytes | None
+    message: str = ""
+    registry: tuple[str, ...] = ()
+    user_info: str | None = None
+    subject: str = ""
 
 
 class SourceSpec(Value):
@@ -45,6 +61,7 @@ class SourceSpec(Value):
     options: Mapping[str, str]
     format: str = PENSTOCK
     json: str | None = None
+    typed: TypedValues | None = None
     watermark: tuple[str, str] | None = None
     dead_letter: str | None = None
 

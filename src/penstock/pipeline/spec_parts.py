@@ -8,19 +8,24 @@ from collections.abc import Iterable, Mapping
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.json_schema import SchemaError, ddl_of
 from penstock.pipeline.spec import (
+    AVRO,
     BOOTSTRAP,
     MODES,
     PENSTOCK,
+    PROTOBUF,
     SOURCE,
     PipelineSpec,
     SinkSpec,
     SourceSpec,
     TableSpec,
     Transform,
+    TypedValues,
     is_bootstrap,
 )
 
 PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
+VALUES = ("json", "json_schema", AVRO, PROTOBUF)
+"""What says in a source what its values are."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -121,24 +126,38 @@ class _Reader:
         if watermark is not None and not (comma and delay.strip()):
             self.problems.append(f"watermark: {watermark} must be a column and a delay, such as: at, 1 hour")
             watermark = None
+        given = [form for form in VALUES if form in options]
+        if len(given) > 1:
+            self.problems.append(f"source {name} has {' and '.join(given)}: one of them says what the values are.")
+        topic = options.pop("dead_letter", None)
+        if topic is not None and not given:
+            self.problems.append(f"dead_letter of {name} is for values that are not of their json, which is missing.")
+        typed = self._typed(name, options)
         ddl, schema = options.pop("json", None), options.pop("json_schema", None)
-        if ddl is not None and schema is not None:
-            self.problems.append(f"source {name} has json and json_schema: one of them says what the values are.")
-        elif schema is not None:
+        if schema is not None:
             try:
                 ddl = ddl_of(schema)
             except SchemaError as error:
                 self.problems.append(f"json_schema of {name}: {error}")
-        topic = options.pop("dead_letter", None)
-        if topic is not None and ddl is None:
-            self.problems.append(f"dead_letter of {name} is for values that are not of their json, which is missing.")
         return SourceSpec(
             format=options.pop("format", PENSTOCK),
             json=ddl,
+            typed=typed,
             dead_letter=topic,
             watermark=(column.strip(), delay.strip()) if watermark is not None else None,
             options=options,
         )
+
+    def _typed(self, name: str, options: dict[str, str]) -> TypedValues | None:
+        if AVRO not in options and PROTOBUF not in options:
+            return None
+        from penstock.pipeline.schemas import typed_values
+
+        try:
+            return typed_values(options)
+        except SchemaError as error:
+            self.problems.append(f"{AVRO if AVRO in options else PROTOBUF} of {name}: {error}")
+            return None
 
     def _table(self, name: str, declared: object) -> TableSpec:
         options = self.texts(f"table {name}", declared)

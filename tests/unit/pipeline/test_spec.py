@@ -121,3 +121,25 @@ def test_the_settings_of_a_session_are_known_before_python_code_runs(tmp_path: P
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="There is no file"):
         load_spec(tmp_path / "none.yaml")
+
+
+TYPED = """
+sources:
+  orders: {subscribe: orders, avro: nowhere.avsc, watermark: soon}
+  clicks: {subscribe: clicks, json: "a INT", protobuf: nowhere.desc}
+  views: {subscribe: views, avro: latest}
+sql: SELECT 1
+sink: {topic: out}
+"""
+
+
+def test_all_that_is_wrong_with_the_values_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError) as failure:
+        load_spec(written(tmp_path, "typed.yaml", TYPED))
+    assert [line.removeprefix("Pipeline typed: ") for line in str(failure.value).splitlines()] == [
+        "watermark: soon must be a column and a delay, such as: at, 1 hour",
+        "avro of orders: nowhere.avsc cannot be read: No such file or directory.",
+        "source clicks has json and protobuf: one of them says what the values are.",
+        "protobuf of clicks: nowhere.desc cannot be read: No such file or directory.",
+        "avro of views: the latest schema is in a registry: give schema.registry.url.",
+    ]

@@ -5,15 +5,11 @@ The schema of a topic's values is registered as `<topic>-value`, that of its key
 A registry is asked within the call, and so in the task's thread, where all converters are called that are not built in.
 """
 
-import base64
 import json
 import struct
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
@@ -27,62 +23,18 @@ from penstock.work.connect.avro_schemas import (
 )
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.registry import HEAD, MAGIC, Registry, avro_of, schema_id
 from penstock.work.connect.schemas import Schema, SchemaError, schema_of
 
-MAGIC: Final = 0
-TIMEOUT_S: Final = 30
-MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 MOST_SCHEMAS: Final = 1_000
 """So many schemas and ids are kept; the oldest go first."""
-_HEAD: Final = struct.Struct(">bI")
-_WRONG: Final = (
+WRONG: Final = (
     SchemaError, SchemaParseException, UnknownType, ValueError, TypeError, LookupError, OverflowError, EOFError,
     AttributeError, struct.error,
 )  # fmt: skip
 """What fastavro raises for bytes and values that are not what their schema says."""
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
-
-
-class Registry:
-    """Schemas by their ids, and ids of schemas; RetriableError if none of the addresses answers."""
-
-    def __init__(self, urls: tuple[str, ...], user_info: str | None) -> None:
-        self._urls = [url.rstrip("/") for url in urls]
-        self._headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE}, application/json"}
-        if user_info is not None:
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
-
-    def schema(self, number: int) -> Any:
-        """The schema of that id; ConversionError."""
-        return _avro(self._ask(f"/schemas/ids/{number}"), f"schema {number}")
-
-    def latest(self, subject: str) -> tuple[int, Any]:
-        """The latest schema of a subject, with its id; ConversionError."""
-        answer = self._ask(f"/subjects/{quote(subject, '')}/versions/latest")
-        return int(answer["id"]), _avro(answer, subject)
-
-    def id_of(self, subject: str, schema: Any, *, registers: bool) -> int:
-        """The id of a schema, which is registered where it is not known; ConversionError."""
-        path = f"/subjects/{quote(subject, '')}" + ("/versions" if registers else "")
-        return int(self._ask(path, {"schema": json.dumps(schema)})["id"])
-
-    def _ask(self, path: str, body: object = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        error: Exception | None = None
-        for url in self._urls:
-            request = urllib.request.Request(f"{url}{path}", data, self._headers)
-            try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                    return json.loads(answer.read())
-            except urllib.error.HTTPError as refusal:
-                words = refusal.read(1_000).decode("utf-8", "replace")
-                if refusal.code < 500 and refusal.code != 429:
-                    raise ConversionError(f"the schema registry said {refusal.code} to {path}: {words}") from refusal
-                error = refusal
-            except (OSError, ValueError) as failure:
-                error = failure
-        raise RetriableError(f"the schema registry has not answered {path}: {error}") from error
 
 
 class AvroConverter:
@@ -124,26 +76,26 @@ class AvroConverter:
             return data.getvalue()
         except (ConversionError, RetriableError):
             raise
-        except _WRONG as error:
+        except WRONG as error:
             raise ConversionError(f"AvroConverter, topic {topic}: {error}") from error
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """See Converter. A schema that Connect has nothing for is left out."""
         if data is None:
             return None, None
-        if len(data) < _HEAD.size or data[0] != MAGIC:
+        number = schema_id(data)
+        if number is None:
             raise ConversionError(f"AvroConverter, topic {topic}: no zero byte and the id of a schema before the value")
-        number = _HEAD.unpack_from(data)[1]
         try:
             if number not in self._read:
-                avro = self._registry.schema(number)
+                avro = avro_of(self._registry.schema(number), f"schema {number}")
                 _keep(self._read, number, (_parsed(avro), _expressed(avro)))
             parsed, schema = self._read[number]
-            value = fastavro.schemaless_reader(BytesIO(data[_HEAD.size :]), parsed, None)
+            value = fastavro.schemaless_reader(BytesIO(data[HEAD.size :]), parsed, None)
             return schema, value
         except (ConversionError, RetriableError):
             raise
-        except _WRONG as error:
+        except WRONG as error:
             raise ConversionError(f"AvroConverter, topic {topic}, schema {number}: {error!r}") from error
 
     def _writing(self, topic: str, schema: Schema) -> tuple[bytes, Any]:
@@ -153,7 +105,8 @@ class AvroConverter:
             return known[1:]
         subject = f"{topic}-{self._part}"
         if self._settings["use.latest.version"]:
-            number, avro = self._registry.latest(subject)
+            answer = self._registry.version(subject)
+            number, avro = int(answer["id"]), avro_of(answer, subject)
         else:
             avro = avro_schema(schema)
             key = subject, json.dumps(avro)
@@ -161,15 +114,9 @@ class AvroConverter:
                 registers = self._settings["auto.register.schemas"]
                 _keep(self._ids, key, self._registry.id_of(subject, avro, registers=registers))
             number = self._ids[key]
-        made = _HEAD.pack(MAGIC, number), _parsed(avro)
+        made = HEAD.pack(MAGIC, number), _parsed(avro)
         _keep(self._written, topic, (schema, *made))
         return made
-
-
-def _avro(answer: Mapping[str, Any], name: str) -> Any:
-    if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
-        raise ConversionError(f"{name} is no Avro, or refers to other schemas, which is not supported")
-    return json.loads(answer["schema"])
 
 
 def _parsed(avro: Any) -> Any:

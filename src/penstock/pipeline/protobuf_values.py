@@ -1,0 +1,281 @@
+"""Protobuf: which columns messages of a type have, as Spark's DDL, and how they are read.
+
+A type comes from a set of descriptors: a file (`protoc --include_imports --descriptor_set_out=FILE`), or what a
+registry has, which hands out descriptors as well, so nothing has to be compiled here.
+"""
+
+import base64
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from penstock.pipeline.errors import BadValueError
+from penstock.pipeline.json_schema import SchemaError
+from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.registry import HEAD, SERIALIZED, Registry, schema_id
+
+PROTOBUF: Final = "PROTOBUF"
+GOOGLES: Final = "google/protobuf/"
+"""Files below it come with protobuf itself; few sets have them, and no registry."""
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+WRAPPERS: Final = tuple(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+SIMPLE: Final = {
+    FieldDescriptor.TYPE_DOUBLE: "DOUBLE",
+    FieldDescriptor.TYPE_FLOAT: "FLOAT",
+    FieldDescriptor.TYPE_INT32: "INT",
+    FieldDescriptor.TYPE_SINT32: "INT",
+    FieldDescriptor.TYPE_SFIXED32: "INT",
+    FieldDescriptor.TYPE_UINT32: "BIGINT",
+    FieldDescriptor.TYPE_FIXED32: "BIGINT",
+    FieldDescriptor.TYPE_INT64: "BIGINT",
+    FieldDescriptor.TYPE_SINT64: "BIGINT",
+    FieldDescriptor.TYPE_SFIXED64: "BIGINT",
+    FieldDescriptor.TYPE_UINT64: "DECIMAL(20, 0)",
+    FieldDescriptor.TYPE_FIXED64: "DECIMAL(20, 0)",
+    FieldDescriptor.TYPE_BOOL: "BOOLEAN",
+    FieldDescriptor.TYPE_STRING: "STRING",
+    FieldDescriptor.TYPE_BYTES: "BINARY",
+    FieldDescriptor.TYPE_ENUM: "STRING",
+}
+Convert = Callable[[Any], Any]
+Read = Callable[[Any], Any]
+
+
+def message_type(schema: bytes, name: str) -> Descriptor:
+    """The type of that name, or the first of the last file where there is none; SchemaError."""
+    files = FileDescriptorSet()
+    try:
+        files.ParseFromString(schema)
+    except DecodeError:
+        raise SchemaError("it is no set of descriptors, as protoc --descriptor_set_out writes it.") from None
+    if not files.file:
+        raise SchemaError("there is no file in it.")
+    pool = DescriptorPool()
+    try:
+        _add_all({file.name: file for file in files.file}, pool)
+        if not name:
+            return next(iter(pool.FindFileByName(files.file[-1].name).message_types_by_name.values()))
+        return pool.FindMessageTypeByName(name)
+    except KeyError:
+        known = ", ".join(_names(files.file[-1]))
+        raise SchemaError(f"there is no message {name} in it; there are {known}.") from None
+    except StopIteration:
+        raise SchemaError("there is no message in it.") from None
+    except TypeError as error:
+        raise SchemaError(f"its files cannot be put together (was it protoc --include_imports?): {error}") from None
+
+
+def protobuf_columns(kind: Descriptor) -> str:
+    """The fields of a message as DDL; SchemaError."""
+    if not kind.fields:
+        raise SchemaError(f"{kind.full_name} has no fields.")
+    return _fields(kind, " ", ())
+
+
+def descriptors_of(registry: Registry, answer: Mapping[str, Any], name: str) -> bytes:
+    """The set of descriptors of a schema, given in its serialized form, and of all it refers to; ConversionError."""
+    files: dict[str, FileDescriptorProto] = {}
+    _gather(registry, answer, name, files)
+    made: bytes = FileDescriptorSet(file=files.values()).SerializeToString()
+    return made
+
+
+class ProtobufReader:
+    """Reads messages of a type; with a registry those alone of which it says that they are of the type's name."""
+
+    def __init__(self, kind: Descriptor, registry: Registry | None) -> None:
+        self._kind = kind
+        self._class = GetMessageClass(kind)
+        self._read = _reader(kind)
+        self._registry = registry
+        self._files: dict[int, FileDescriptorProto] = {}
+
+    def __call__(self, data: bytes) -> Mapping[str, Any]:
+        """The fields of a value; BadValueError."""
+        body = data if self._registry is None else self._body(self._registry, data)
+        try:
+            message = self._class.FromString(body)
+            if not message.IsInitialized():
+                raise BadValueError(f"there is no {', '.join(message.FindInitializationErrors())}")
+            fields: Mapping[str, Any] = self._read(message)
+        except (DecodeError, ValueError, OverflowError) as error:
+            raise BadValueError(str(error)) from error
+        return fields
+
+    def _body(self, registry: Registry, data: bytes) -> bytes:
+        number = schema_id(data)
+        if number is None:
+            raise BadValueError("no zero byte and the id of a schema before the value")
+        if number not in self._files:
+            answer = registry.schema(number, SERIALIZED)
+            self._files[number] = _file_of(answer, f"schema {number}")
+        place, path = _indexes(data, HEAD.size)
+        name = _name_at(self._files[number], path)
+        if name != self._kind.full_name:
+            raise BadValueError(f"it is a {name}")
+        return data[place:]
+
+
+def _add_all(files: Mapping[str, FileDescriptorProto], pool: DescriptorPool) -> None:
+    """Each file behind those that it imports; TypeError names one that is not there."""
+    added: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in added:
+            return
+        added.add(name)
+        file = files.get(name) or _googles(name)
+        if file is not None:
+            for imported in file.dependency:
+                add(imported)
+            pool.AddSerializedFile(file.SerializeToString())
+
+    for name in files:
+        add(name)
+
+
+def _googles(name: str) -> FileDescriptorProto | None:
+    if not name.startswith(GOOGLES):
+        return None
+    try:
+        module = importlib.import_module(f"google.protobuf.{name.removeprefix(GOOGLES).removesuffix('.proto')}_pb2")
+    except ImportError:
+        return None
+    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+def _names(file: FileDescriptorProto) -> list[str]:
+    return [f"{file.package}.{one.name}".lstrip(".") for one in file.message_type]
+
+
+def _fields(kind: Descriptor, between: str, outer: tuple[str, ...]) -> str:
+    if kind.full_name in outer:
+        raise SchemaError(f"{kind.full_name} is part of itself.")
+    inner = (*outer, kind.full_name)
+    return ", ".join(f"`{field.name}`{between}{_type(field, inner)}" for field in kind.fields)
+
+
+def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
+    if _is_map(field):
+        key, value = field.message_type.fields
+        return f"MAP<{_single(key, outer)}, {_single(value, outer)}>"
+    return f"ARRAY<{_single(field, outer)}>" if field.is_repeated else _single(field, outer)
+
+
+def _single(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
+    kind = field.message_type
+    if kind is None:
+        return SIMPLE[field.type]
+    if kind.full_name == TIMESTAMP:
+        return "TIMESTAMP"
+    if kind.full_name in WRAPPERS:
+        return SIMPLE[kind.fields[0].type]
+    if not kind.fields:
+        raise SchemaError(f"{kind.full_name} has no fields, and so there is no column for {field.name}.")
+    return f"STRUCT<{_fields(kind, ': ', outer)}>"
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _reader(kind: Descriptor) -> Read:
+    """What makes a row of a message; a field that may be missing, and is, is None."""
+    fields = [(field.name, field.has_presence, _converter(field)) for field in kind.fields]
+
+    def read(message: Message) -> dict[str, Any]:
+        return {
+            name: convert(getattr(message, name)) if not has_presence or message.HasField(name) else None
+            for name, has_presence, convert in fields
+        }
+
+    return read
+
+
+def _converter(field: FieldDescriptor) -> Convert:
+    if _is_map(field):
+        key, value = (_single_converter(one) for one in field.message_type.fields)
+        return lambda entries: [(key(name), value(entries[name])) for name in entries]
+    convert = _single_converter(field)
+    return (lambda items: [convert(item) for item in items]) if field.is_repeated else convert
+
+
+def _single_converter(field: FieldDescriptor) -> Convert:
+    kind = field.message_type
+    if field.enum_type is not None:
+        names = {one.number: one.name for one in field.enum_type.values}
+        return lambda number: names.get(number, str(number))
+    if kind is None:
+        return lambda value: value
+    if kind.full_name == TIMESTAMP:
+        return lambda message: message.ToDatetime(UTC)
+    if kind.full_name in WRAPPERS:
+        return lambda message: message.value
+    return _reader(kind)
+
+
+def _gather(registry: Registry, answer: Mapping[str, Any], name: str, files: dict[str, FileDescriptorProto]) -> None:
+    """A file behind those that it refers to, by the names that it has for them."""
+    file = _file_of(answer, name)
+    for reference in answer.get("references", ()):
+        if reference["name"] not in files:
+            found = registry.version(reference["subject"], str(reference["version"]), SERIALIZED)
+            _gather(registry, found, reference["name"], files)
+    file.name = name
+    files[name] = file
+
+
+def _file_of(answer: Mapping[str, Any], name: str) -> FileDescriptorProto:
+    if answer.get("schemaType") != PROTOBUF:
+        raise ConversionError(f"{name} is no Protobuf")
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(answer["schema"], validate=True))
+    except (ValueError, DecodeError) as error:
+        raise ConversionError(f"{name} has not come as descriptors, but as {answer['schema']!s:.60}") from error
+
+
+def _indexes(data: bytes, place: int) -> tuple[int, list[int]]:
+    """Where the message begins, and which it is of the file: the index of the outermost one, then of those in it."""
+    count, place = _zigzag(data, place)
+    if count == 0:
+        return place, [0]  # written short, as nearly all are the first
+    path = []
+    for _ in range(count):
+        index, place = _zigzag(data, place)
+        path.append(index)
+    return place, path
+
+
+def _zigzag(data: bytes, place: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 35, 7):
+        if place >= len(data):
+            break
+        byte = data[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), place
+    raise BadValueError("no indexes of a message before the value")
+
+
+def _name_at(file: FileDescriptorProto, path: list[int]) -> str:
+    def walk() -> Iterator[str]:
+        messages = file.message_type
+        for index in path:
+            if not 0 <= index < len(messages):
+                raise BadValueError(f"its schema has no message {path}")
+            yield messages[index].name
+            messages = messages[index].nested_type
+
+    return ".".join([*filter(None, [file.package]), *walk()])

@@ -1,0 +1,82 @@
+"""Schemas of Avro and Protobuf: from the options of a source, of files and registries to columns and readers."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.pipeline.avro_values import AvroReader, avro_columns, avro_schema
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.protobuf_values import ProtobufReader, descriptors_of, message_type, protobuf_columns
+from penstock.pipeline.spec import AVRO, PROTOBUF, TypedValues
+from penstock.work.connect.api import RetriableError
+from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.registry import SERIALIZED, Registry, avro_of
+
+LATEST: Final = "latest"
+Reader = Callable[[bytes], Mapping[str, Any]]
+
+
+def typed_values(options: dict[str, str]) -> TypedValues:
+    """What the options of a source say, which are taken out; SchemaError. A registry is not asked."""
+    kind = AVRO if AVRO in options else PROTOBUF
+    given = options.pop(kind)
+    urls = tuple(filter(None, (url.strip() for url in options.pop("schema.registry.url", "").split(","))))
+    typed = TypedValues(
+        kind=kind,
+        schema=None if given == LATEST else _schema_in(given, is_text=kind == AVRO),
+        message=options.pop("message", "") if kind == PROTOBUF else "",
+        registry=urls,
+        user_info=options.pop("basic.auth.user.info", None),
+        subject=options.pop("subject", "") or f"{options.get('subscribe', '')}-value",
+    )
+    if typed.schema is not None:
+        columns_of(typed)
+    elif not urls:
+        raise SchemaError("the latest schema is in a registry: give schema.registry.url.")
+    elif typed.subject == "-value" or "," in typed.subject:
+        raise SchemaError("of several topics there is no latest schema: give the subject.")
+    return typed
+
+
+def settled(typed: TypedValues) -> TypedValues:
+    """The same with a schema: the latest of its subject if there is none. PipelineError."""
+    if typed.schema is not None:
+        return typed
+    registry = Registry(typed.registry, typed.user_info)
+    try:
+        answer = registry.version(typed.subject, LATEST, "" if typed.kind == AVRO else SERIALIZED)
+        if typed.kind == AVRO:
+            schema = json.dumps(avro_of(answer, typed.subject)).encode()
+        else:
+            schema = descriptors_of(registry, answer, typed.subject)
+    except (ConversionError, RetriableError) as error:
+        raise PipelineError(f"{typed.subject}: {error}") from error
+    return typed.replace(schema=schema)
+
+
+def columns_of(typed: TypedValues) -> str:
+    """The fields of values with a schema that is settled, as DDL; SchemaError."""
+    assert typed.schema is not None
+    if typed.kind == AVRO:
+        return avro_columns(avro_schema(typed.schema))
+    return protobuf_columns(message_type(typed.schema, typed.message))
+
+
+def reader_of(typed: TypedValues) -> Reader:
+    """What reads values with a schema that is settled: BadValueError for a value that is none."""
+    assert typed.schema is not None
+    registry = Registry(typed.registry, typed.user_info) if typed.registry else None
+    if typed.kind == AVRO:
+        return AvroReader(avro_schema(typed.schema), registry)
+    return ProtobufReader(message_type(typed.schema, typed.message), registry)
+
+
+def _schema_in(given: str, *, is_text: bool) -> bytes:
+    if is_text and given.lstrip().startswith("{"):
+        return given.encode()
+    try:
+        return Path(given).read_bytes()
+    except OSError as error:
+        raise SchemaError(f"{given} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,92 @@
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from penstock.pipeline.errors import BadValueError
+from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.schemas import columns_of, reader_of, typed_values
+
+SCHEMA = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "either", "type": ["null", "int", "long"]},
+        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        {"name": "noon", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "home", "type": {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}},
+        {"name": "work", "type": ["null", "Place"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}},
+    ],
+}
+DDL = (
+    "`id` BIGINT, `either` BIGINT, `on` DATE, `at` TIMESTAMP, `noon` INT, `price` DECIMAL(9, 2), "
+    "`home` STRUCT<`city`: STRING>, `work` STRUCT<`city`: STRING>, `tags` ARRAY<STRING>, `counts` MAP<STRING, INT>, "
+    "`state` STRING"
+)
+ORDER = {
+    "id": 7,
+    "either": 1 << 40,
+    "on": date(2026, 1, 2),
+    "at": datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+    "noon": 43_200_000,
+    "price": Decimal("2.50"),
+    "home": {"city": "Rome"},
+    "work": None,
+    "tags": ["a"],
+    "counts": {"x": 1},
+    "state": "PAID",
+}
+
+
+def encoded(schema: Any, value: Any) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def test_a_schema_says_which_columns_there_are(tmp_path: Path) -> None:
+    assert columns_of(typed_values({"avro": json.dumps(SCHEMA)})) == DDL
+    (tmp_path / "order.avsc").write_text(json.dumps(SCHEMA))
+    assert columns_of(typed_values({"avro": str(tmp_path / "order.avsc")})) == DDL
+
+
+def test_a_value_is_read_whole_or_not_at_all() -> None:
+    reader = reader_of(typed_values({"avro": json.dumps(SCHEMA)}))
+    data = encoded(SCHEMA, {**ORDER, "noon": datetime(2026, 1, 1, 12).time()})
+    assert reader(data) == ORDER
+    for bad in (data[:-1], data + b"\0", b"", b"\xff" * 20):
+        with pytest.raises(BadValueError):
+            reader(bad)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"avro": "nowhere.avsc"}, "cannot be read"),
+        ({"avro": "{"}, "no schema of Avro"),
+        ({"avro": '{"type": "reord"}'}, "no schema of Avro"),
+        ({"avro": '{"type": "map", "values": "int"}'}, "a record with fields"),
+        ({"avro": "latest", "subscribe": "t"}, "schema.registry.url"),
+        ({"avro": "latest", "schema.registry.url": "http://a", "subscribe": "t,u"}, "give the subject"),
+        ({"avro": json.dumps({"type": "record", "name": "N", "fields": [{"name": "n", "type": "N"}]})}, "of itself"),
+        (
+            {"avro": json.dumps({"type": "record", "name": "N", "fields": [{"name": "n", "type": ["int", "string"]}]})},
+            "several types",
+        ),
+    ],
+)
+def test_what_cannot_be(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        typed_values(given)

@@ -1,0 +1,101 @@
+"""Schemas of values of pipelines in a registry: what is before values, what is asked, and what is no such value."""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from tests.unit.pipeline.descriptors import FIELD, field
+from tests.unit.pipeline.test_avro_values import encoded
+from tests.wire.schema_registry import SchemaRegistry, served
+
+from penstock.pipeline.errors import BadValueError, PipelineError
+from penstock.pipeline.schemas import Reader, columns_of, reader_of, settled, typed_values
+from penstock.work.connect.registry import RegistryError
+
+OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+NEW = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "none"}],
+}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with served() as registry:
+        yield registry
+
+
+def head(number: int) -> bytes:
+    return struct.pack(">bI", 0, number)
+
+
+def reads(options: dict[str, str], registry: SchemaRegistry) -> tuple[str, Reader]:
+    known = settled(typed_values({**options, "schema.registry.url": registry.url}))
+    return columns_of(known), reader_of(known)
+
+
+def test_what_was_written_by_another_schema_is_read_by_the_latest(registry: SchemaRegistry) -> None:
+    old, new = registry.register("orders-value", OLD), registry.register("orders-value", NEW)
+    columns, read = reads({"avro": "latest", "subscribe": "orders"}, registry)
+    assert columns == "`id` BIGINT, `note` STRING"
+    assert read(head(old) + encoded(OLD, {"id": 1})) == {"id": 1, "note": "none"}
+    assert read(head(new) + encoded(NEW, {"id": 2, "note": "b"})) == {"id": 2, "note": "b"}
+    asked = len(registry.asked)
+    assert read(head(old) + encoded(OLD, {"id": 3})) == {"id": 3, "note": "none"}
+    assert len(registry.asked) == asked
+    other = registry.register("names", {**OLD, "name": "Name", "fields": [{"name": "n", "type": "string"}]})
+    for bad in (b"{}", encoded(NEW, {"id": 300, "note": "b"}), head(old), head(other) + b"\x02a"):
+        with pytest.raises(BadValueError):
+            read(bad)
+    with pytest.raises(RegistryError) as failure:
+        read(head(7) + b"\x02")
+    assert failure.value.status == 404
+
+
+def file_of(name: str, *messages: DescriptorProto, imports: str = "") -> FileDescriptorProto:
+    return FileDescriptorProto(
+        name=name, package="shop", syntax="proto3", message_type=messages, dependency=filter(None, [imports])
+    )
+
+
+def registered(registry: SchemaRegistry, subject: str, file: FileDescriptorProto, **more: Any) -> int:
+    registry.serialized[subject] = base64.b64encode(file.SerializeToString()).decode()
+    return registry.register(subject, subject, schemaType="PROTOBUF", **more)
+
+
+def test_messages_of_protobuf_are_known_by_the_indexes_before_them(registry: SchemaRegistry) -> None:
+    place = DescriptorProto(name="Place", field=[field("city", 1, FIELD.TYPE_STRING)])
+    order = DescriptorProto(name="Order", field=[field("to", 1, FIELD.TYPE_MESSAGE, ".shop.Place")])
+    line = order.nested_type.add(name="Line")
+    line.field.append(field("article", 1, FIELD.TYPE_STRING))
+    registered(registry, "places", file_of("place.proto", place))
+    references = [{"name": "place.proto", "subject": "places", "version": 1}]
+    orders = file_of("default", order, DescriptorProto(name="Other"), imports="place.proto")
+    number = registered(registry, "deliveries-value", orders, references=references)
+
+    columns, read = reads({"protobuf": "latest", "subscribe": "deliveries"}, registry)
+    assert columns == "`to` STRUCT<`city`: STRING>"
+    rome = b"\x0a\x06\x0a\x04Rome"
+    assert read(head(number) + b"\0" + rome) == read(head(number) + b"\x02\0" + rome) == {"to": {"city": "Rome"}}
+    for bad in (head(number) + b"\x02\x02" + rome, head(number) + b"\x02\x08" + rome, head(number), b"\xff" * 9):
+        with pytest.raises(BadValueError):
+            read(bad)
+    columns, read = reads({"protobuf": "latest", "subject": "deliveries-value", "message": "shop.Order.Line"}, registry)
+    assert columns == "`article` STRING"
+    assert read(head(number) + b"\x04\0\0" + b"\x0a\x01a") == {"article": "a"}
+    with pytest.raises(BadValueError, match=r"it is a shop\.Order"):
+        read(head(number) + b"\0" + rome)
+
+
+def test_a_registry_without_the_subject_is_told(registry: SchemaRegistry) -> None:
+    typed = typed_values({"avro": "latest", "subject": "nobodys", "schema.registry.url": registry.url})
+    with pytest.raises(PipelineError, match=r"nobodys: the schema registry said 404.*Subject not found"):
+        settled(typed)
+    registry.register("names-in-protobuf", json.dumps("x"), schemaType="PROTOBUF")
+    with pytest.raises(PipelineError, match="is no Avro"):
+        settled(typed.replace(subject="names-in-protobuf"))
