@@ -35,7 +35,7 @@ def head(number: int) -> bytes:
 
 
 def reads(options: dict[str, str], registry: SchemaRegistry) -> tuple[str, Reader]:
-    known = settled(typed_values({**options, "schema.registry.url": registry.url}))
+    known = settled(typed_values(next(iter(options)), {**options, "schema.registry.url": registry.url}))
     return columns_of(known), reader_of(known)
 
 
@@ -93,7 +93,7 @@ def test_messages_of_protobuf_are_known_by_the_indexes_before_them(registry: Sch
 
 
 def test_a_registry_without_the_subject_is_told(registry: SchemaRegistry) -> None:
-    typed = typed_values({"avro": "latest", "subject": "nobodys", "schema.registry.url": registry.url})
+    typed = typed_values("avro", {"avro": "latest", "subject": "nobodys", "schema.registry.url": registry.url})
     with pytest.raises(PipelineError, match=r"nobodys: the schema registry said 404.*Subject not found"):
         settled(typed)
     registry.register("names-in-protobuf", json.dumps("x"), schemaType="PROTOBUF")

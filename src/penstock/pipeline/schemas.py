@@ -18,9 +18,8 @@ LATEST: Final = "latest"
 Reader = Callable[[bytes], Mapping[str, Any]]
 
 
-def typed_values(options: dict[str, str]) -> TypedValues:
+def typed_values(kind: str, options: dict[str, str]) -> TypedValues:
     """What the options of a source say, which are taken out; SchemaError. A registry is not asked."""
-    kind = AVRO if AVRO in options else PROTOBUF
     given = options.pop(kind)
     urls = tuple(filter(None, (url.strip() for url in options.pop("schema.registry.url", "").split(","))))
     typed = TypedValues(

@@ -153,10 +153,11 @@ class _Reader:
             return None
         from penstock.pipeline.schemas import typed_values
 
+        kind = AVRO if AVRO in options else PROTOBUF
         try:
-            return typed_values(options)
+            return typed_values(kind, options)
         except SchemaError as error:
-            self.problems.append(f"{AVRO if AVRO in options else PROTOBUF} of {name}: {error}")
+            self.problems.append(f"{kind} of {name}: {error}")
             return None
 
     def _table(self, name: str, declared: object) -> TableSpec:

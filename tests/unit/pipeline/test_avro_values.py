@@ -57,13 +57,13 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def test_a_schema_says_which_columns_there_are(tmp_path: Path) -> None:
-    assert columns_of(typed_values({"avro": json.dumps(SCHEMA)})) == DDL
+    assert columns_of(typed_values("avro", {"avro": json.dumps(SCHEMA)})) == DDL
     (tmp_path / "order.avsc").write_text(json.dumps(SCHEMA))
-    assert columns_of(typed_values({"avro": str(tmp_path / "order.avsc")})) == DDL
+    assert columns_of(typed_values("avro", {"avro": str(tmp_path / "order.avsc")})) == DDL
 
 
 def test_a_value_is_read_whole_or_not_at_all() -> None:
-    reader = reader_of(typed_values({"avro": json.dumps(SCHEMA)}))
+    reader = reader_of(typed_values("avro", {"avro": json.dumps(SCHEMA)}))
     data = encoded(SCHEMA, {**ORDER, "noon": datetime(2026, 1, 1, 12).time()})
     assert reader(data) == ORDER
     for bad in (data[:-1], data + b"\0", b"", b"\xff" * 20):
@@ -89,4 +89,4 @@ def test_a_value_is_read_whole_or_not_at_all() -> None:
 )
 def test_what_cannot_be(given: dict[str, str], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        typed_values(given)
+        typed_values("avro", given)

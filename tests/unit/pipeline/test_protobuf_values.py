@@ -34,13 +34,13 @@ def encoded(name: str, value: dict[str, Any]) -> bytes:
 
 
 def test_a_type_says_which_columns_there_are(orders: str) -> None:
-    assert columns_of(typed_values({"protobuf": orders, "message": "shop.Order"})) == DDL
-    assert columns_of(typed_values({"protobuf": orders})) == DDL
-    assert columns_of(typed_values({"protobuf": orders, "message": "shop.Line"})) == "`article` STRING"
+    assert columns_of(typed_values("protobuf", {"protobuf": orders, "message": "shop.Order"})) == DDL
+    assert columns_of(typed_values("protobuf", {"protobuf": orders})) == DDL
+    assert columns_of(typed_values("protobuf", {"protobuf": orders, "message": "shop.Line"})) == "`article` STRING"
 
 
 def test_a_message_becomes_a_row(orders: str) -> None:
-    reader = reader_of(typed_values({"protobuf": orders, "message": "shop.Order"}))
+    reader = reader_of(typed_values("protobuf", {"protobuf": orders, "message": "shop.Order"}))
     value = {"id": 7, "at": "2026-01-02T03:04:00Z", "state": "PAID", "lines": [{"article": "a"}], "tip": 0}
     row = reader(encoded("shop.Order", {**value, "counts": {"x": 1}, "big": str(2**64 - 1)}))
     assert row == {
@@ -75,4 +75,4 @@ def test_what_cannot_be(orders: str, tmp_path: Path) -> None:
         ({"protobuf": "latest", "subscribe": "orders"}, "schema.registry.url"),
     ]:
         with pytest.raises(SchemaError, match=reason):
-            typed_values(dict(options))
+            typed_values("protobuf", dict(options))
