@@ -3,6 +3,7 @@
 import os
 import signal
 import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -36,6 +37,18 @@ sql: SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source
 sink: {format: parquet, path: FOLDER/numbers}
 trigger: 100 milliseconds
 spark: {spark.sql.shuffle.partitions: 1}
+"""
+
+PYTHON = """
+SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
+SINK = {"format": "parquet", "path": "FOLDER/numbers"}
+TRIGGER = "100 milliseconds"
+SPARK = {"spark.sql.shuffle.partitions": "1"}
+
+
+def pipeline(source):
+    print("numbers begin", flush=True)
+    return source.selectExpr("CAST(CAST(value AS STRING) AS INT) AS number")
 """
 
 
@@ -114,6 +127,28 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         assert penstock("stop", "numbers", "--worker", left) == "pipeline numbers: stops\n"
         wait_until(lambda: not group_of(after["report"]["pid"]) or None, SECONDS, "the end of the stopped processes")
         wait_until(lambda: "STOPPED" in penstock("list", "--worker", left) or None, SECONDS, "its state")
+
+        file = tmp_path / "numbers.py"
+        file.write_text(PYTHON.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path)))
+        assert (
+            penstock("submit", "--replace", str(file), *submitting[2:], "--worker", left)
+            == "pipeline numbers: submitted, 1 tasks\n"
+        )
+        produce(cluster.bootstrap_servers, range(2 * ROWS, 3 * ROWS))
+        assert penstock("resume", "numbers", "--worker", left) == "pipeline numbers: is to run\n"
+        until(lambda: len(written(tmp_path)) == 3 * ROWS or None, "all numbers", left)
+        assert written(tmp_path) == Counter(range(3 * ROWS))
+        last = until(lambda: caught_up(left), "a report", left)
+        assert "0: numbers begin\n" in penstock("logs", "numbers", "--worker", left)
+        with urllib.request.urlopen(f"{left}/metrics") as page:
+            figures = page.read().decode()
+        query = 'connector="numbers",task="0",query="numbers: numbers"'
+        assert f"penstock_pipeline_input_rows_total{{{query}}} {ROWS}\n" in figures
+        assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0"}} 0\n' in figures
+
+        assert penstock("delete", "numbers", "--worker", left) == "pipeline numbers: deleted\n"
+        wait_until(lambda: not group_of(last["report"]["pid"]) or None, SECONDS, "the end of the deleted processes")
+        assert penstock("list", "--worker", left) == "there are no pipelines\n"
 
 
 def caught_up(url: str) -> dict[str, Any] | None:

@@ -116,6 +116,20 @@ async def test_a_connector_from_its_creation_to_its_end(asking: Asking, topic: s
     await asking.until("/connectors", [])
 
 
+async def test_the_worker_that_has_a_task_shows_its_figures(asking: Asking, topic: str, tmp_path: Path) -> None:
+    await asking.ask("PUT", "/connectors/lines/config", source(tmp_path, topic))
+    read = 'penstock_connect_task_records_total{connector="lines",task="0"} 2\n'
+    pages: list[tuple[str, str]] = []
+    async with asyncio.timeout(LIMIT_S):
+        while sum(read in page for _, page in pages) != 1:
+            pages = []
+            for worker in asking.workers:
+                async with asking.session.get(f"{worker.server.urls[0]}/metrics") as answer:
+                    pages.append((answer.headers["Content-Type"], await answer.text()))
+    assert {kind for kind, _ in pages} == {"text/plain; version=0.0.4; charset=utf-8"}
+    await asking.ask("DELETE", "/connectors/lines")
+
+
 async def test_it_is_configured_paused_stopped_and_started_again(asking: Asking, topic: str, tmp_path: Path) -> None:
     config = source(tmp_path, topic)
     assert (await asking.ask("PUT", "/connectors/lines/config", config))[0] == 201

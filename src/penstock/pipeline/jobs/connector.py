@@ -12,7 +12,7 @@ once at a time: its process ends with its worker, and before a worker that is cu
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -22,6 +22,7 @@ from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec_files import declared_in, declared_in_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+from penstock.work.connect.metrics import Metric
 
 LOOK_EVERY_S: Final = 0.25
 SINKS: Final = "pipeline.sinks"
@@ -67,6 +68,10 @@ class PipelineTask(SourceTask):
     def report(self) -> Mapping[str, Any]:
         """See Task."""
         return self._report.as_json() if hasattr(self, "_report") else {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """See Task."""
+        return self._report.metrics() if hasattr(self, "_report") else ()
 
 
 class PipelineConnector(SourceConnector):

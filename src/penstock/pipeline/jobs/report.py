@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+from penstock.work.connect.metrics import Metric
+
 LINES: Final = 500
 LINE_LENGTH: Final = 2000
 TAIL: Final = 20
@@ -52,6 +54,24 @@ class JobReport:
             "queries": dict(self._queries),
             "log": list(self._lines),
         }
+
+    def metrics(self) -> list[Metric]:
+        """For Prometheus: of each query what is known."""
+        figures = [Metric("pipeline_running", int(self.state == "running"))]
+        for name, query in self._queries.items():
+            last: Mapping[str, Any] = query["last"]
+            of = {"query": name}
+            known = {
+                "pipeline_input_rows_total": query["input_rows"],
+                "pipeline_output_rows_total": query["output_rows"],
+                "pipeline_batches_total": query["batches"],
+                "pipeline_last_batch_seconds": last.get("duration_ms", 0) / 1000,
+                "pipeline_rows_per_second": last.get("rows_per_second"),
+            }
+            figures += [Metric(figure, value, of) for figure, value in known.items() if value is not None]
+            for partition, lag in (last.get("lags") or {}).items():
+                figures.append(Metric("pipeline_lag_records", lag, {**of, "partition": partition}))
+        return figures
 
     def why(self, exit_code: int | None) -> str:
         """What a process that ended without being told to has died of."""

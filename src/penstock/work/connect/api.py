@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.config import ConfigKey
+from penstock.work.connect.metrics import Metric
 
 Headers = tuple[tuple[str, Any], ...]
 Position = Mapping[str, Any]
@@ -127,6 +128,10 @@ class Task(ABC):
     def report(self) -> Mapping[str, Any]:
         """What it tells people of itself, as JSON. It is called on the worker's event loop at any time."""
         return {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """Its figures for the worker's page of metrics, called like `report`."""
+        return ()
 
 
 class SourceTask(Task):

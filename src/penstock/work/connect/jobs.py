@@ -8,7 +8,7 @@ UNASSIGNED --start--> RUNNING --(it raises)--> FAILED --(back-off, while restart
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.work.connect.calls import LONG_S, Calls
 from penstock.work.connect.config import parse
 from penstock.work.connect.making import KEYS, Around, checked, checked_task_configs, new_task
+from penstock.work.connect.metrics import Metric
 from penstock.work.connect.tasks import OffsetStore
 
 FIRST_RESTART_S: Final = 1.0
@@ -56,6 +57,9 @@ class Runnable(Protocol):
 
     def report(self) -> Mapping[str, Any]:
         """What it tells of itself."""
+
+    def metrics(self) -> Sequence[Metric]:
+        """Its figures."""
 
 
 class Kept:
@@ -98,6 +102,13 @@ class Kept:
     def report(self) -> Mapping[str, Any]:
         """What it tells of itself, also when it has failed."""
         return self._current.report() if self._current is not None else {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """Its figures, also when it has failed."""
+        current = self._current
+        if current is None:
+            return ()
+        return [Metric("connect_task_records_total", current.records), *current.metrics()]
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -234,6 +245,10 @@ class RunningConnector:
     def report(self) -> Mapping[str, Any]:
         """See Runnable."""
         return {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """See Runnable."""
+        return ()
 
     async def end(self) -> None:
         """Let the connector go; what it raises."""

@@ -34,6 +34,7 @@ from penstock.work.connect.calls import Calls
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, Outgoing, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
+from penstock.work.connect.metrics import Metric
 
 IDLE_S: Final = 0.1
 """How long a source that has nothing is left alone."""
@@ -102,6 +103,10 @@ class RunningTask(ABC):
     def report(self) -> Mapping[str, Any]:
         """What the task tells of itself."""
         return self._reporting.report()
+
+    def metrics(self) -> Sequence[Metric]:
+        """The task's figures."""
+        return self._reporting.metrics()
 
     async def run(self) -> None:
         """Raises what the task raised."""

@@ -10,6 +10,7 @@ from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineT
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.making import kind_of
+from penstock.work.connect.metrics import page
 
 YAML = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}, {topic: three}]\n"
 CONFIG = {"name": "job", "connector.class": "penstock.pipeline", "pipeline": YAML, "checkpoint.root": "/shared/"}
@@ -92,3 +93,28 @@ def test_a_report_adds_up_what_it_is_told() -> None:
     report.event({"event": "failed", "error": "There is no topic."})
     assert report.why(1) == "There is no topic."
     assert PipelineTask().report() == {}
+
+
+def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
+    report = JobReport(("one",))
+    said = {"event": "batch", "query": "job: one", "input_rows": 10, "output_rows": None, "duration_ms": 500}
+    for lag in (7, 3):
+        report.event({**said, "rows_per_second": 20.0, "lags": {"a-0": lag, "a-1": 0}})
+    assert page(report.metrics()).splitlines() == [
+        "# TYPE penstock_pipeline_batches_total counter",
+        'penstock_pipeline_batches_total{query="job: one"} 2',
+        "# TYPE penstock_pipeline_input_rows_total counter",
+        'penstock_pipeline_input_rows_total{query="job: one"} 20',
+        "# TYPE penstock_pipeline_lag_records gauge",
+        'penstock_pipeline_lag_records{query="job: one",partition="a-0"} 3',
+        'penstock_pipeline_lag_records{query="job: one",partition="a-1"} 0',
+        "# TYPE penstock_pipeline_last_batch_seconds gauge",
+        'penstock_pipeline_last_batch_seconds{query="job: one"} 0.5',
+        "# TYPE penstock_pipeline_rows_per_second gauge",
+        'penstock_pipeline_rows_per_second{query="job: one"} 20.0',
+        "# TYPE penstock_pipeline_running gauge",
+        "penstock_pipeline_running 0",
+    ]
+    report.event({"event": "running"})
+    assert "penstock_pipeline_running 1\n" in page(report.metrics())
+    assert PipelineTask().metrics() == ()

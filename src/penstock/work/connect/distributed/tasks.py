@@ -13,6 +13,7 @@ from penstock.work.connect.distributed.records import TASK, TaskId, parse_task
 from penstock.work.connect.distributed.statuses import Statuses
 from penstock.work.connect.jobs import Kept, Runnable, State
 from penstock.work.connect.making import KEYS, Around, new_task
+from penstock.work.connect.metrics import Metric
 
 
 class Tasks:
@@ -98,6 +99,15 @@ class Tasks:
         """What a task that this worker has tells of itself."""
         keeper = self._keepers[f"{TASK}{task}"]
         return keeper.kept.report() if keeper.kept is not None else {}
+
+    def metrics(self) -> list[Metric]:
+        """The figures of all tasks that run here, with the task among their labels."""
+        figures: list[Metric] = []
+        for task, keeper in self._keepers.items():
+            of = {"connector": _id_of(task).connector, "task": str(_id_of(task).number)}
+            of_task = keeper.kept.metrics() if keeper.kept is not None else ()
+            figures += [figure.replace(labels={**of, **figure.labels}) for figure in of_task]
+        return figures
 
     def restart(self, task: TaskId) -> None:
         """Start it again, whatever it does."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.distributed.records import Target
+from penstock.work.connect.metrics import MEDIA_TYPE, page
 from penstock.work.connect.rest.catalog import definitions, plugins
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.herder import Herder
@@ -46,11 +47,12 @@ class Asked(Value):
 
 
 class Answer(Value):
-    """What is answered: a status and JSON."""
+    """What is answered: a status and JSON, or the text of another `kind`."""
 
     body: Any = NOTHING
     status: HTTPStatus = HTTPStatus.OK
     location: str = ""
+    kind: str = ""
 
 
 class Served(Value):
@@ -114,6 +116,10 @@ async def _health(served: Served, asked: Asked) -> Answer:
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
     return Answer({"status": "healthy", "message": "the worker is a member of its group"})
+
+
+async def _metrics(served: Served, asked: Asked) -> Answer:
+    return Answer(page(served.herder.worker.tasks.metrics()), kind=MEDIA_TYPE)
 
 
 async def _plugins(served: Served, asked: Asked) -> Answer:
@@ -274,6 +280,7 @@ _RESTART: Final = {
 ROUTES: Final = (
     Route("GET", "/", "which worker this is, and of which cluster", _root),
     Route("GET", "/health", "whether it is ready", _health, (200, 503)),
+    Route("GET", "/metrics", "figures of the tasks that run here, for Prometheus; ours, Connect has none", _metrics),
     Route("GET", "/connectors", "the names of all connectors", _list, parameters={"expand": "info, status, or both"}),
     Route("POST", "/connectors", "create a connector", _create, (201, 400, 409), body="name, config, initial_state"),
     Route("GET", _ONE, "a connector with its configuration and its tasks", _info, (200, 404)),

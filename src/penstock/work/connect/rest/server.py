@@ -185,6 +185,8 @@ def _response(answer: Answer) -> web.Response:
     headers = {"Location": answer.location} if answer.location else {}
     if answer.body is NOTHING:
         return web.Response(status=answer.status, headers=headers)
+    if answer.kind:
+        return web.Response(text=answer.body, status=answer.status, headers={**headers, "Content-Type": answer.kind})
     return web.json_response(answer.body, status=answer.status, headers=headers)
 
 

@@ -1,0 +1,38 @@
+"""Figures of tasks, and the page of them in the text format of Prometheus.
+
+A name that ends with `_total` is a counter, which begins at 0 with each life of a task; all others are gauges.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.protocol.value import Value, fresh
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4"
+PREFIX: Final = "penstock_"
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class Metric(Value):
+    """A figure, called without the prefix. Labels say of what it is, beside the connector and the task."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = fresh(dict)
+
+
+def page(figures: Iterable[Metric]) -> str:
+    """All of them, those of a name together."""
+    by_name: dict[str, list[Metric]] = {}
+    for figure in figures:
+        by_name.setdefault(figure.name, []).append(figure)
+    lines = []
+    for name, same in sorted(by_name.items()):
+        lines.append(f"# TYPE {PREFIX}{name} {'counter' if name.endswith('_total') else 'gauge'}")
+        lines += [f"{PREFIX}{name}{_labels(figure.labels)} {figure.value}" for figure in same]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    said = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{said}}}" if said else ""
