@@ -1,7 +1,9 @@
 """Connectors on a standalone worker, over a real node: built-in ones, and plugins that behave badly."""
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord
+from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.work.connect import jobs
 from penstock.work.connect.api import (
     RetriableError,
@@ -268,6 +270,77 @@ async def test_what_may_pass_is_tried_again(worker: Watched, bootstrap: str, top
             await asyncio.sleep(0)
     assert Shaky.taken == ["one", "two"]
     assert Shaky.tries >= 2
+
+
+class Refusing(SinkTask):
+    """Takes nothing before `until_s`, by time.monotonic()."""
+
+    until_s: float
+    opened: list[int]
+    closed: list[int]
+    taken: list[str]
+
+    def start(self, config: Mapping[str, str], context: SinkContext) -> None:
+        self.context = context
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        self.opened.append(len(partitions))
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        self.closed.append(len(partitions))
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        if time.monotonic() < self.until_s:
+            self.context.timeout(500)
+            raise RetriableError("later")
+        self.taken += [record.value for record in records]
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+class RefusingConnector(SinkConnector):
+    task_class = Refusing
+
+
+def refusing(topic: str, for_s: float, **more: str) -> dict[str, str]:
+    Refusing.until_s, Refusing.opened, Refusing.closed, Refusing.taken = time.monotonic() + for_s, [], [], []
+    return {"name": topic, "connector.class": f"{HERE}:RefusingConnector", "topics": topic, **more}
+
+
+async def test_a_sink_that_is_not_ready_yet_stays_in_its_group(worker: Watched, bootstrap: str, topic: str) -> None:
+    await write(bootstrap, topic, "one", "two")
+    often = {"consumer.override.max.poll.interval.ms": "2000", "consumer.override.heartbeat.interval.ms": "100"}
+    await worker.start(refusing(topic, 4.5, **often))
+    async with asyncio.timeout(LIMIT_S):
+        while len(Refusing.taken) < 2:
+            await asyncio.sleep(0)
+    await write(bootstrap, topic, "three")
+    async with asyncio.timeout(LIMIT_S):
+        while len(Refusing.taken) < 3:
+            await asyncio.sleep(0)
+    assert Refusing.taken == ["one", "two", "three"]
+    assert (len(Refusing.opened), Refusing.closed) == (1, [])
+
+
+async def test_others_get_what_a_sink_has_not_taken(worker: Watched, bootstrap: str, topic: str) -> None:
+    async with Producer(bootstrap) as producer:
+        for partition in range(4):
+            await producer.send(topic, b"%d" % partition, partition=partition)
+    await worker.start(refusing(topic, math.inf))
+    async with asyncio.timeout(LIMIT_S):
+        while not Refusing.opened:
+            await asyncio.sleep(0)
+    settings = ConsumerSettings(group_id=f"connect-{topic}", auto_offset_reset="earliest")
+    read: set[str] = set()
+    async with asyncio.timeout(LIMIT_S), Consumer(bootstrap, settings) as other:
+        await other.subscribe([topic])
+        while not (theirs := {str(one.partition) for one in other.assignment}) or read != theirs:
+            read |= {(record.value or b"").decode() for record in await other.poll(100)}
+        Refusing.until_s = 0.0
+        while {*Refusing.taken} | read != {"0", "1", "2", "3"}:
+            await other.poll(10)
+    assert sorted(Refusing.taken) == sorted({"0", "1", "2", "3"} - read)
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,8 @@ class RunningSink(RunningTask, RebalanceListener):
         self._conversion = Conversion(setting.steps.may_block, self._calls, self._errors)
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._untaken: list[SinkRecord] = []
+        self._is_holding = False
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_over = False
@@ -250,7 +252,8 @@ class RunningSink(RunningTask, RebalanceListener):
             consumed = await consumer.poll(POLL_MS)
             records = await self._converted(consumed)
             if records:
-                await self._put(records)
+                self._untaken = records
+                await self._put(consumer)
             await self._leave_out_reported(consumed)
             for partition, offset in self._context.wanted.items():
                 consumer.seek(partition, offset)
@@ -272,19 +275,38 @@ class RunningSink(RunningTask, RebalanceListener):
             self._note(one.topic)
         return records
 
-    async def _put(self, records: list[SinkRecord]) -> None:
-        while not self.stopping.is_set():
+    async def _put(self, consumer: Consumer) -> None:
+        """Give the sink what it has not taken, until it takes it, the task is to stop, or others have got all of it."""
+        while self._untaken and not self.stopping.is_set():
             try:
-                await self._calls.call(self._task.put, records)
+                await self._calls.call(self._task.put, self._untaken)
             except RetriableError:
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
-                await pause(self.stopping, RETRY_S if pause_ms is None else pause_ms / 1000)
+                await self._hold(consumer, RETRY_S if pause_ms is None else pause_ms / 1000)
                 continue
-            self.records += len(records)
+            self.records += len(self._untaken)
+            self._untaken = []
             await self._send_outgoing()
-            return
-        for record in records:  # they were not taken: the next run gets them again
-            self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
+        if self._is_holding:
+            self._is_holding = False
+            consumer.resume(consumer.assignment)
+        self._give_back(consumer.assignment)
+
+    async def _hold(self, consumer: Consumer, seconds: float) -> None:
+        """Wait as a member of the group: polls bring nothing as all is paused, and keep max.poll.interval.ms."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        self._is_holding = True
+        consumer.pause(consumer.assignment)
+        while self._untaken and not self.stopping.is_set() and (left_s := until - loop.time()) > 0:
+            await consumer.poll(min(POLL_MS, math.ceil(left_s * 1000)))
+
+    def _give_back(self, partitions: Sequence[TopicPartition]) -> None:
+        """What was not taken of these comes again to whoever goes on with them."""
+        for record in self._untaken:
+            if record.original in partitions:
+                self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
+        self._untaken = [record for record in self._untaken if record.original not in partitions]
 
     async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
         """What the sink itself has said that it cannot take."""
@@ -326,6 +348,7 @@ class RunningSink(RunningTask, RebalanceListener):
         """Another task goes on with these."""
         if self._is_over:
             return
+        self._give_back(partitions)
         await self._flush(partitions)
         self._forget(partitions)
         await self._calls.call(self._task.close, partitions)
@@ -334,6 +357,7 @@ class RunningSink(RunningTask, RebalanceListener):
         """Another task has gone on with these: nothing of theirs is committed."""
         if self._is_over:
             return
+        self._give_back(partitions)
         self._forget(partitions)
         await self._calls.call(self._task.close, partitions)
 
@@ -346,6 +370,8 @@ class RunningSink(RunningTask, RebalanceListener):
         """This task goes on with these."""
         assert self._consumer is not None
         self._context.assignment = tuple(self._consumer.assignment)
+        if self._is_holding:
+            self._consumer.pause(partitions)
         await self._calls.call(self._task.open, partitions)
 
     async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
