@@ -16,6 +16,7 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.node.event_loop import new_event_loop
 from penstock.node.properties import PropertiesError, load_config
 from penstock.node.serving.memory import hold_briefly, keep_for_good
 
@@ -90,7 +91,8 @@ def command(
         _tell_of_new_directories(file, loaded.config)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     hold_briefly()
-    asyncio.run(_run(loaded.config, until_eof=until_eof, worker_port=worker_port if worker else None))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run(loaded.config, until_eof=until_eof, worker_port=worker_port if worker else None))
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:

@@ -30,6 +30,7 @@ from penstock.node.controlling.channel import ControllerChannel, Remote
 from penstock.node.controlling.controller_registration import ControllerRegistration
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.local import answered_here
+from penstock.node.event_loop import steady_clock
 from penstock.node.node_metrics import Figure, describe_metrics
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
@@ -43,7 +44,7 @@ from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
-from penstock.node.surroundings import Surroundings, steady_clock
+from penstock.node.surroundings import Surroundings
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings

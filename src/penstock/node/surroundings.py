@@ -5,7 +5,6 @@ Everything else that it needs of the outside world, timers, connections and thre
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,10 +34,3 @@ class Surroundings(Value, kw_only=True):
     """What compacts: a process of its own."""
     max_open_segments: int | None = None
     """How many segment files may be open at a time; None for as many as the process may have."""
-
-
-def steady_clock(now_ms: Callable[[], int]) -> Callable[[], int]:
-    """The wall clock as it is now, going on with the running event loop's time: it never jumps, nor goes back."""
-    loop = asyncio.get_running_loop()
-    began_ms = now_ms() - int(loop.time() * 1000)
-    return lambda: began_ms + int(loop.time() * 1000)

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.node.event_loop import new_event_loop
 from penstock.node.start import RunningNode, StartError, start_node
 
 LOOPBACK = "127.0.0.1"
@@ -32,7 +33,7 @@ class ThreadNode:
             config = BrokerConfig.embedded(settings)
         except ConfigError as error:
             raise RuntimeError(f"the node did not start: {error}") from error
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, args=(config,), name="penstock-node", daemon=True)
         self._thread.start()
         try:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic
 
@@ -24,6 +23,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.hosted import Hosted, MachineT
+from penstock.node.event_loop import steady_clock
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.compression import Compression
@@ -76,16 +76,14 @@ class CoordinatorHost(Generic[MachineT]):
         self._reading = asyncio.Lock()
         self._is_running = False
         self._creating: asyncio.Task[None] | None = None
-        self._loop_time: Callable[[], float] = time.monotonic
-        self._epoch_ms = 0
+        self._steady_ms = ground.now_ms
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Take over the partitions that the metadata gives to this node."""
         self._is_running = True
-        self._loop_time = asyncio.get_running_loop().time
-        self._epoch_ms = self.ground.now_ms() - int(self._loop_time() * 1000)
+        self._steady_ms = steady_clock(self.ground.now_ms)
         self.follow()
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -115,7 +113,7 @@ class CoordinatorHost(Generic[MachineT]):
 
     def now_ms(self) -> int:
         """The wall clock as it was at the start, going on steadily: a change of the wall clock expires no session."""
-        return self._epoch_ms + int(self._loop_time() * 1000)
+        return self._steady_ms()
 
     # -- who coordinates ----------------------------------------------------------------------------------------------
 
@@ -149,9 +147,10 @@ class CoordinatorHost(Generic[MachineT]):
 
     async def loaded(self, keys: Iterable[str]) -> None:
         """Wait until nothing is being read that these keys need; `find` has the last word if it takes too long."""
-        end = self._loop_time() + self._patience_s
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._patience_s
         for key in keys:
-            while (load := self._load_of(key)) is not None and (left := end - self._loop_time()) > 0:
+            while (load := self._load_of(key)) is not None and (left := end - loop.time()) > 0:
                 await asyncio.wait([load], timeout=left)
 
     def _load_of(self, key: str) -> asyncio.Task[None] | None:

@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from penstock.node.event_loop import loop_ms
 from penstock.node.quorum.applier import Applier, Leadership
 from penstock.node.quorum.metrics import QuorumMetrics
 from penstock.node.quorum.ports import (
@@ -96,6 +97,7 @@ class QuorumDriver:
         self._is_busy = False
         self._is_starting = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
         self._flush: asyncio.Future[None] | None = None
         self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
@@ -195,7 +197,7 @@ class QuorumDriver:
         InconsistentLogError; then nothing runs.
         """
         assert self._raft is None, "a driver is started once"
-        self._began_ms = self._wall_clock_ms() - _loop_ms()
+        self._began_ms = self._wall_clock_ms() - loop_ms(asyncio.get_running_loop())
         raft = self._raft = Raft(
             self._local,
             self._configured,
@@ -332,7 +334,7 @@ class QuorumDriver:
     # Events and effects.
 
     def _now_ms(self) -> int:
-        return self._began_ms + _loop_ms()
+        return self._began_ms + loop_ms(asyncio.get_running_loop())
 
     def _event(self, event: Event) -> None:
         """One event after the other, each with all that it brings about; then the application has its turn."""
@@ -426,12 +428,14 @@ class QuorumDriver:
                 self._timer.cancel()
                 self._timer = None
             return
-        due_s = max(deadline_ms - self._began_ms, _loop_ms() + 1) / 1000
+        loop = asyncio.get_running_loop()
+        due_ms = max(deadline_ms - self._began_ms, loop_ms(loop) + 1)
         if self._timer is not None:
-            if self._timer.when() <= due_s:
+            if self._timer_ms <= due_ms:
                 return
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._tick)
+        self._timer_ms = due_ms
+        self._timer = loop.call_at(due_ms / 1000, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -483,11 +487,6 @@ class QuorumDriver:
         for token in list(self._asked):
             if not token.done():
                 token.set_exception(_unavailable())
-
-
-def _loop_ms() -> int:
-    """Whole milliseconds of the loop's time; a timer that was set for one finds that it has come, rounding aside."""
-    return int(asyncio.get_running_loop().time() * 1000 + 0.001)
 
 
 def _unavailable() -> KafkaError:

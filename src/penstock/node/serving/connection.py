@@ -6,9 +6,9 @@ into a buffer of the frame's own size, and the rest is received straight into th
 
 A connection is *held* while it must not take another request: one waits that is not pipelined, or one is next that is
 not, behind others that wait; too many wait; the peer does not read what it was sent; or its turn is over: who has sent
-thousands of requests at once lets the other connections do something in between. Bytes that arrive meanwhile are kept
-in `_backlog` up to a limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its
-limits and one response.
+thousands of requests at once, or filled a buffer, behind which uvloop would read on from the same socket at once, lets
+the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then
+reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
 
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
@@ -29,6 +29,7 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
@@ -129,6 +130,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._keep(self._buffers.shared[:nbytes])
         self._proceed()
+        if nbytes == SHARED_BYTES:
+            self._end_turn()
 
     def pause_writing(self) -> None:
         """The peer does not read: take no more requests from it."""
@@ -210,13 +213,19 @@ class Connection(asyncio.BufferedProtocol):
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
             if position < end and clock_s() > turn_ends_s:
-                self._turn_is_over = True
-                self._connections.later(self._next_turn)
+                self._end_turn()
                 break
             if not goes_on and self._held:
                 break
         if position < end:
             self._keep(received[position:end])
+
+    def _end_turn(self) -> None:
+        """Let the others do something in between."""
+        if not self._turn_is_over:
+            self._turn_is_over = True
+            self._pause_reading()
+            self._connections.later(self._next_turn)
 
     def _next_turn(self) -> None:
         self._turn_is_over = False
@@ -228,7 +237,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._backlog += rest
-        if len(self._backlog) > MAX_BACKLOG_BYTES and self._held and not self._reading_paused:
+        if len(self._backlog) > MAX_BACKLOG_BYTES and self._held:
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if not (self._reading_paused or self._closed):
             assert self._transport is not None
             self._transport.pause_reading()
             self._reading_paused = True
@@ -258,6 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._handle(self._frame[: self._frame_size])
                 self._give_back_frame()
+                self._end_turn()
         if self._out.queued_bytes:
             self._write()
         if self._ending and not self._waiting and not self._out:

@@ -1,0 +1,29 @@
+"""The event loop of a node, which is uvloop's where that is installed and asyncio's own elsewhere, and its clock."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+try:
+    import uvloop
+except ImportError:
+    _make: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+else:
+    _make = uvloop.new_event_loop
+
+new_event_loop: Final = _make
+
+
+def loop_ms(loop: asyncio.AbstractEventLoop) -> int:
+    """Whole milliseconds of a loop's time.
+
+    uvloop's time has no others; written in seconds and read back, 1.001 would be 1000 without the last addend.
+    """
+    return int(loop.time() * 1000 + 0.001)
+
+
+def steady_clock(now_ms: Callable[[], int]) -> Callable[[], int]:
+    """The wall clock as it is now, going on with the running event loop's time: it never jumps, nor goes back."""
+    loop = asyncio.get_running_loop()
+    began_ms = now_ms() - loop_ms(loop)
+    return lambda: began_ms + loop_ms(loop)

@@ -1,0 +1,68 @@
+"""Connections take turns, whatever each of them sends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.node.served_node import serving
+
+from penstock.node.serving.connection import TURN_S, Connection
+from penstock.node.serving.frames import SHARED_BYTES
+from penstock.node.serving.handler import Handler, RequestContext
+from penstock.protocol.api import ApiKey
+from penstock.protocol.framing import encode_request
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None:
+    handled: list[str] = []
+
+    def slow(_: object, context: RequestContext, __: object) -> HeartbeatResponse:
+        handled.append(context.client_id or "")
+        now_s[0] += TURN_S / 4
+        return HeartbeatResponse()
+
+    now_s = [0.0]
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow)) as node:
+        greedy, modest = await node.connect(), await node.connect()
+        assert await greedy.lives()
+        assert await modest.lives()
+        node.connections.clock_s = lambda: now_s[0]
+        for name, client, count in (("greedy", greedy, 100), ("modest", modest, 1)):
+            client.writer.write(encode_request(HeartbeatRequest(), 4, 1, name) * count)
+        for _ in range(100):
+            await greedy.receive(ApiKey.HEARTBEAT, 4)
+        await modest.receive(ApiKey.HEARTBEAT, 4)
+    assert len(handled) == 101
+    assert handled.index("modest") < 20
+
+
+SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
+LONG_FRAME = encode_request(HeartbeatRequest(group_id="n" * 30_000), 4, 1, "test")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[LONG_FRAME[:100], LONG_FRAME[100:]], [SMALL_FRAME * (SHARED_BYTES // len(SMALL_FRAME))]],
+    ids=["the rest of a frame", "many small frames"],
+)
+async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes]) -> None:
+    """Else uvloop would read on from this socket, up to 32 times, before any other has its turn."""
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: HeartbeatResponse())) as node:
+        client = await node.connect()
+        assert await client.lives()
+        (connection,) = node.connections.active
+        assert isinstance(connection, Connection)
+        transport = connection._transport
+        assert transport is not None
+        for piece in pieces:
+            assert transport.is_reading()
+            buffer = connection.get_buffer(-1)
+            buffer[: len(piece)] = piece
+            connection.buffer_updated(len(piece))
+        assert len(piece) == len(buffer)
+        assert not transport.is_reading()
+        await client.receive(ApiKey.HEARTBEAT, 4)
+        while not transport.is_reading():
+            await asyncio.sleep(0)
