@@ -9,7 +9,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -61,8 +61,16 @@ def create_topic(
     address: str, topic: str, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None
 ) -> None:
     """Create a topic and wait for it."""
+    _create(address, NewTopic(topic, partitions, replicas, config=config or {}))
+
+
+def create_assigned(address: str, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+    """Create a topic with these replicas of each partition, and wait for it."""
+    _create(address, NewTopic(topic, len(assignment), replica_assignment=[list(one) for one in assignment]))
+
+
+def _create(address: str, new: NewTopic) -> None:
     admin = AdminClient({"bootstrap.servers": address})
-    new = NewTopic(topic, partitions, replicas, config=config or {})
     for future in admin.create_topics([new], request_timeout=120).values():
         future.result(120)
 

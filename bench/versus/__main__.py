@@ -32,6 +32,7 @@ QUESTIONS = {
     "P12": "p12_failover",
     "P13": "p13_standstill",
     "P14": "p14_compaction",
+    "P15": "p15_leaders",
 }
 
 

@@ -53,6 +53,11 @@ class ThreeNodes:
         """The bootstrap servers, as each question asks a broker for."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the nodes that run."""
+        return [broker.process.pid for broker in self.brokers.values()]
+
     def cpu_s(self) -> float:
         """CPU seconds of all nodes since they began."""
         return sum(broker.cpu().total for broker in self.brokers.values())
