@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 import yaml
+from deltalake import DeltaTable
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql import SparkSession
@@ -119,6 +120,28 @@ def test_rows_are_looked_up_in_a_table_and_what_is_none_is_kept(
     assert where["__connect.errors.offset"] == "2"
 
 
+def test_delta_gets_each_row_once_also_when_a_batch_is_done_again(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    orders, table = new_topic(servers, 1), tmp_path / "table"
+    file = tmp_path / "orders_to_delta.py"
+    text = (EXAMPLES / file.name).read_text().replace("127.0.0.1:9092", servers).replace('"100000"', '"2"')
+    text = text.replace('"subscribe": "orders"', f'"subscribe": "{orders}"').replace('"5 seconds"', '"available-now"')
+    file.write_text(text.replace('"path": "orders_with_tax"', f'"path": "{table}"'))
+    spec = load_spec(file).replace(checkpoint=str(tmp_path / "checkpoint"))
+    assert problems_of(spark, spec) == []
+    commits = Path(spec.checkpoint_of(spec.sinks[0])) / "commits"
+    write(servers, orders, 0, json_records(*({"order": number, "amount": 100} for number in range(4))))
+    run_pipeline(spec, session=spark)
+    (commits / "1").unlink()  # as if it had been killed between the table's commit and Spark's
+    (commits / ".1.crc").unlink()
+    write(servers, orders, 0, json_records(*({"order": number, "amount": 100} for number in range(4, 6))))
+    run_pipeline(spec, session=spark)
+    assert {commit.name for commit in commits.iterdir()} >= {"0", "1", "2"}
+    rows = DeltaTable(table).to_pyarrow_table().to_pylist()
+    assert sorted((row["order"], row["tax"]) for row in rows) == [(number, 19.0) for number in range(6)]
+
+
 def test_an_example_is_tested_with_rows_in_and_rows_out(spark: SparkSession) -> None:
     rows: dict[str, list[object]] = {
         "source": [{"order": 1, "customer": 7, "amount": 1}, "no JSON", Message(None, key="tombstone")],
@@ -209,6 +232,21 @@ def test_a_time_is_filled_once_more(spark: SparkSession, servers: str, tmp_path:
         (place,) = run_backfill(pipeline_spec("hours", parts), 2 * HOUR_MS, 4 * HOUR_MS, session=spark).values()
         assert place == f"{tmp_path}/hours.backfill/19700101T020000_19700101T040000"
         assert sorted(row.hour for row in spark.read.parquet(place).collect()) == ["2", "3"]
+
+
+NOWHERE = """
+source: {bootstrap.servers: "nowhere:1", subscribe: clicks}
+sink: [{format: foreachBatch, path: one}, {format: foreachBatch, function: "math:no", path: two}]
+"""
+
+
+def test_a_function_for_batches_that_is_not_there_is_told(spark: SparkSession) -> None:
+    spec = load_yaml(NOWHERE, "nowhere")
+    one, two = problems_of(spark, spec)
+    assert one == "sink one: foreachBatch needs function: module:function."
+    assert two.startswith("sink two: There is no function math:no: ")
+    with pytest.raises(PipelineError, match="Sink one: its function is given numbers of batches"):
+        run_backfill(spec, 0, session=spark)
 
 
 WRONG = """

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.frames import Raw, frames_of_sinks
 from penstock.pipeline.run import in_a_sentence
-from penstock.pipeline.spec import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
+from penstock.pipeline.spec import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 
 POSITIONS = ("starting", "ending")
 """How the names of options begin that say where a read starts and ends."""
@@ -54,6 +54,8 @@ def _says_what(option: str) -> bool:
 
 
 def _write(frame: DataFrame, sink: SinkSpec, start_ms: int, end_ms: int | None) -> str:
+    if sink.format == FOREACH_BATCH:
+        raise PipelineError(f"Sink {sink.name}: its function is given numbers of batches, and a time has none.")
     path = sink.option("path")
     options = {
         name: value for name, value in sink.options.items() if name.lower() not in ("path", "checkpointlocation")

@@ -1,6 +1,7 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -10,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spec import (
     AVAILABLE_NOW,
+    FOREACH_BATCH,
     ONCE,
     PENSTOCK,
     PipelineSpec,
@@ -165,15 +167,24 @@ def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
 
 
+def function_of(sink: SinkSpec) -> Callable[[DataFrame, int], None]:
+    """What gets the batches of this sink; it may be in a pipeline's own file, whose module has the file's name."""
+    name = sink.option("function") or ""
+    module, _, function = name.partition(":")
+    if not (module and function):
+        raise PipelineError(f"{FOREACH_BATCH} needs function: module:function.")
+    try:
+        found: Callable[[DataFrame, int], None] = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise PipelineError(f"There is no function {name}: {error}.") from error
+    return found
+
+
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, of what `frames_of_sinks` has made."""
-    writer = (
-        frame.writeStream.queryName(spec.query_name(sink))
-        .format(sink.format)
-        .outputMode(sink.mode)
-        .options(**sink.options)
-        .option("checkpointLocation", checkpoint)
-    )
+    writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
+    writer = writer.foreachBatch(function_of(sink)) if sink.format == FOREACH_BATCH else writer.format(sink.format)
+    writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
     if spec.trigger is None:
         return writer
     if spec.trigger == AVAILABLE_NOW:

@@ -14,9 +14,9 @@
 
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
 `protobuf` (with `message`), of which the last two know `schema.registry.url`, `subject` and `basic.auth.user.info`;
-`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock),
-`mode` (append, update, complete) and `key` (the column that is the key). Sources and tables are views in SQL, and
-arguments of the function by their names.
+`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
+or foreachBatch with `function`), `mode` (append, update, complete) and `key` (the column that is the key). Sources and
+tables are views in SQL, and arguments of the function by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PENSTOCK = "penstock"
+FOREACH_BATCH = "foreachBatch"
+"""The format of a sink whose `function` (module:function) gets each batch, with its number."""
 BOOTSTRAP = "bootstrap.servers"
 SOURCE = "source"
 """The name of a source that is the only one."""
