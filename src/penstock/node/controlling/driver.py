@@ -17,6 +17,7 @@ and the queue goes on.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -184,10 +185,10 @@ class ControllerDriver:
         loop = asyncio.get_running_loop()
         for _ in range(min(COMMANDS_PER_TURN, len(self._queue))):
             queued = self._queue.popleft()
-            start = loop.time()
+            self.statistics.queue_time.add((loop.time() - queued.since) * 1000)
+            began_s = time.perf_counter()  # a loop's time may have whole milliseconds only
             self._decide(queued)
-            self.statistics.queue_time.add((start - queued.since) * 1000)
-            self.statistics.processing_time.add((loop.time() - start) * 1000)
+            self.statistics.processing_time.add((time.perf_counter() - began_s) * 1000)
         self._working = bool(self._queue)
         if self._working:
             loop.call_soon(self._work)
