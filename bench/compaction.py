@@ -21,11 +21,16 @@ BUDGETS: Final = {("compiled", 100): 70, ("compiled", 1000): 150, ("plain", 100)
 BESIDE_MEGABYTES: Final = 1000
 BESIDE_SIZE: Final = 1000
 PAUSE_S: Final = 0.003
-QUIET_S: Final = 5.0
+QUIET_S: Final = 3.0
+"""About as long as a round takes."""
+ROUNDS: Final = 6
+"""In a run: the p99 of one round would be its three longest trips."""
 LOOK_EACH: Final = 20
 LIMIT_S: Final = 120.0
 KINDS: Final = ("produce", "fetch", "heartbeat")
 SETTINGS: Final = {"log.cleaner.backoff.ms": "100", "group.initial.rebalance.delay.ms": "0"}
+Trips = dict[str, list[float]]
+"""Round trips in milliseconds, by kind."""
 
 
 def compaction(runs: int) -> list[Measure]:
@@ -47,24 +52,21 @@ def _round(log: DirtyLog, kind: str) -> dict[str, float]:
 
 
 def beside_compaction(runs: int) -> list[Measure]:
-    """What do produce, fetch and heartbeats feel while 1 GB is compacted?"""
+    """What do produce, fetch and heartbeats feel while 1 GB is compacted, several times in a run?"""
     ratios: dict[str, list[float]] = {kind: [] for kind in KINDS}
     late: list[float] = []
-    topics = [f"{TOPIC}-{number}" for number in range(runs)]
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
         dirty_log(BESIDE_MEGABYTES, BESIDE_SIZE) as log,
     ):
+        topics = [f"{TOPIC}-{number}" for number in range(runs * ROUNDS)]
         log.give(penstock_command, Path(directory), topics)
         node = BrokerProcess(penstock_command, Path(directory), SETTINGS)
         try:
             requests = SmallRequests(node)
             _trips(requests, _after(QUIET_S))
-            for topic in topics:
-                run("produce", node.address, topic, records=1, size=100, keys=1)  # so that the log is read in
-                without = _trips(requests, _after(QUIET_S))
-                let_clean(node.address, topic)
-                beside = _trips(requests, partial(_is_clean, node, topic, log))
+            for first in range(0, len(topics), ROUNDS):
+                without, beside = _rounds(node, requests, topics[first : first + ROUNDS], log)
                 for kind in KINDS:
                     ratios[kind].append(_p99(beside[kind]) / _p99(without[kind]))
                 late.append(max(beside["heartbeat"]))
@@ -79,10 +81,25 @@ def beside_compaction(runs: int) -> list[Measure]:
     ]
 
 
-def _trips(requests: SmallRequests, is_over: Callable[[], bool]) -> dict[str, list[float]]:
-    """Round trips in milliseconds by kind, a few hundred a second, until it is over."""
+def _rounds(node: BrokerProcess, requests: SmallRequests, topics: list[str], log: DirtyLog) -> tuple[Trips, Trips]:
+    """All round trips without compaction, and beside it: taking turns, as the machine itself is not always the same."""
+    without: Trips = {kind: [] for kind in KINDS}
+    beside: Trips = {kind: [] for kind in KINDS}
+    for topic in topics:
+        run("produce", node.address, topic, records=1, size=100, keys=1)  # so that the log is read in
+        quiet = _trips(requests, _after(QUIET_S))
+        let_clean(node.address, topic)
+        busy = _trips(requests, partial(_is_clean, node, topic, log))
+        for kind in KINDS:
+            without[kind] += quiet[kind]
+            beside[kind] += busy[kind]
+    return without, beside
+
+
+def _trips(requests: SmallRequests, is_over: Callable[[], bool]) -> Trips:
+    """Round trips, a few hundred a second, until it is over."""
     frames = {kind: REQUESTS_OF[kind](requests, 1) for kind in KINDS}
-    found: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    found: Trips = {kind: [] for kind in KINDS}
     limit_s = time.perf_counter() + LIMIT_S
     while not is_over():
         if time.perf_counter() > limit_s:

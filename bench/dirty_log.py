@@ -53,7 +53,10 @@ class DirtyLog:
         return sum(path.stat().st_size for path in self._segments[:-1])
 
     def give(self, command: Command, directory: Path, topics: Sequence[str]) -> None:
-        """Let a broker make topics in its directory; then put copies into the place of their empty segments."""
+        """Let a broker make topics in its directory; then put these segments into the place of their empty ones.
+
+        Nobody writes into closed segments, so that all topics have the same ones; the other files are copied.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         broker = BrokerProcess(command, directory, {})
         try:
@@ -61,12 +64,14 @@ class DirtyLog:
                 create_topic(broker.address, topic, config=self.settings)
         finally:
             broker.stop()
+        closed = self._segments[:-1]
         for topic in topics:
             target = directory / "data" / f"{topic}-0"
             for old in target.glob("0*"):
                 old.unlink()
             for path in self.directory.glob("0*"):
-                shutil.copy2(path, target)
+                put = os.link if path in closed else shutil.copy2
+                put(path, target / path.name)
         os.sync()  # so that nobody is measured beside its being written
 
 

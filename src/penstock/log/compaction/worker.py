@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from penstock.log.compaction.cleaning import run_round
+from penstock.log.compaction.idle_cores import on_idle_cores
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.compaction.rounds import Moved, Round
@@ -74,7 +75,7 @@ def serve(source: BinaryIO, target: BinaryIO, is_wanted: Callable[[], bool]) -> 
         pace = Pace(task.bytes_per_s, time.monotonic, time.sleep)
         try:
             with alone(task.work.directory):
-                for step in run_round(task.work, make_keys(task.work), disk):
+                for step in on_idle_cores(run_round(task.work, make_keys(task.work), disk)):
                     if not is_wanted():
                         return
                     if isinstance(step, Moved):
