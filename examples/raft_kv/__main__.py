@@ -17,6 +17,7 @@ from examples.raft_kv.server import ServerStartError, start_server
 from penstock.client.errors import ClientError
 from penstock.client.quorum_admin import QuorumInfo
 from penstock.protocol.errors import KafkaError
+from penstock.raft.settings import RaftSettings
 
 DEFAULTS = RaftOptions(data_dir="")
 
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument(
         "--values", choices=("memory", "sqlite"), default=DEFAULTS.keeps_values_in, help="where they lie"
     )
+    server.add_argument("--reads", choices=("lease", "log"), default="lease", help="how they are linearizable")
     server.set_defaults(run=_server)
 
     client = commands.add_parser("client", help="set a key, or get it")
@@ -95,6 +97,7 @@ async def _server(options: argparse.Namespace) -> None:
         snapshot_period_seconds=options.snapshot_period_seconds,
         max_segment_file_size=options.max_segment_file_size,
         keeps_values_in=options.values,
+        quorum=RaftSettings(leases=options.reads == "lease"),
     )
     server = await start_server(ServerOptions(servers=tuple(options.servers), me=options.me, raft=raft))
     print(f"server {options.me} listens; its data is in {data_dir}", flush=True)

@@ -1,6 +1,7 @@
 """What a server is told at its start."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from examples.raft_kv.addresses import ServerAddress
 from penstock.raft.settings import RaftSettings
@@ -22,7 +23,7 @@ class RaftOptions:
     """A segment of the log that would become larger ends, and a new one begins."""
     keeps_values_in: str = "memory"
     """`memory` or `sqlite`: see `values`."""
-    quorum: RaftSettings = field(default_factory=RaftSettings)
+    quorum: RaftSettings = field(default_factory=partial(RaftSettings, leases=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

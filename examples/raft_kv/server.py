@@ -200,6 +200,7 @@ def _quorum(
         application=replica,
         random=surroundings.random,
         now_ms=surroundings.now_ms,
+        elapsed_s=surroundings.elapsed_s,
     )
 
 

@@ -1,11 +1,13 @@
 """What clients ask of a server: open a session, set, get. Only the leader answers; the others say who that is.
 
-Reads are linearizable: they go through the log. For a read the leader appends a record that changes nothing, and
-answers from its store when that record is committed and applied. A leader that was replaced without having noticed
-cannot commit it, so it never answers with what is outdated; and by then everything is applied that was answered before
-the read came. Raft knows a cheaper way, in which the leader asks a majority whether it still leads (ReadIndex). But
-where followers pull, that takes a fetch that was sent after the read came, so it would wait for a round trip just the
-same, and all that it saves is the disk. Reads that come while such a record is on its way share the next one.
+Reads are linearizable. A leader within its lease answers from its store: nobody else leads, and so nothing is set but
+what it has applied itself. Where leases are not wanted, and before a leader holds one, reads go through the log. For a
+read the leader appends a record that changes nothing, and answers from its store when that is committed and applied. A
+leader that was replaced without having noticed cannot commit it, so it never answers with what is outdated; and by then
+everything is applied that was answered before the read came. Raft knows a cheaper way, in which the leader asks a
+majority whether it still leads (ReadIndex). But where followers pull, that takes a fetch that was sent after the read
+came, so it would wait for a round trip just the same, and all that it saves is the disk. Reads that come while such a
+record is on its way share the next one.
 """
 
 import asyncio
@@ -74,7 +76,8 @@ class StoreService:
     async def get(self, request: GetRequest) -> GetResponse:
         """The value at a moment after the request came."""
         try:
-            await self._pass_a_read()
+            if not self._quorum.has_all:
+                await self._pass_a_read()
         except KafkaError as error:
             return GetResponse(error_code=error.code, leader=self._leader())
         return GetResponse(value=self._replica.store.get(request.key))

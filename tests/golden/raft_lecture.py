@@ -1,18 +1,19 @@
 """The language of the consensus transcripts: some nodes, the messages between them, and a clock that stands still.
 
-    quorum 1 2 3 [observers=4,5] [static] [KEY=MS …]   new nodes with empty disks, not started (before anything else)
+    quorum 1 2 3 [observers=4,5] [static] [leases] [KEY=MS …]   new nodes with empty disks, not started (first of all)
     log NODE EPOCH …                            what its disk holds: a record of each of these epochs
     voted NODE epoch=N [for=NODE]               what its quorum-state says
     boot NODE … | crash NODE … | wipe NODE      start; stop at once; a new disk
     tick NODE                                   time goes on to the next deadline of that node, and nobody else notices
     wait MS                                     time goes on, everybody ticks, all messages arrive
+    later MS                                    time goes on, and nobody notices
     deliver [FROM->TO …]                        the oldest message of each of these ways; or all, until nothing moves
     drop FROM->TO …                             the oldest message of each of these ways is lost
     cut FROM->TO … | isolate NODE … | heal      these ways lose all messages
     append NODE TEXT                            a record
     snapshot NODE                               of all that is committed; the log before it goes
     resign NODE | add NODE TO | remove NODE FROM | describe NODE
-    roles | logs | voters                       each node, in a line
+    roles | logs | voters | leases              each node, in a line
 
 A line of `logs` has the epoch of each record; `|` stands behind those that the node knows to be committed, `[n]` for a
 snapshot of n records. Effects are written `NODE: effect` and `FROM -> TO: message`. A disk flushes at once. After the
@@ -33,6 +34,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
+from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.settings import NEVER, RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Quorum, ReplicaKey, Voter
@@ -64,7 +66,7 @@ class RaftLecture:
         options = dict(word.split("=") for word in words if "=" in word)
         observers = [int(word) for word in options.pop("observers", "").split(",") if word]
         ids = [int(word) for word in words if word.isdigit()]
-        settings = RaftSettings(**{name: int(value) for name, value in options.items()})
+        settings = RaftSettings(**{name: int(value) for name, value in options.items()}, leases="leases" in words)
         version = STATIC_VOTERS if "static" in words else DYNAMIC_VOTERS
         quorum = Quorum.of([self.new_voter(node, version) for node in ids], version)
         for node in ids:
@@ -180,6 +182,10 @@ class RaftLecture:
             self.now_ms = max(self.now_ms, node.raft.deadline_ms)
             yield from self.carry_out(node, node.raft.tick(self.now_ms))
         self.now_ms = end_ms
+
+    def do_later(self, milliseconds: str) -> Iterator[str]:
+        self.now_ms += int(milliseconds)
+        yield from ()
 
     def do_deliver(self, *ways: str) -> Iterator[str]:
         if not ways:
@@ -298,6 +304,19 @@ class RaftLecture:
                 words += [str(batch.epoch)] * (batch.last_offset - batch.base_offset + 1)
                 words += ["|"] if batch.last_offset + 1 == high_watermark else []
             yield f"{node.id}: {' '.join(words)}".rstrip()
+
+    def do_leases(self) -> Iterator[str]:
+        for node in self.nodes.values():
+            if node.raft is None:
+                continue
+            if isinstance(node.raft.role, Leader):
+                until = node.raft.role.replicas.majority_promised_until(node.raft.quorum, node.voter.key)
+                acts = f"acts until {int(until)}" if node.raft.holds_lease(self.now_ms) else "does not act"
+                yield f"at {self.now_ms} {node.id} {acts}"
+            elif (until_ms := node.raft.replica.promised_until_ms) > self.now_ms:
+                yield f"at {self.now_ms} {node.id} votes for nobody until {until_ms}"
+            else:
+                yield f"at {self.now_ms} {node.id} may vote"
 
     def do_voters(self) -> Iterator[str]:
         for node in self.nodes.values():

@@ -49,7 +49,15 @@ def end_epoch(request: ask.EndEpoch) -> str:
 
 
 def fetch(request: ask.Fetch) -> str:
-    return f"Fetch epoch {request.epoch} from {request.offset} after epoch {request.last_epoch}"
+    promise, told = (
+        request.promise,
+        f"Fetch epoch {request.epoch} from {request.offset} after epoch {request.last_epoch}",
+    )
+    return (
+        told
+        if promise is None
+        else f"{told}, got answer {promise.answer} and vote for nobody for {promise.length_ms} ms"
+    )
 
 
 def fetch_answer(answer: ask.FetchAnswer) -> str:
@@ -59,8 +67,9 @@ def fetch_answer(answer: ask.FetchAnswer) -> str:
         return f"diverging: my epoch {answer.diverging.epoch} ends at {answer.diverging.end_offset}"
     if answer.snapshot is not None:
         return f"take the snapshot of {answer.snapshot.end_offset} records first"
+    number = f"answer {answer.number}: " if answer.number else ""
     batches = ", ".join(records_of(answer.records)) or "nothing"
-    return f"{batches}; high watermark {answer.high_watermark}"
+    return f"{number}{batches}; high watermark {answer.high_watermark}"
 
 
 def records_of(records: bytes) -> list[str]:

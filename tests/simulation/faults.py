@@ -112,19 +112,20 @@ class Faults:
         if leader is None or leader.raft is None:
             return
         raft, now_ms = leader.raft, self.world.now_ms
+        their_ms = self.world.clock(leader)
         node = self.random.choice(list(self.world.nodes.values()))
         token = Call(0, 0, None)
         if raft.quorum.has(node.voter.key):
             removal = RemoveVoter(node.voter.key)
-            self.world.event(leader, f"remove {node.id}", lambda: raft.received(removal, token, now_ms))
+            self.world.event(leader, f"remove {node.id}", lambda: raft.received(removal, token, their_ms))
         else:
             self.additions[node.voter.key] = now_ms + ADDITION_TIMEOUT_MS
             waits = self.random.random() < 0.5
             addition = AddVoter(node.voter.key, timeout_ms=ADDITION_TIMEOUT_MS, ack_when_committed=waits)
-            self.world.event(leader, f"add {node.id}", lambda: raft.received(addition, token, now_ms))
+            self.world.event(leader, f"add {node.id}", lambda: raft.received(addition, token, their_ms))
 
     def resign(self) -> None:
         leader = self._leader()
         if leader is not None and leader.raft is not None:
             raft = leader.raft
-            self.world.event(leader, "resign", lambda: raft.resign(self.world.now_ms))
+            self.world.event(leader, "resign", lambda: raft.resign(self.world.clock(leader)))

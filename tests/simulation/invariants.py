@@ -6,6 +6,7 @@
 * leader completeness: what is committed in an epoch is in the log of every leader of a later one
 * state machine safety: nobody applies another batch at an offset than anybody else
 * epochs and high watermarks never go back, epochs not even over a restart
+* leases: while a leader holds its lease, nobody leads a later epoch, and nothing is committed that it has not applied
 * voters: who has applied all up to an offset, by records or a snapshot, has the voters that the records before it name
 """
 
@@ -49,6 +50,13 @@ class Invariants:
                 break
             if has.get(base) != batch.epoch and self.commit_epochs[base] < epoch:
                 raise InvariantError(f"leader completeness: {node} leads epoch {epoch} and lacks the batch at {base}")
+
+    def acts_alone(self, node: int, epoch: int, applied: int, leaders: dict[int, int]) -> None:
+        for other, other_epoch in leaders.items():
+            if other_epoch > epoch:
+                raise InvariantError(f"leases: {node} acts in epoch {epoch} while {other} leads epoch {other_epoch}")
+        if applied < self.committed_end:
+            raise InvariantError(f"leases: {node} acts and knows {applied} of {self.committed_end} committed records")
 
     def cut(self, node: int, leads: bool, end_offset: int) -> None:
         if leads:

@@ -1,6 +1,7 @@
 """One simulated node: the consensus core, its disk, and a state machine that is a checksum of all it applied."""
 
 from dataclasses import dataclass, field
+from math import ceil
 from random import Random
 from zlib import crc32
 
@@ -27,13 +28,39 @@ class Disk:
     snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock of a node: how fast it goes, and what it showed in the beginning."""
+
+    rate: float = 1.0
+    began_ms: int = 0
+
+    def at(self, true_ms: int) -> int:
+        return self.began_ms + int(true_ms * self.rate)
+
+    def true_ms(self, time_ms: int) -> int:
+        """When it shows that time."""
+        return ceil((time_ms - self.began_ms) / self.rate)
+
+
+RIGHT = Clock()
+
+
 class Node:
-    def __init__(self, voter: Voter, configured: Quorum, settings: RaftSettings, invariants: Invariants) -> None:
+    def __init__(
+        self,
+        voter: Voter,
+        configured: Quorum,
+        settings: RaftSettings,
+        invariants: Invariants,
+        clock: Clock = RIGHT,
+    ) -> None:
         self.id = voter.key.id
         self.voter = voter
         self.configured = configured
         self.settings = settings
         self.invariants = invariants
+        self.clock = clock
         self.disk = Disk()
         self.log = MemoryLog()
         self.raft: Raft | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
+from penstock.leadership.lease import MAX_DRIFT
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS
 
@@ -33,6 +34,18 @@ class Plan:
     voter_changes: float
     appends: float
     resignations: float
+    late: float
+    """The chance of a message to be on its way for up to two fetch time-outs."""
+    restart_before_vote: float
+    """The chance of a voter to restart just before it is asked for its vote."""
+    leases: bool
+    clocks: tuple[float, ...]
+    """How fast that of each node goes: wrong by as much as leases allow, at most."""
+
+
+def draw_clocks(random: Random, nodes: int, drift: float) -> tuple[float, ...]:
+    """Most are as bad as they may be."""
+    return tuple(1 + drift * random.choice((-1, -1, 1, 1, random.uniform(-1, 1))) for _ in range(nodes))
 
 
 def draw_plan(random: Random) -> Plan:
@@ -70,4 +83,8 @@ def draw_plan(random: Random) -> Plan:
         appends=random.choice((1.0, 3.0, 6.0)) / election_timeout_ms,
         resignations=random.choice((0.0, 0.0, 0.2)) / election_timeout_ms,
         longest_examination_ms=random.choice((0, 10, 3 * election_timeout_ms)),
+        late=random.choice((0.0, 0.0, 0.05)),
+        restart_before_vote=random.choice((0.0, 0.0, 0.1)),
+        leases=random.random() < 0.5,
+        clocks=draw_clocks(random, voters + observers, MAX_DRIFT),
     )

@@ -1,18 +1,21 @@
 """Bugs to plant, so that the simulation can show that it would find them. Each is one that a person might write."""
 
+from math import ceil
+
 import pytest
-from tests.simulation.node import Node
+from tests.simulation.node import Clock, Node
 from tests.simulation.world import World
 
+from penstock.leadership.lease import MAX_DRIFT, Granter, Holder
 from penstock.raft import effects as do
 from penstock.raft.campaign import Campaign, Candidate
 from penstock.raft.effects import Token
 from penstock.raft.fetching import Fetching
 from penstock.raft.leader import Leader
 from penstock.raft.ports import SnapshotId
-from penstock.raft.progress import ReplicaTable
+from penstock.raft.progress import Progress, ReplicaTable
 from penstock.raft.replica import Replica
-from penstock.raft.requests import Fetch
+from penstock.raft.requests import Fetch, Promise
 from penstock.raft.voters import Quorum, ReplicaKey
 
 
@@ -86,6 +89,55 @@ def voters_of_snapshots_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         replica.voters.start_at(snapshot.end_offset, known)
 
     monkeypatch.setattr(Replica, "_read_voters_of", keep_voters)
+
+
+def lease_counted_from_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader counts from when it hears of the promise, which was made before."""
+
+    def promised(progress: Progress, promise: Promise, max_drift: float) -> None:
+        progress.lease = Holder(promise.length_ms, max_drift)
+        progress.lease.renewed(progress.heard_ms)
+
+    monkeypatch.setattr(Progress, "promised", promised)
+
+
+def promise_of_any_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fetch is taken for a proof that the answer before it has come; it may be a copy of an older one."""
+    promised = Progress.promised
+
+    def promised_all(progress: Progress, promise: Promise, max_drift: float) -> None:
+        promised(progress, promise.replace(answer=progress._answer[0]), max_drift)
+
+    monkeypatch.setattr(Progress, "promised", promised_all)
+
+
+def promise_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A voter says that it has promised, and votes all the same."""
+    monkeypatch.setattr(Granter, "is_over", lambda granter, now: True)
+
+
+def promise_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A voter votes right after a restart, whatever it has promised before."""
+    monkeypatch.setattr(Replica, "recover_promise", lambda replica, now_ms: None)
+
+
+def leader_acts_before_it_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The voters have promised; but what the leader before has committed, this one does not know yet."""
+
+    def holds_lease(leader: Leader, now_ms: int) -> bool:
+        return now_ms < leader.replicas.majority_promised_until(leader.replica.quorum, leader.replica.me)
+
+    monkeypatch.setattr(Leader, "holds_lease", holds_lease)
+
+
+def clocks_that_drift_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go wrong by 20 %, and the voters believe that it is 3 % at most."""
+    monkeypatch.setattr(Clock, "at", lambda clock, true_ms: clock.began_ms + int(true_ms * _worse(clock.rate)))
+    monkeypatch.setattr(Clock, "true_ms", lambda clock, ms: ceil((ms - clock.began_ms) / _worse(clock.rate)))
+
+
+def _worse(rate: float) -> float:
+    return 1 + (rate - 1) / MAX_DRIFT * 0.2
 
 
 def fetch_before_flush(monkeypatch: pytest.MonkeyPatch) -> None:

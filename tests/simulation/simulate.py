@@ -29,6 +29,7 @@ def simulate(seed: int, make_world: Callable[[int], World] = World) -> Outcome:
         committed=world.invariants.committed_end,
         epochs=len(world.invariants.leaders),
         events=world.events,
+        leases=world.leases,
     )
 
 

@@ -10,6 +10,8 @@ from tests.simulation.every_python import told_in_every_python
 from tests.simulation.simulate import SimulationError, simulate
 from tests.simulation.world import World
 
+from penstock.raft.settings import RaftSettings
+
 Bug = Callable[[pytest.MonkeyPatch], None]
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 1000
@@ -37,6 +39,32 @@ FORGETFUL = {
     "longest_delay_ms": 50,
     "trouble_ms": 10_000,
 }
+LEASED: dict[str, Any] = {
+    "leases": True,
+    "voters": 3,
+    "observers": 0,
+    "settings": RaftSettings(
+        election_timeout_ms=100,
+        election_backoff_max_ms=50,
+        fetch_timeout_ms=100,
+        request_timeout_ms=100,
+        fetch_max_wait_ms=25,
+    ),
+    "clocks": (0.97, 1.03, 1.03),
+    "trouble_ms": 4000,
+    "longest_delay_ms": 2,
+    "late": 0.1,
+    "loss": 0.0,
+    "duplication": 0.3,
+    "partitions": 0.01,
+    "crashes": 0.0,
+    "crash_after_persist": 0.0,
+    "crash_between_effects": 0.0,
+    "restart_before_vote": 0.1,
+    "resignations": 0.0,
+    "slow_disks": (False, False, False),
+}
+"""Messages that come late, and leaders that are cut off: whoever counts wrongly is found soon."""
 PLANTED: dict[Bug, tuple[int, dict[str, Any]]] = {
     planted.vote_not_persisted: (100, FORGETFUL),
     planted.high_watermark_of_a_minority: (50, {}),
@@ -45,6 +73,12 @@ PLANTED: dict[Bug, tuple[int, dict[str, Any]]] = {
     planted.fetch_before_flush: (200, STORMY),
     planted.removed_voters_never_stand: (200, {"kraft_version": 1, "voter_changes": 0.005, "crashes": 0.005}),
     planted.lone_voter_leads_at_once: (200, {}),
+    planted.lease_counted_from_the_promise: (20, LEASED),
+    planted.promise_of_any_answer: (60, LEASED),
+    planted.promise_not_kept: (20, LEASED),
+    planted.promise_forgotten: (40, LEASED),
+    planted.leader_acts_before_it_has_committed: (20, LEASED),
+    planted.clocks_that_drift_more: (40, LEASED),
     planted.voters_of_snapshots_ignored: (200, {"kraft_version": 1, "snapshots": 0.005, "voter_changes": 0.005}),
 }
 """At most so many seeds until the bug is found, and what of their plan is given."""
@@ -61,6 +95,12 @@ def test_seeds(first: int) -> None:
     outcomes = [simulate(seed) for seed in range(first, first + CHUNK)]
     assert sum(outcome.committed for outcome in outcomes) > 10 * CHUNK, "the clusters do hardly anything"
     assert sum(outcome.epochs for outcome in outcomes) > CHUNK, "there are hardly any elections"
+
+
+def test_leases_are_held_alone_and_most_of_the_time() -> None:
+    outcomes = [simulate(seed, partial(World, **LEASED)) for seed in range(60)]
+    assert sum(outcome.leases for outcome in outcomes) > sum(outcome.events for outcome in outcomes) // 2
+    assert sum(outcome.epochs for outcome in outcomes) > 3 * len(outcomes), "leaders hardly change"
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)

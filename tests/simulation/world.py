@@ -12,7 +12,7 @@ from uuid import UUID
 from zlib import crc32
 
 from tests.simulation.invariants import InvariantError, Invariants
-from tests.simulation.node import Node
+from tests.simulation.node import Clock, Node
 from tests.simulation.plan import Plan, draw_plan
 
 from penstock.protocol.records import Record, encode_batch
@@ -43,6 +43,8 @@ class Outcome:
     committed: int
     epochs: int
     events: int
+    leases: int
+    """So often a node was found to hold a lease."""
 
 
 class World:
@@ -57,6 +59,7 @@ class World:
         self.trace: list[str] = [str(self.plan)]
         self.trace_hash = 0
         self.events = 0
+        self.leases = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self.cut_links: dict[tuple[int, int], bool] = {}
@@ -72,7 +75,9 @@ class World:
         for voter in voters:
             nobody = plan.kraft_version and voter.key.id > plan.voters and self.random.random() < 0.5
             configured = Quorum((), plan.kraft_version) if nobody else quorum
-            nodes[voter.key.id] = Node(voter, configured, plan.settings, self.invariants)
+            settings = plan.settings.replace(leases=plan.leases)
+            clock = Clock(plan.clocks[voter.key.id - 1], 100_000 * voter.key.id)
+            nodes[voter.key.id] = Node(voter, configured, settings, self.invariants, clock)
         return nodes
 
     def new_voter(self, node_id: int) -> Voter:
@@ -81,6 +86,10 @@ class World:
         return Voter(ReplicaKey(node_id, directory))
 
     # The clock.
+
+    def clock(self, node: Node) -> int:
+        """The time that this node believes."""
+        return node.clock.at(self.now_ms)
 
     def at(self, time_ms: int, act: Callable[[], None]) -> None:
         self._number += 1
@@ -118,6 +127,17 @@ class World:
             if node.leads:
                 self.invariants.led(node.id, replica.epoch, node.log)
             self._wake(node)
+        self._look_at_leases()
+
+    def _look_at_leases(self) -> None:
+        """All nodes may try to act as the only master; it is looked at who could, each by its own clock."""
+        running = [node for node in self.nodes.values() if node.raft is not None]
+        for node in running:
+            assert node.raft is not None
+            if node.raft.holds_lease(self.clock(node)):
+                self.leases += 1
+                others = {other.id: other.epoch for other in running if other.leads and other is not node}
+                self.invariants.acts_alone(node.id, node.epoch, node.applied, others)
 
     def note(self, line: str) -> None:
         self.trace.append(line)
@@ -149,7 +169,7 @@ class World:
         def examined() -> None:
             raft = node.raft
             if node.incarnation == incarnation and raft is not None:
-                self.event(node, "examined", lambda: raft.examined(effect.snapshot, self.now_ms))
+                self.event(node, "examined", lambda: raft.examined(effect.snapshot, self.clock(node)))
 
         self.after(self.random.randint(0, self.plan.longest_examination_ms), examined)
 
@@ -173,7 +193,7 @@ class World:
             raft = node.raft
             if node.incarnation == incarnation and raft is not None:
                 contents.flush()
-                self.event(node, "flushed", lambda: raft.flushed(self.now_ms))
+                self.event(node, "flushed", lambda: raft.flushed(self.clock(node)))
 
         self.after(self.random.randint(0, longest_ms), flushed)
 
@@ -181,17 +201,18 @@ class World:
         raft = node.raft
         assert raft is not None
         deadline_ms = raft.deadline_ms
-        if deadline_ms >= NEVER or (self.now_ms < node.wake_ms <= deadline_ms):
+        due_ms = node.clock.true_ms(deadline_ms)
+        if deadline_ms >= NEVER or (self.now_ms < node.wake_ms <= due_ms):
             return
-        node.wake_ms = max(deadline_ms, self.now_ms + 1)
+        node.wake_ms = max(due_ms, self.now_ms + 1)
         incarnation, wake_ms = node.incarnation, node.wake_ms
 
         def tick() -> None:
             if node.incarnation != incarnation or node.wake_ms != wake_ms:
                 return
             node.wake_ms = 0
-            if raft.deadline_ms <= self.now_ms:
-                self.event(node, "tick", lambda: raft.tick(self.now_ms))
+            if raft.deadline_ms <= self.clock(node):
+                self.event(node, "tick", lambda: raft.tick(self.clock(node)))
             else:
                 self._wake(node)
 
@@ -209,7 +230,9 @@ class World:
 
     def travel(self, sender: int, to: int, arrive: Callable[[], None], lost: Callable[[], None]) -> None:
         """Messages of one connection keep their order in reality; here they come as they like."""
-        delay_ms = self.random.randint(0, 2 if self.calm else self.plan.longest_delay_ms)
+        is_late = self._chance(self.plan.late)
+        longest_ms = 2 * self.plan.settings.fetch_timeout_ms if is_late else self.plan.longest_delay_ms
+        delay_ms = self.random.randint(0, 2 if self.calm else longest_ms)
         if self._chance(self.plan.loss) or (sender, to) in self.cut_links:
             if self.random.random() < 0.5:
                 self.after(delay_ms + self.plan.longest_delay_ms, lost)
@@ -218,6 +241,9 @@ class World:
 
     def _arrive(self, call: Call, to: int) -> None:
         node, request = self.nodes[to], call.request
+        if node.raft is not None and isinstance(request, ask.Vote) and self._chance(self.plan.restart_before_vote):
+            self.crash(node)
+            self.revive(node)
         raft = node.raft
         if raft is None:
             self._failed(call, to)
@@ -226,7 +252,7 @@ class World:
         else:
             assert request is not None
             what = f"{type(request).__name__} from {call.sender}"
-            self.event(node, what, lambda: raft.received(request, call, self.now_ms))
+            self.event(node, what, lambda: raft.received(request, call, self.clock(node)))
 
     def reply(self, node: Node, effect: do.Reply) -> None:
         call = effect.token
@@ -243,13 +269,13 @@ class World:
             return
         assert request is not None
         what = f"{type(answer).__name__} from {sender}"
-        self.event(node, what, lambda: raft.answered(sender, request, answer, self.now_ms))
+        self.event(node, what, lambda: raft.answered(sender, request, answer, self.clock(node)))
 
     def _failed(self, call: Call, to: int) -> None:
         node, request = self.nodes[call.sender], call.request
         raft = node.raft
         if raft is not None and node.incarnation == call.incarnation and request is not None:
-            self.event(node, f"no answer from {to}", lambda: raft.request_failed(to, request, self.now_ms))
+            self.event(node, f"no answer from {to}", lambda: raft.request_failed(to, request, self.clock(node)))
 
     def _chance(self, chance: float) -> bool:
         return not self.calm and chance > 0 and self.random.random() < chance
@@ -259,7 +285,7 @@ class World:
     def boot(self, node: Node) -> None:
         raft = node.boot(Random(self.seed if self.plan.same_lots else self.random.getrandbits(32)))
         node.wake_ms = 0
-        self.event(node, "boots", lambda: raft.start(self.now_ms))
+        self.event(node, "boots", lambda: raft.start(self.clock(node)))
 
     def crash(self, node: Node) -> None:
         self.note(f"{self.now_ms} n{node.id} crashes")
@@ -276,7 +302,7 @@ class World:
         assert raft is not None
         self._number += 1
         values = [Record(timestamp_ms=self.now_ms, value=b"%d/%d" % (self._number, i)) for i in range(records)]
-        self.event(node, "append", lambda: raft.append(encode_batch(values), raft.epoch, self.now_ms))
+        self.event(node, "append", lambda: raft.append(encode_batch(values), raft.epoch, self.clock(node)))
         return node.log.end_offset
 
 

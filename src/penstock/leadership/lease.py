@@ -22,18 +22,25 @@ from typing import Final
 
 MAX_DRIFT: Final = 0.03
 """By how much of the true time a clock may go wrong. Those of computers drift by some millionths of it."""
-HELD: Final = (1 - MAX_DRIFT) / (1 + MAX_DRIFT)
-"""What of a length its holder may count: its clock may be slow, and the granter's fast."""
+
+
+def held(max_drift: float) -> float:
+    """What of a length its holder may count: its clock may be slow, and the granter's fast."""
+    return (1 - max_drift) / (1 + max_drift)
+
+
+HELD: Final = held(MAX_DRIFT)
 
 
 class Holder:
     """The right as its holder sees it. It holds nothing before a request was answered."""
 
-    __slots__ = ("_length", "until")
+    __slots__ = ("_length", "granted", "until")
 
-    def __init__(self, granted: float) -> None:
-        """`granted` is the length that the granter counts."""
-        self._length = granted * HELD
+    def __init__(self, granted: float, max_drift: float = MAX_DRIFT) -> None:
+        self.granted = granted
+        """The length that the granter counts."""
+        self._length = granted * held(max_drift)
         self.until = -math.inf
         """When it ends unless it is renewed."""
 
@@ -63,6 +70,10 @@ class Granter:
     def granted(self, now: float) -> None:
         """A request has come, and is answered with yes, or may have been."""
         self.until = max(self.until, now + self._length)
+
+    def released(self) -> None:
+        """The holder has said that it acts no more."""
+        self.until = -math.inf
 
     def is_over(self, now: float) -> bool:
         """Whether the holder acts no more, whatever it knows."""

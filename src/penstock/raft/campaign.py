@@ -18,11 +18,12 @@ class Unattached(Role):
 
     def __init__(self, roles: Roles, now_ms: int) -> None:
         super().__init__(roles)
-        self._election_deadline_ms = now_ms + roles.replica.election_timeout_ms()
+        replica = roles.replica
+        self._election_deadline_ms = max(now_ms + replica.election_timeout_ms(), replica.promised_until_ms)
 
     @property
     def deadline_ms(self) -> int:
-        """The election time-out."""
+        """The election time-out, and not before it may vote."""
         return self._election_deadline_ms
 
     def tick(self, now_ms: int) -> None:

@@ -9,7 +9,7 @@ from penstock.raft.control import batches_in
 from penstock.raft.effects import Examine, Send
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.replica import Replica
-from penstock.raft.requests import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
+from penstock.raft.requests import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, Promise
 from penstock.raft.settings import NEVER
 
 
@@ -25,6 +25,7 @@ class Fetching:
         "examining",
         "in_flight",
         "leader_heard",
+        "number",
         "position",
     )
 
@@ -34,6 +35,8 @@ class Fetching:
         self._patience_ms = replica.patience_ms()
         self.deadline_ms = now_ms + self._patience_ms
         self.leader_heard = False
+        self.number = 0
+        """That of the last answer, if the leader numbers them."""
         self.in_flight: Fetch | FetchSnapshot | None = None
         self.download: SnapshotId | None = None
         self.position = 0
@@ -68,12 +71,16 @@ class Fetching:
                 high_watermark=replica.high_watermark,
                 max_wait_ms=settings.fetch_max_wait_ms,
                 max_bytes=settings.fetch_max_bytes,
+                promise=Promise(self.number, settings.lease_ms) if self.number else None,
             )
         self._next_ms = now_ms + settings.request_timeout_ms
         replica.out.append(Send(to, self.in_flight))
 
-    def answered(self, now_ms: int) -> None:
-        """The leader answered well: fetch on at once."""
+    def answered(self, answer: FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> None:
+        """The leader answered well: fetch on at once, with a promise if it asks for one."""
+        if isinstance(answer, FetchAnswer) and answer.number and self._replica.settings.leases:
+            self._replica.promise.granted(now_ms)
+            self.number = answer.number
         self.in_flight = None
         self._next_ms = now_ms
         self.leader_heard = True

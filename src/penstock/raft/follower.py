@@ -68,7 +68,7 @@ class Pulling(Role):
         if is_refused or answer.epoch != self.replica.epoch or answer.error in _WRONG_LEADER or self.leader_id is None:
             self.fetching.failed(now_ms)
             return
-        self.fetching.answered(now_ms)
+        self.fetching.answered(answer, now_ms)
         try:
             self.fetching.take(answer, now_ms)
         except DecodeError:
@@ -141,6 +141,7 @@ class Follower(Pulling):
             patience_ms = 0
         else:
             patience_ms = longest_ms >> (len(request.successors) - places[0])
+        self.replica.promise.released()
         self.fetching.leader_heard = False
         self.fetching.deadline_ms = min(self.fetching.deadline_ms, now_ms + patience_ms)
         self.tick(now_ms)

@@ -108,7 +108,7 @@ def write_fetch_answer(answer: FetchAnswer) -> FetchResponse:
     if snapshot is not None:
         partition.snapshot_id = fetch_messages.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
     topic = fetch_messages.FetchableTopicResponse(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])
-    return FetchResponse(responses=[topic])
+    return FetchResponse(responses=[topic], session_id=answer.number)
 
 
 def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
@@ -125,6 +125,7 @@ def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
         records=found.records or b"",
         diverging=None if diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset),
         snapshot=None if snapshot.end_offset < 0 else SnapshotId(snapshot.end_offset, snapshot.epoch),
+        number=max(message.session_id, 0),
     )
 
 

@@ -23,7 +23,17 @@ from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from penstock.protocol.messages.vote import VoteRequest
 from penstock.raft.ports import SnapshotId
-from penstock.raft.requests import AddVoter, BeginEpoch, EndEpoch, Fetch, FetchSnapshot, RemoveVoter, UpdateVoter, Vote
+from penstock.raft.requests import (
+    AddVoter,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchSnapshot,
+    Promise,
+    RemoveVoter,
+    UpdateVoter,
+    Vote,
+)
 from penstock.raft.voters import Endpoint, ReplicaKey, Voter
 
 TOPIC: Final = "__cluster_metadata"
@@ -140,7 +150,10 @@ def read_end_epoch(message: EndQuorumEpochRequest, cluster_id: str) -> EndEpoch:
 
 
 def write_fetch(request: Fetch, cluster_id: str) -> FetchRequest:
-    """FetchRequest of the metadata log, with what the versions before and after 15 say of the replica."""
+    """FetchRequest of the metadata log, with what the versions before and after 15 say of the replica.
+
+    A promise stands in the fields of fetch sessions (KIP-227), which Kafka's replicas of this log leave empty.
+    """
     partition = fetch_messages.FetchPartition(
         partition=PARTITION,
         current_leader_epoch=request.epoch,
@@ -151,7 +164,7 @@ def write_fetch(request: Fetch, cluster_id: str) -> FetchRequest:
         replica_directory_id=request.replica.directory_id,
         high_watermark=request.high_watermark,
     )
-    return FetchRequest(
+    message = FetchRequest(
         cluster_id=cluster_id,
         replica_state=fetch_messages.ReplicaState(replica_id=request.replica.id),
         replica_id=request.replica.id,
@@ -159,6 +172,9 @@ def write_fetch(request: Fetch, cluster_id: str) -> FetchRequest:
         max_bytes=request.max_bytes,
         topics=[fetch_messages.FetchTopic(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])],
     )
+    if request.promise is not None:
+        message.session_id, message.session_epoch = request.promise.answer, request.promise.length_ms
+    return message
 
 
 def read_fetch(message: FetchRequest, cluster_id: str) -> Fetch:
@@ -176,6 +192,7 @@ def read_fetch(message: FetchRequest, cluster_id: str) -> Fetch:
         high_watermark=partition.high_watermark,
         max_wait_ms=message.max_wait_ms,
         max_bytes=min(message.max_bytes, partition.partition_max_bytes),
+        promise=Promise(message.session_id, message.session_epoch) if message.session_id > 0 else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
 from penstock.protocol.control import control_batch
@@ -36,6 +36,9 @@ from penstock.raft.settings import NEVER
 from penstock.raft.voter_changes import VoterChanges
 from penstock.raft.voters import CONFIGURED, DYNAMIC_VOTERS, ReplicaKey
 
+MAX_NUMBER: Final = 0x7FFFFFFF
+"""Numbers of answers begin anew behind this one, which Kafka's field has room for."""
+
 
 @dataclass(slots=True)
 class WaitingFetch:
@@ -49,13 +52,14 @@ class WaitingFetch:
 class Leader(Role):
     """Leads from its election until it resigns or hears of a newer epoch."""
 
-    __slots__ = ("_begin_asking", "_granting", "_waiting", "changes", "epoch_start_offset", "replicas")
+    __slots__ = ("_begin_asking", "_granting", "_number", "_waiting", "changes", "epoch_start_offset", "replicas")
     name: ClassVar[str] = "Leader"
 
     def __init__(self, roles: Roles, granting: Sequence[ReplicaKey], now_ms: int) -> None:
         super().__init__(roles)
         replica = roles.replica
         self._granting = granting
+        self._number = 0
         self._waiting: dict[ReplicaKey, WaitingFetch] = {}
         self._begin_asking = Asking(replica.settings, self._others(), now_ms)
         self.epoch_start_offset = replica.log.end_offset
@@ -100,7 +104,7 @@ class Leader(Role):
             self.resign(now_ms)
             return
         for waiting in [w for w in self._waiting.values() if w.deadline_ms <= now_ms]:
-            self._answer_fetch(waiting.request, waiting.token)
+            self._answer_fetch(waiting.request, waiting.token, now_ms)
             del self._waiting[waiting.request.replica]
         self._begin_epoch(now_ms)
         self.changes.tick(now_ms)
@@ -161,7 +165,7 @@ class Leader(Role):
         self.replica.append(batches)
         if self.replica.quorum != quorum:
             self.quorum_changed(now_ms)
-        self._serve_waiting()
+        self._serve_waiting(now_ms)
 
     def flushed(self, now_ms: int) -> None:
         """The leader's own disk counts like everybody else's, when it has it."""
@@ -181,13 +185,23 @@ class Leader(Role):
         if not self._may_commit(end_offset):
             return
         replica.commit(end_offset)
-        self._serve_waiting()
+        self._serve_waiting(now_ms)
         self.changes.committed()
         if not replica.is_voter and replica.voters.latest_offset < replica.high_watermark:
             self.resign(now_ms)
 
     def _may_commit(self, end_offset: int) -> bool:
         return end_offset > max(self.epoch_start_offset, self.replica.high_watermark)
+
+    def holds_lease(self, now_ms: int) -> bool:
+        """Whether a majority votes for nobody else as long as this millisecond, and it has committed a record.
+
+        Who is elected needs one of that majority; those of two quorums that follow on each other overlap, too.
+        """
+        replica = self.replica
+        if not replica.settings.leases or replica.high_watermark <= self.epoch_start_offset:
+            return False
+        return now_ms + 1 < self.replicas.majority_promised_until(replica.quorum, replica.me)
 
     # Serving.
 
@@ -213,18 +227,20 @@ class Leader(Role):
         if min(request.offset, request.last_epoch) < 0:
             self.reply(token, FetchAnswer(ErrorCode.INVALID_REQUEST, replica.me.id, replica.epoch))
             return
+        progress = self._heard(request.replica, now_ms)
+        if progress is not None and request.promise is not None:
+            progress.promised(request.promise, replica.settings.max_clock_drift)
         if self._redirect(request, token, now_ms):
             return
-        progress = self._heard(request.replica, now_ms)
         if progress is not None:
             progress.fetched(request.offset, replica.log.end_offset, now_ms)
             self._advance(now_ms)
         if self.roles.role is not self:
             super().asked(request, token, now_ms)
         elif self._has_news(request) or request.max_wait_ms <= 0:
-            self._answer_fetch(request, token)
+            self._answer_fetch(request, token, now_ms)
         else:
-            self._wait(WaitingFetch(request, token, now_ms + request.max_wait_ms))
+            self._wait(WaitingFetch(request, token, now_ms + request.max_wait_ms), now_ms)
 
     def _redirect(self, request: Fetch, token: Token, now_ms: int) -> bool:
         """Whether the follower must take a snapshot or cut its log first; it is told so."""
@@ -235,7 +251,6 @@ class Leader(Role):
             snapshot, mine = None, log.end_offset_for_epoch(request.last_epoch)
             if mine.epoch == request.last_epoch and request.offset <= mine.end_offset:
                 return False
-        self._heard(request.replica, now_ms)
         answer = FetchAnswer(
             error=ErrorCode.NONE,
             leader_id=replica.me.id,
@@ -244,6 +259,7 @@ class Leader(Role):
             log_start_offset=log.start_offset,
             diverging=mine,
             snapshot=snapshot,
+            number=self._numbered(request.replica, now_ms),
         )
         self.reply(token, answer)
         return True
@@ -284,7 +300,16 @@ class Leader(Role):
     def _has_news(self, request: Fetch) -> bool:
         return request.offset < self.replica.log.end_offset or request.high_watermark < self.replica.high_watermark
 
-    def _answer_fetch(self, request: Fetch, token: Token) -> None:
+    def _numbered(self, key: ReplicaKey, now_ms: int) -> int:
+        """The number of an answer that is sent now, by which a promise names it."""
+        progress = self.replicas.find(key)
+        if progress is None or not self.replica.settings.leases:
+            return 0
+        self._number = self._number % MAX_NUMBER + 1
+        progress.answered(self._number, now_ms)
+        return self._number
+
+    def _answer_fetch(self, request: Fetch, token: Token, now_ms: int) -> None:
         replica = self.replica
         answer = FetchAnswer(
             error=ErrorCode.NONE,
@@ -293,18 +318,19 @@ class Leader(Role):
             high_watermark=self.replica.high_watermark,
             log_start_offset=replica.log.start_offset,
             records=replica.log.read(request.offset, min(request.max_bytes, replica.settings.fetch_max_bytes)),
+            number=self._numbered(request.replica, now_ms),
         )
         self.reply(token, answer)
 
-    def _wait(self, waiting: WaitingFetch) -> None:
+    def _wait(self, waiting: WaitingFetch, now_ms: int) -> None:
         """One fetch of each replica waits: who asks again has given up the question before."""
         before = self._waiting.pop(waiting.request.replica, None)
         if before is not None:
-            self._answer_fetch(before.request, before.token)
+            self._answer_fetch(before.request, before.token, now_ms)
         self._waiting[waiting.request.replica] = waiting
 
-    def _serve_waiting(self) -> None:
+    def _serve_waiting(self, now_ms: int) -> None:
         for key, waiting in list(self._waiting.items()):
             if self._has_news(waiting.request):
                 del self._waiting[key]
-                self._answer_fetch(waiting.request, waiting.token)
+                self._answer_fetch(waiting.request, waiting.token, now_ms)

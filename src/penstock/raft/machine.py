@@ -109,6 +109,13 @@ class Raft:
         """When `tick` is due."""
         return self.role.deadline_ms
 
+    def holds_lease(self, now_ms: int) -> bool:
+        """Whether nobody else leads, nor did since this replica was elected, and it knows what was committed before.
+
+        So what it knows to be committed is what a linearizable read sees. Always false without `settings.leases`.
+        """
+        return isinstance(self.role, Leader) and self.role.holds_lease(now_ms)
+
     def describe(self, now_ms: int) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
         if not isinstance(self.role, Leader):
@@ -121,13 +128,14 @@ class Raft:
         """The first event of all. Raises InconsistentLogError."""
         replica = self.replica
         replica.recover()
+        replica.recover_promise(now_ms)
         if replica.state.leader_id == replica.me.id:
             self._take(Resigned(self, (), now_ms), now_ms)
         else:
             # A vote for itself is not taken up again: it spoke for a log whose end may not have reached the disk.
             self.stand_by(now_ms)
         replica.out.append(Announce(self.leader_id, self.epoch))
-        if replica.quorum.ids == [replica.me.id] and replica.is_voter:
+        if replica.quorum.ids == [replica.me.id] and replica.is_voter and replica.promise.is_over(now_ms):
             self.become_prospective(now_ms)  # nobody else can win
         return self._effects()
 
@@ -234,6 +242,9 @@ class Raft:
         error = self._vote_error(request)
         if error is not ErrorCode.NONE:
             return VoteAnswer(error, self.leader_id, self.epoch)
+        if not self.replica.promise.is_over(now_ms):
+            # It does not even learn the epoch, which would keep it from fetching from the leader that it hears.
+            return VoteAnswer(ErrorCode.NONE, self.leader_id, self.epoch)
         self.learn(None, request.epoch, now_ms)
         log = self.replica.log
         good_enough = (request.last_epoch, request.end_offset) >= (log.last_epoch, log.end_offset)
@@ -302,6 +313,7 @@ class Raft:
 
     def become_candidate(self, now_ms: int) -> None:
         assert self.replica.may_stand, "only voters stand"
+        assert self.replica.promise.is_over(now_ms), "who hears a leader does not stand"
         self.replica.remember(self.epoch + 1, None, self.replica.me)
         self._take(Candidate(self, now_ms), now_ms)
 

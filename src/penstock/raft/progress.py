@@ -1,5 +1,9 @@
 """What a leader knows of the replicas that fetch from it: how far they are, and when they were last heard."""
 
+import math
+
+from penstock.leadership.lease import Holder
+from penstock.raft.requests import Promise
 from penstock.raft.settings import MAX_OBSERVERS, NEVER, OBSERVER_SESSION_MS
 from penstock.raft.voters import Quorum, ReplicaKey
 
@@ -9,7 +13,7 @@ UNKNOWN = -1
 class Progress:
     """What the leader knows of one other replica."""
 
-    __slots__ = ("_leader_end_then", "caught_up_ms", "end_offset", "fetched_ms", "heard_ms", "key")
+    __slots__ = ("_answer", "_leader_end_then", "caught_up_ms", "end_offset", "fetched_ms", "heard_ms", "key", "lease")
 
     def __init__(self, key: ReplicaKey, now_ms: int) -> None:
         self.key = key
@@ -18,6 +22,21 @@ class Progress:
         self.caught_up_ms = UNKNOWN
         self.heard_ms = now_ms
         self._leader_end_then = UNKNOWN
+        self._answer = (0, UNKNOWN)
+        self.lease = Holder(0)
+
+    def answered(self, number: int, now_ms: int) -> None:
+        """It is sent the answer of this number now."""
+        self._answer = (number, now_ms)
+
+    def promised(self, promise: Promise, max_drift: float) -> None:
+        """It has got an answer, after that was sent, and promised something then."""
+        number, sent_ms = self._answer
+        if promise.answer != number:
+            return
+        if self.lease.granted != promise.length_ms:
+            self.lease = Holder(promise.length_ms, max_drift)
+        self.lease.renewed(sent_ms)
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """It has everything before `offset` on its disk."""
@@ -79,6 +98,17 @@ class ReplicaTable:
         found = (self.find(voter.key) for voter in others)
         times = sorted((self._started_ms if p is None else p.heard_ms for p in found), reverse=True)
         return times[needed - 1]
+
+    def majority_promised_until(self, quorum: Quorum, me: ReplicaKey) -> float:
+        """Until when a majority votes for nobody else, as the leader counts it; it does not do so itself."""
+        ends = []
+        for voter in quorum.voters:
+            progress = self.find(voter.key)
+            if voter.key.names(me):
+                ends.append(math.inf)
+            else:
+                ends.append(-math.inf if progress is None else progress.lease.until)
+        return sorted(ends, reverse=True)[quorum.majority - 1]
 
     def by_end_offset(self, quorum: Quorum, me: ReplicaKey) -> list[ReplicaKey]:
         """The other voters, those who have most first."""

@@ -6,6 +6,7 @@ change, before anything else is done.
 
 from typing import Final
 
+from penstock.leadership.lease import Granter
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import batches_in, quorums_in
@@ -35,6 +36,7 @@ class Replica:
         "local",
         "log",
         "out",
+        "promise",
         "random",
         "settings",
         "snapshots",
@@ -62,6 +64,8 @@ class Replica:
         self.high_watermark = 0
         self.flushed_offset = 0
         self._flush_covers: int | None = None
+        self.promise = Granter(settings.fetch_timeout_ms)
+        """To the leader that was heard last: until it is over this replica votes for nobody, itself included."""
         self.out: list[Effect] = []
 
     # Who it is, and how patient.
@@ -114,6 +118,19 @@ class Replica:
         return self.settings.fetch_timeout_ms + min(place * self.stagger_ms, self.settings.fetch_timeout_ms // 4)
 
     # Epoch, leader and vote.
+
+    @property
+    def promised_until_ms(self) -> int:
+        """When it may vote."""
+        return int(max(self.promise.until, 0))
+
+    def recover_promise(self, now_ms: int) -> None:
+        """What it has promised before it stopped is not on its disk: it may be as much as can be.
+
+        It has promised nothing if it never heard of an epoch, or if it led the last one itself.
+        """
+        if self.settings.leases and self.epoch and self.state.leader_id != self.me.id:
+            self.promise.granted(now_ms)
 
     def remember(self, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
         """Persist what is new in this, and announce another leader or epoch."""

@@ -63,6 +63,13 @@ class EndEpochAnswer(Value):
     epoch: int
 
 
+class Promise(Value):
+    """I have got the answer of this number, and vote for nobody else for so long since then."""
+
+    answer: int
+    length_ms: int
+
+
 class Fetch(Value):
     """My log ends at `offset`, its last record is of `last_epoch`, all of it is on my disk: what comes next?"""
 
@@ -73,10 +80,14 @@ class Fetch(Value):
     high_watermark: int
     max_wait_ms: int
     max_bytes: int
+    promise: Promise | None = None
 
 
 class FetchAnswer(Value):
-    """The answer to `Fetch`: records, or where our logs part, or which snapshot to take first."""
+    """The answer to `Fetch`: records, or where our logs part, or which snapshot to take first.
+
+    A leader that asks for promises gives it a `number`, by which it knows later when it has sent it.
+    """
 
     error: ErrorCode
     leader_id: int | None
@@ -86,6 +97,7 @@ class FetchAnswer(Value):
     records: bytes = b""
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
+    number: int = 0
 
 
 class FetchSnapshot(Value):

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from penstock.leadership.lease import MAX_DRIFT
 from penstock.protocol.value import Value
 
 NEVER: Final = 1 << 62
@@ -25,6 +26,17 @@ class RaftSettings(Value, kw_only=True):
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * 1024 * 1024
     fetch_snapshot_max_bytes: int = 8 * 1024 * 1024
+    leases: bool = False
+    """Whether it promises a leader that it hears to vote for nobody else for a while, and leads within leases."""
+    max_clock_drift: float = MAX_DRIFT
+    """By how much of the true time the clock of a voter may go wrong, if leases are to hold."""
+
+    @property
+    def lease_ms(self) -> int:
+        """What a voter that has heard the leader promises. It waits for as long before it stands, and a millisecond
+        more, for clocks are read in whole ones.
+        """
+        return self.fetch_timeout_ms - 1
 
     @property
     def check_quorum_timeout_ms(self) -> int:

@@ -1,20 +1,24 @@
 """Bugs that are planted must be found: otherwise a linearizable history proves nothing."""
 
+import math
+
 import pytest
 from examples.raft_kv.messages import GetRequest, GetResponse
 from examples.raft_kv.service import StoreService
 from examples.raft_kv.store import Store
 from tests.simulation.raft_kv.world import simulate
 
+from penstock.leadership.lease import Holder
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record
 
 SEEDS = range(40)
 
 
-def found_with(*faults: str) -> str:
+def found_with(*faults: str, leases: bool = False) -> str:
     """What the first of some seeds finds that finds anything."""
-    return next((found[0] for seed in SEEDS if (found := simulate(seed, faults=faults).violations)), "")
+    outcomes = (simulate(seed, faults=faults, leases=leases) for seed in SEEDS)
+    return next((outcome.violations[0] for outcome in outcomes if outcome.violations), "")
 
 
 def test_a_read_that_any_server_answers_from_its_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +37,11 @@ def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatc
 
     monkeypatch.setattr(StoreService, "get", get)
     assert "no order explains" in found_with("island")
+
+
+def test_a_lease_that_is_never_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Holder, "renewed", lambda holder, asked: setattr(holder, "until", math.inf))
+    assert "no order explains" in found_with("island", leases=True)
 
 
 def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:

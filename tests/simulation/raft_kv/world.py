@@ -20,8 +20,10 @@ from examples.raft_kv.server import RunningServer, start_server
 
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
+from penstock.leadership.lease import MAX_DRIFT
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import KafkaError
+from penstock.raft.settings import RaftSettings
 from penstock.testing.linearizability import History, violations
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
@@ -73,7 +75,17 @@ class Findings:
 class Machine:
     """A host with a server of the store, or without one just now; its disk stays."""
 
-    def __init__(self, me: ServerAddress, network: Network, random: Random, found: Findings) -> None:
+    def __init__(
+        self,
+        me: ServerAddress,
+        network: Network,
+        random: Random,
+        found: Findings,
+        *,
+        leases: bool,
+        clock: float,
+    ) -> None:
+        """`clock` is how fast its clock goes."""
         self.name = me.host
         self.disk = HostDisk(network.loop, Random(random.getrandbits(64)))
         self.server: RunningServer | None = None
@@ -84,6 +96,8 @@ class Machine:
         self._network = network
         self._random = random
         self._found = found
+        self._leases = leases
+        self._clock = clock
         self.disk.root.link("data", type(self.disk.root)())
         self.disk.root.sync()
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
@@ -109,12 +123,17 @@ class Machine:
 
     async def _start(self, process: Process) -> RunningServer:
         raft = RaftOptions(
-            data_dir="/data", snapshot_min_log_size=2_000, snapshot_period_seconds=2, max_segment_file_size=4_000
+            data_dir="/data",
+            snapshot_min_log_size=2_000,
+            snapshot_period_seconds=2,
+            max_segment_file_size=4_000,
+            quorum=RaftSettings(leases=self._leases),
         )
         surroundings = Surroundings(
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
             now_ms=self._network.loop.now_ms,
+            elapsed_s=lambda: self._network.loop.time() * self._clock,
             bind=self._network.bind,
         )
         return await start_server(ServerOptions(servers=SERVERS, me=self._me, raft=raft), surroundings)
@@ -254,7 +273,7 @@ class Administrator:
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float) -> None:
+    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float, leases: bool | None) -> None:
         random = Random(seed)
         self.loop = VirtualLoop(Random(random.getrandbits(64)))
         self.trace = Trace(self.loop.time)
@@ -262,20 +281,26 @@ class World:
         self.history = History()
         self.network = Network(self.loop, Random(random.getrandbits(64)), self.trace)
         self.network.conditions.delay_s = random.choice((0.000_5, 0.005))
-        self.machines = [Machine(me, self.network, Random(random.getrandbits(64)), self.found) for me in SERVERS]
+        self._leases = random.random() < 0.75 if leases is None else leases
+        self.machines = [self._new_machine(me, random) for me in SERVERS]
         self.clients = [
             Client(f"c{number}", self.history, Random(random.getrandbits(64)), self.trace) for number in range(4)
         ]
         self.processes = {client.name: Process(client.name) for client in self.clients}
         self.admin: Administrator | None = None
         if random.random() < 0.5:
-            self.machines.append(Machine(NEWCOMER, self.network, Random(random.getrandbits(64)), self.found))
+            self.machines.append(self._new_machine(NEWCOMER, random))
             self.admin = Administrator(self.network, Random(random.getrandbits(64)), self.trace)
             self.processes["admin"] = Process("admin")
         self.forgotten = 0
         self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
         self._seconds = seconds
         self._random = random
+
+    def _new_machine(self, me: ServerAddress, random: Random) -> Machine:
+        clock = 1 + MAX_DRIFT * random.choice((-1, 1))
+        chance = Random(random.getrandbits(64))
+        return Machine(me, self.network, chance, self.found, leases=self._leases, clock=clock)
 
     async def run(self) -> None:
         """Faults for a while, then none; then everything is looked at."""
@@ -402,9 +427,15 @@ class World:
                 process.kill()
 
 
-def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float = 20) -> Outcome:
+def simulate(
+    seed: int,
+    *,
+    faults: tuple[str, ...] | None = None,
+    seconds: float = 20,
+    leases: bool | None = None,
+) -> Outcome:
     """Run the simulation that this seed decides."""
-    world = World(seed, faults, seconds)
+    world = World(seed, faults, seconds, leases)
     with _faults_in_logs(world.found):
         try:
             world.loop.run_until_complete(world.run())

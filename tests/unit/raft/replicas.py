@@ -42,12 +42,18 @@ def add_voters(log: MemoryLog, *ids: int) -> None:
     log.append(control_batch(records, base_offset=log.end_offset, epoch=log.last_epoch))
 
 
-def raft_of(node_id: int, configured: Quorum, log: MemoryLog | None = None, state: ElectionState | None = None) -> Raft:
+def raft_of(
+    node_id: int,
+    configured: Quorum,
+    log: MemoryLog | None = None,
+    state: ElectionState | None = None,
+    settings: RaftSettings | None = None,
+) -> Raft:
     """A consensus core that was not started yet."""
     return Raft(
         voter(node_id),
         configured,
-        RaftSettings(),
+        settings or RaftSettings(),
         log or MemoryLog(),
         MemorySnapshots(),
         Random(node_id),

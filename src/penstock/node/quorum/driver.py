@@ -14,9 +14,6 @@ A quorum of one is one like any other: it elects itself, and a record is committ
 The driver ends for good when something fails that nobody can make up for: the disk, a log that lacks what is committed,
 an application that cannot apply a record. From then on this node neither votes nor serves, and a leader tells the
 voters so; `failure` says why, one error is logged, and `on_failure` is called.
-
-Time is the event loop's, counted from the wall clock at the start: it never jumps, and control records and the
-descriptions of replicas have timestamps that people can read.
 """
 
 import asyncio
@@ -24,8 +21,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from penstock.node.event_loop import loop_ms
 from penstock.node.quorum.applier import Applier, Leadership
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.metrics import QuorumMetrics
 from penstock.node.quorum.ports import (
     Application,
@@ -67,8 +64,9 @@ class QuorumDriver:
         application: Application,
         random: Random,
         now_ms: Callable[[], int],
+        elapsed_s: Callable[[], float] | None = None,
     ) -> None:
-        """`configured` are the voters as long as the log names none; `now_ms` is the wall clock."""
+        """`configured` are the voters as long as the log names none; for the last two see `clock`."""
         self.failure: Exception | None = None
         self.on_failure: Callable[[Exception], None] = _only_logged
         self._local = local
@@ -77,7 +75,7 @@ class QuorumDriver:
         self._snapshots = snapshots
         self._state = state
         self._peers = peers
-        self._wall_clock_ms = now_ms
+        self._clock = QuorumClock(now_ms, elapsed_s)
         self._configured = configured
         self._random = random
         self._metrics = QuorumMetrics()
@@ -92,7 +90,6 @@ class QuorumDriver:
         )
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
-        self._began_ms = 0
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._is_starting = False
@@ -170,11 +167,19 @@ class QuorumDriver:
         """Whether this replica leads that epoch, as far as it knows."""
         return self.is_running and isinstance(self.raft.role, Leader) and self.raft.epoch == epoch
 
+    @property
+    def has_all(self) -> bool:
+        """Whether this replica leads within its lease, and the application has all that is committed anywhere."""
+        raft = self._raft
+        if raft is None or self._ended is not None or self._applier.applied < raft.high_watermark:
+            return False
+        return raft.holds_lease(self._clock.now_ms())
+
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
         if not self.is_running:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node takes no part in the quorum")
-        return self.raft.describe(self._now_ms())
+        return self.raft.describe(self._clock.now_ms())
 
     def metrics(self) -> dict[str, str | float]:
         """What the quorum says about itself, by the names of Kafka's `raft-metrics`."""
@@ -197,7 +202,7 @@ class QuorumDriver:
         InconsistentLogError; then nothing runs.
         """
         assert self._raft is None, "a driver is started once"
-        self._began_ms = self._wall_clock_ms() - loop_ms(asyncio.get_running_loop())
+        self._clock.start()
         raft = self._raft = Raft(
             self._local,
             self._configured,
@@ -251,7 +256,7 @@ class QuorumDriver:
         assert not self._is_busy, "nobody appends in the middle of an event"
         end_offset = self._log.end_offset
         try:
-            effects = raft.append(batch, epoch, self._now_ms())
+            effects = raft.append(batch, epoch, self._clock.now_ms())
         except Exception as error:
             if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
                 self._fail(error)
@@ -333,9 +338,6 @@ class QuorumDriver:
 
     # Events and effects.
 
-    def _now_ms(self) -> int:
-        return self._began_ms + loop_ms(asyncio.get_running_loop())
-
     def _event(self, event: Event) -> None:
         """One event after the other, each with all that it brings about; then the application has its turn."""
         if self._ended is not None:
@@ -346,7 +348,7 @@ class QuorumDriver:
         self._is_busy = True
         try:
             while self._events and self._ended is None:
-                for effect in self._events.popleft()(self._now_ms()):
+                for effect in self._events.popleft()(self._clock.now_ms()):
                     self._carry_out(effect)
         except Exception as error:
             self._fail(error)
@@ -428,18 +430,17 @@ class QuorumDriver:
                 self._timer.cancel()
                 self._timer = None
             return
-        loop = asyncio.get_running_loop()
-        due_ms = max(deadline_ms - self._began_ms, loop_ms(loop) + 1)
+        due_ms = max(deadline_ms, self._clock.now_ms() + 1)
         if self._timer is not None:
             if self._timer_ms <= due_ms:
                 return
             self._timer.cancel()
         self._timer_ms = due_ms
-        self._timer = loop.call_at(due_ms / 1000, self._tick)
+        self._timer = asyncio.get_running_loop().call_at(self._clock.timer_s(due_ms), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        if self.raft.deadline_ms <= self._now_ms():
+        if self.raft.deadline_ms <= self._clock.now_ms():
             self._event(self.raft.tick)
         else:
             self._wake()
@@ -473,7 +474,7 @@ class QuorumDriver:
     def _hand_over(self) -> None:
         """A leader says that it goes: the voters need not find out by waiting for it."""
         if isinstance(self.raft.role, Leader):
-            for effect in self.raft.resign(self._now_ms()):
+            for effect in self.raft.resign(self._clock.now_ms()):
                 if isinstance(effect, do.Send):
                     self._peers.send(effect.to, effect.request)
 
