@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
 from penstock.client.settings import ClientSettings
@@ -42,7 +43,7 @@ class DistributedWorker:
         self.config = dict(config)
         self.settings = parse_settings(config)
         self.worker_id = worker_id
-        self.url = f"http://{worker_id}/"
+        self.url = self._url_of(worker_id)
         self.cluster_id = ""
         self.state = ConfigState()
         self.on_logger_level: Callable[[LoggerLevel], None] = lambda _: None
@@ -140,8 +141,12 @@ class DistributedWorker:
         assignment = self.group.machine.assignment
         for worker, names in assignment.step.plan.items() if assignment is not None else ():
             if f"task-{task}" in names:
-                return f"http://{worker}/"
+                return self._url_of(worker)
         return None
+
+    def _url_of(self, worker: str) -> str:
+        """All workers listen in the same way."""
+        return f"{urlsplit(self.settings['listeners'][0]).scheme}://{worker}/"
 
     async def until_ended(self, connector: str) -> None:
         """As the leader: wait until no worker runs a task of this connector, which is to have none."""

@@ -14,6 +14,7 @@ from penstock.work.connect.rest.loggers import Loggers
 from penstock.work.connect.rest.offsets import Offsets
 from penstock.work.connect.rest.routes import Served
 from penstock.work.connect.rest.server import RestServer
+from penstock.work.connect.rest.tls import tls_of
 
 
 class RunningWorker:
@@ -26,6 +27,7 @@ class RunningWorker:
             self._settings["listeners"],
             self._settings["access.control.allow.origin"],
             self._settings["access.control.allow.methods"],
+            lambda: tls_of(config),
         )
         self.worker: DistributedWorker | None = None
 

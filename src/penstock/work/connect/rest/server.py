@@ -8,12 +8,12 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
 from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
@@ -21,10 +21,12 @@ from penstock.work.connect.config import ConfigError
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.herder import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, Answer, Asked, Route, Served
+from penstock.work.connect.rest.tls import Tls
 
 LARGEST_BODY: Final = 16 * 1024 * 1024
 SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
 """What a page that is allowed may do by default, as in Connect."""
+HTTPS: Final = "https"
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 logger = logging.getLogger(__name__)
 
@@ -33,11 +35,16 @@ class RestServer:
     """See the module. It listens from `start` on, and answers 503 until `served` is set."""
 
     def __init__(
-        self, listeners: Sequence[str], allowed_origins: Sequence[str] = (), allowed_methods: Sequence[str] = ()
+        self,
+        listeners: Sequence[str],
+        allowed_origins: Sequence[str] = (),
+        allowed_methods: Sequence[str] = (),
+        make_tls: Callable[[], Tls] | None = None,
     ) -> None:
         self.served: Served | None = None
         self.urls: list[str] = []
         self._listeners = [_parse_listener(listener) for listener in listeners]
+        self._tls = make_tls() if make_tls and any(scheme == HTTPS for scheme, _, _ in self._listeners) else None
         self._allowed_origins = allowed_origins
         self._allowed_methods = ",".join(allowed_methods or SIMPLE_METHODS)
         self._runner: web.AppRunner | None = None
@@ -55,13 +62,15 @@ class RestServer:
         app.router.add_route("*", "/{anything:.*}", self._no_such_path)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
         await self._runner.setup()
-        for host, port in self._listeners:
-            site = web.TCPSite(self._runner, host or None, port)
-            await site.start()
-        for address in self._runner.addresses:
-            host = f"[{address[0]}]" if ":" in address[0] else address[0]
-            self.urls.append(f"http://{host}:{address[1]}")
-        self._session = ClientSession(timeout=ClientTimeout(total=LIMIT_S))
+        for scheme, host, port in self._listeners:
+            context = self._tls.listening if self._tls is not None and scheme == HTTPS else None
+            before = len(self._runner.addresses)
+            await web.TCPSite(self._runner, host or None, port, ssl_context=context).start()
+            for address in self._runner.addresses[before:]:
+                name = f"[{address[0]}]" if ":" in address[0] else address[0]
+                self.urls.append(f"{scheme}://{name}:{address[1]}")
+        asking = TCPConnector(ssl=self._tls.asking) if self._tls is not None else None
+        self._session = ClientSession(timeout=ClientTimeout(total=LIMIT_S), connector=asking)
 
     async def stop(self) -> None:
         """Listen no more."""
@@ -73,7 +82,7 @@ class RestServer:
     def advertised(self, host: str | None, port: int | None) -> str:
         """The host and port at which other workers reach this one."""
         first = urlsplit(self.urls[0])
-        listens_at = self._listeners[0][0]
+        listens_at = self._listeners[0][1]
         name = host or (socket.getfqdn() if listens_at in ANYWHERE else listens_at)
         return f"{f'[{name}]' if ':' in name else name}:{port or first.port}"
 
@@ -201,12 +210,12 @@ def _matches(path: str, asked: str) -> bool:
     )
 
 
-def _parse_listener(listener: str) -> tuple[str, int]:
+def _parse_listener(listener: str) -> tuple[str, str, int]:
     parsed = urlsplit(listener)
     try:
         port = parsed.port if parsed.port is not None else 8083
     except ValueError:
         port = -1
-    if parsed.scheme.lower() != "http" or port < 0 or parsed.path not in ("", "/"):
-        raise ConfigError({"listeners": [f"listeners: {listener} is not http://host:port (there is no TLS yet)"]})
-    return parsed.hostname or "", port
+    if parsed.scheme not in ("http", HTTPS) or port < 0 or parsed.path not in ("", "/"):
+        raise ConfigError({"listeners": [f"listeners: {listener} is neither http://host:port nor https://host:port"]})
+    return parsed.scheme, parsed.hostname or "", port
