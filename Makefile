@@ -57,7 +57,7 @@ versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; an h
 kafka: $(STAMP) ## hand in hand with Apache Kafka: one directory, one quorum (Maven, Java 17; NAMES=… picks scenarios)
 	nice -n 10 $(BIN)/python -m bench.hand_in_hand $(NAMES)
 
-drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (70 minutes; DRILLS=… picks some): bench/results/drills.json
+drills: $(STAMP) ## kill, pause and overload three real nodes, fill one with partitions (80 minutes; DRILLS=… picks some): bench/results/drills.json
 	$(BIN)/python -m bench.drills $(DRILLS)
 
 mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those that no test notices

@@ -13,6 +13,7 @@ from bench.drills.curves import curves
 from bench.drills.full_node import measured as full_node_measured
 from bench.drills.moves import lost_data, moved_partitions
 from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
+from bench.drills.spark_cluster import spark_cluster_killed
 from bench.drills.stale_write import REFUSALS, StaleWrite
 from bench.drills.workers import workers_with_tasks
 from bench.measure import Budget, Measure, measure
@@ -162,6 +163,7 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "lost-data": (lost_data, 1),
     "moved-partitions": (moved_partitions, 3),
     "workers": (workers_with_tasks, 3),
+    "spark-cluster": (spark_cluster_killed, 3),
 }
 """Each with its rounds, unless the command line says otherwise."""
 

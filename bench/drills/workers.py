@@ -84,7 +84,7 @@ def workers_with_tasks(rounds: int, say: Callable[[str], None]) -> list[Measure]
             notes = Path(directory, "notes")
             notes.mkdir()
             config = Path(directory, "worker.properties")
-            config.write_text(_config(cluster.bootstrap_servers))
+            config.write_text(worker_properties(cluster.bootstrap_servers, 120_000))
             ports = [ReservedPort() for _ in range(WORKERS)]
             workers = [Worker(config, port.port) for port in ports]
             try:
@@ -148,12 +148,13 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def _config(bootstrap: str) -> str:
+def worker_properties(bootstrap: str, delay_ms: int) -> str:
+    """What workers are told; so long a lost one's tasks wait for it."""
     stores = "".join(
         f"{store}.storage.topic=connect-{store}\n{store}.storage.replication.factor=1\n"
         for store in ("config", "offset", "status")
     )
     return (
-        f"bootstrap.servers={bootstrap}\ngroup.id=connect\n{stores}scheduled.rebalance.max.delay.ms=120000\n"
+        f"bootstrap.servers={bootstrap}\ngroup.id=connect\n{stores}scheduled.rebalance.max.delay.ms={delay_ms}\n"
         "task.shutdown.graceful.timeout.ms=20000\n"
     )
