@@ -12,7 +12,7 @@ from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.start import RunningNode, start_node
-from penstock.testing.layout import QUICK_QUORUM, format_as_one_cluster
+from penstock.testing.layout import PATIENT_QUORUM, QUICK_QUORUM, format_as_one_cluster
 from penstock.testing.ports import ReservedPort
 
 PATIENCE_S = 30
@@ -26,7 +26,9 @@ class Nodes:
         self.roles = roles
         self.running: dict[int, RunningNode] = {}
         self._directories = {node_id: directory / f"node-{node_id}" for node_id in roles}
-        self._settings = QUICK_QUORUM | {key.replace("_", "."): value for key, value in settings.items()}
+        self._settings = (
+            QUICK_QUORUM | PATIENT_QUORUM | {key.replace("_", "."): value for key, value in settings.items()}
+        )
         self._ports = {node_id: (ReservedPort(), ReservedPort()) for node_id in roles}
         self.cluster_id = format_as_one_cluster(self._directories)
 

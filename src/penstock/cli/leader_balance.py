@@ -13,9 +13,12 @@ from penstock.cli.leadership import Leadership, look
 from penstock.cli.output import print_json
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Balance
+from penstock.client.values import TopicPartition
 from penstock.protocol.own_apis import BalanceAction
 
 LOOK_S: Final = 0.2
+LOOKS_AFTER: Final = 25
+"""So often a broker is asked what is left that could move: it may not know yet what the controller did."""
 
 
 async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
@@ -27,8 +30,7 @@ async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
         await asyncio.shield(admin.partitions.balance_leaders(BalanceAction.STOP))
         click.echo("\nno more moves; where leadership went it stays", err=True)
         raise
-    after = await look(admin)
-    left = after.moved
+    left = await _left(admin)
     if as_json:
         rows = [{"topic": one.topic, "partition": one.partition} for one in left]
         print_json({"moved": told.moved, "left": rows, "late_brokers": list(told.late)})
@@ -39,6 +41,17 @@ async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
         raise click.ClickException(f"these brokers did not take over in time: {late}; what they should lead stays away")
     if left:
         raise click.ClickException(f"{len(left)} cannot move now: the replica that should lead is out of service")
+
+
+async def _left(admin: Admin) -> list[TopicPartition]:
+    """What others lead still: at once if only what cannot move is left, else after a while."""
+    for _ in range(LOOKS_AFTER):
+        now = await look(admin)
+        serving = now.racks.keys() - set(now.away)
+        if not any(now.partitions[one].replicas[0] in serving for one in now.moved):
+            break
+        await asyncio.sleep(LOOK_S)
+    return now.moved
 
 
 async def _follow(admin: Admin, told: Balance, total: int, *, silent: bool) -> Balance:

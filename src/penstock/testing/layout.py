@@ -30,6 +30,12 @@ QUICK_QUORUM: Final[dict[str, str]] = {
 """Where the quorum of a cluster for tests differs from Kafka's defaults: a test should not wait seconds for the next
 controller."""
 
+PATIENT_QUORUM: Final[dict[str, str]] = {
+    "controller.quorum.fetch.timeout.ms": "60000",
+    "broker.session.timeout.ms": "60000",
+}
+"""What nodes that neither die nor hang have instead: on a busy machine one that is slow is not taken for dead."""
+
 MOST_REPLICAS: Final = 3
 
 OWN_KEYS: Final = (
@@ -80,9 +86,13 @@ class Layout(Value):
         dynamic_voters: bool = False,
         network: Network | None = None,
     ) -> tuple[ClusterNode, ...]:
-        """Take ports and format directories; `config` goes before `defaults`, `network` before each listener."""
+        """Take ports and format directories; `config` goes before `defaults`, `network` before each listener.
+
+        Only a process can be killed or paused: what runs in a thread is given time.
+        """
         brokers = sum("broker" in roles for roles in self.roles.values())
-        common = dict(defaults) | QUICK_QUORUM | replica_settings(brokers) | dict(config)
+        quorum = QUICK_QUORUM if process else QUICK_QUORUM | PATIENT_QUORUM
+        common = dict(defaults) | quorum | replica_settings(brokers) | dict(config)
         ports = {node_id: dict(_ports(roles)) for node_id, roles in self.roles.items()}
         reached = {node_id: _reached(node_id, own, network) for node_id, own in ports.items()}
         controllers = {node_id: own["CONTROLLER"] for node_id, own in reached.items() if "CONTROLLER" in own}

@@ -95,6 +95,19 @@ async def test_what_is_left_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
         await balance(World(RESTING.replace(late=(1,))).admin, led_by(2, 2), as_json=True)
 
 
+async def test_a_broker_that_does_not_know_yet_what_was_moved_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    views = [led_by(2, 2), led_by(1, 2), led_by(1, 1)]
+
+    async def look(_: Any) -> Leadership:
+        return views.pop(0)
+
+    monkeypatch.setattr(leader_balance, "look", look)
+    await balance(World(RESTING.replace(moved=2)).admin, led_by(2, 2), as_json=False)
+    assert capsys.readouterr().out == "2 moved, 0 left to others\n"
+
+
 async def test_whoever_interrupts_it_stops_the_controller() -> None:
     world = World(RESTING.replace(is_balancing=True))
     following = asyncio.ensure_future(balance(world.admin, led_by(2, 2), as_json=True))
