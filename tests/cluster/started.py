@@ -9,7 +9,7 @@ from pathlib import Path
 
 START = (sys.executable, "-m", "penstock", "start")
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0")
-SECONDS = 30
+SECONDS = 90
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 

@@ -51,9 +51,10 @@ def wait_for_leaders(address: str, topic: str, expected: dict[int, int]) -> None
 def test_a_broker_that_is_killed_is_fenced_and_leads_again_when_it_is_back(cluster: Cluster) -> None:
     survivor = broker_address(cluster, 2)
     admin = AdminClient({"bootstrap.servers": survivor})
-    admin.create_topics([NewTopic("flights", 4, 1)])["flights"].result(30)
-    before = wait_until(lambda: leaders(survivor, "flights") or None, SECONDS, "the topic")
-    assert sorted(before.values()) == [1, 1, 2, 2]
+    before = {0: 1, 1: 2, 2: 1, 3: 2}
+    topic = NewTopic("flights", len(before), replica_assignment=[[leader] for leader in before.values()])
+    admin.create_topics([topic])["flights"].result(SECONDS)
+    wait_for_leaders(survivor, "flights", before)
     cluster.node(1).kill()
     wait_for_brokers(survivor, {2})
     gone = {index: NOBODY if leader == 1 else leader for index, leader in before.items()}

@@ -38,6 +38,7 @@ class Load:
         self.received: set[str] = set()
         self._bootstrap = bootstrap
         self._is_over = threading.Event()
+        self._all_sent = threading.Event()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -61,6 +62,7 @@ class Load:
             producer.poll(0.005)
             if self._is_over.is_set():
                 break
+        self._all_sent.set()
         if producer.flush(SECONDS):
             self.errors.append("not everything was delivered")
 
@@ -72,12 +74,17 @@ class Load:
         settings = {"bootstrap.servers": self._bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
         consumer = Consumer(settings | {"auto.commit.interval.ms": "100"})
         consumer.subscribe([TOPIC])
-        while not self._is_over.is_set() or len(self.received) < len(self.sent):
-            message = consumer.poll(SECONDS)
-            value = None if message is None or message.error() is not None else message.value()
-            if value is None:
-                self.errors.append(f"consumer: {message and message.error()}")
+        silent_s = 0
+        while silent_s < SECONDS and not (self._all_sent.is_set() and len(self.received) == len(self.sent)):
+            message = consumer.poll(1)
+            if message is None:
+                silent_s += 1
+                continue
+            value = message.value()
+            if message.error() is not None or value is None:
+                self.errors.append(f"consumer: {message.error()}")
                 break
+            silent_s = 0
             self.received.add(value.decode())
         consumer.close()
 
@@ -115,15 +122,22 @@ def create_topic(cluster: Cluster) -> None:
     topic = NewTopic(TOPIC, num_partitions=len(REPLICAS), replica_assignment=REPLICAS)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([topic])[TOPIC].result(SECONDS)
+    for node in cluster.nodes:
+        if node.address is not None:
+            asked = AdminClient({"bootstrap.servers": node.address})
+            known = lambda asked=asked: TOPIC in asked.list_topics(timeout=SECONDS).topics or None  # noqa: E731
+            wait_until(known, SECONDS, f"node {node.id} knows the topic")
 
 
-def all_led_by_one(cluster: Cluster) -> None:
-    """The other two brokers restart."""
+def all_led_by_one(cluster: Cluster) -> int:
+    """The other two brokers restart; how many moves there were before they are back."""
     for node_id in (2, 3):
         cluster.node(node_id).stop()
     wait_until(lambda: leaders(cluster) == [1] * len(REPLICAS) or None, SECONDS, "broker 1 leads everything")
+    before = len(moves(cluster))
     for node_id in (2, 3):
         cluster.node(node_id).start()
+    return before
 
 
 def test_they_go_back_one_after_the_other_and_no_client_hears_of_it() -> None:
@@ -131,8 +145,7 @@ def test_they_go_back_one_after_the_other_and_no_client_hears_of_it() -> None:
         create_topic(cluster)
         load = Load(cluster.bootstrap_servers)
         with load.running():
-            all_led_by_one(cluster)
-            before = len(moves(cluster))
+            before = all_led_by_one(cluster)
             preferred = [nodes[0] for nodes in REPLICAS]
             wait_until(lambda: leaders(cluster) == preferred or None, SECONDS, "everybody leads what they should")
         order = [move for move in moves(cluster)[before:] if move[0] == TOPIC]

@@ -14,14 +14,15 @@ from penstock.testing.quorum_view import known_brokers, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 PATIENCE_S = 60.0
+NOBODY = -1
 TOPIC = "orders"
 
 
 def leader_and_isr(cluster: Cluster, asked: int) -> tuple[int, set[int]]:
-    """As one node knows it."""
+    """As one node knows it; nobody while it does not know of the topic."""
     admin = AdminClient({"bootstrap.servers": cluster.node(asked).address or "", "log_level": 0})
-    partition = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions[0]
-    return partition.leader, set(partition.isrs)
+    partition = admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions.get(0)
+    return (NOBODY, set()) if partition is None else (partition.leader, set(partition.isrs))
 
 
 def sent(cluster: Cluster, value: bytes, **settings: str | int) -> KafkaError | None:

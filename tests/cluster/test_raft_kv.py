@@ -79,17 +79,17 @@ async def test_snapshots_take_the_place_of_the_log(tmp_path: Path) -> None:
                 await write(number)
                 number += 1
             for server in cluster.servers.values():
-                assert all(path.stat().st_size <= 1024 * 1024 for path in server.log.glob("*.log"))
-            for server in cluster.servers.values():
                 await server.kill()
+            for server in cluster.servers.values():
+                assert all(path.stat().st_size <= 1024 * 1024 for path in server.log.glob("*.log"))
             await cluster.start(1, 2, 3)
             for key, value in written.items():
                 assert (await kv.get(key.encode())).value == value.encode()
 
 
 def has_forgotten(server: KvServer) -> bool:
-    first_segment = min(int(path.stem) for path in server.log.glob("*.log"))
-    newest_snapshot = max(int(path.name.split("-")[0]) for path in server.log.glob("*.checkpoint"))
+    first_segment = min((int(path.stem) for path in server.log.glob("*.log")), default=0)
+    newest_snapshot = max((int(path.name.split("-")[0]) for path in server.log.glob("*.checkpoint")), default=0)
     return 0 < first_segment <= newest_snapshot
 
 

@@ -12,12 +12,12 @@ pytest_plugins = ["pytester"]
 
 
 def topics(cluster: Cluster) -> list[str]:
-    return sorted(AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=10).topics)
+    return sorted(AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=60).topics)
 
 
 def create(cluster: Cluster, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
@@ -93,7 +93,7 @@ def test_the_fixtures_give_one_cluster_to_the_whole_session(pytester: pytest.Pyt
 
         def test_first(penstock_bootstrap_servers):
             seen.append(penstock_bootstrap_servers)
-            metadata = AdminClient({"bootstrap.servers": penstock_bootstrap_servers}).list_topics(timeout=10)
+            metadata = AdminClient({"bootstrap.servers": penstock_bootstrap_servers}).list_topics(timeout=60)
             assert list(metadata.brokers) == [12]
 
         def test_second(penstock_cluster):

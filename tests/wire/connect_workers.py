@@ -24,7 +24,7 @@ def worker_config(bootstrap: str, group: str, **more: str) -> dict[str, str]:
         "offset.flush.interval.ms": "50",
         "task.shutdown.graceful.timeout.ms": "2000",
         "heartbeat.interval.ms": "100",
-        "session.timeout.ms": "6000",
+        "session.timeout.ms": "30000",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
 

@@ -10,8 +10,10 @@ from click.testing import CliRunner, Result
 from penstock.cli import leader_balance
 from penstock.cli.main import main
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 PINNED = "leader.balance.pinned"
+SECONDS = 60
 
 
 def penstock(cluster: Cluster, *arguments: str, exit_code: int = 0) -> Result:
@@ -30,12 +32,19 @@ def three(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(leader_balance, "LOOK_S", 0.01)
     with Cluster(nodes=3, config={"auto.leader.rebalance.enable": "false"}) as cluster:
         penstock(cluster, "topics", "--create", "--topic", "t", "--replica-assignment", ",".join(["1:2:3"] * 6))
+        wait_until(lambda: "t" in told(cluster, "topics", "--list") or None, SECONDS, "the topic is known")
         yield cluster
 
 
 def pin(cluster: Cluster, text: str) -> None:
     entity = ("--entity-type", "brokers", "--entity-default")
     penstock(cluster, "configs", "--alter", *entity, "--add-config", f"{PINNED}=[{text}]")
+    wait_until(lambda: text in penstock(cluster, "configs", "--describe", *entity).stdout or None, SECONDS, "the pin")
+
+
+def elsewhere(cluster: Cluster) -> dict[int, int]:
+    """Who should lead each partition that another one leads."""
+    return {row["partition"]: row["should_lead"] for row in told(cluster, "leaders", "show")["elsewhere"]}
 
 
 def test_a_plan_is_made_written_compared_and_carried_out(three: Cluster) -> None:
@@ -52,12 +61,12 @@ def test_a_plan_is_made_written_compared_and_carried_out(three: Cluster) -> None
     assert told(three, "leaders", "show")["elsewhere"] == [], "nothing was written"
 
     assert "4 of 6 partitions have another preferred leader" in penstock(three, "leaders", "plan", "--execute").stdout
-    elsewhere = {index: leader for index, leader in ideal.items() if leader != 1}
+    moved = {index: leader for index, leader in ideal.items() if leader != 1}
+    wait_until(lambda: elsewhere(three) == moved or None, SECONDS, "the plan is known")
     shown = told(three, "leaders", "show")
-    assert {row["partition"]: row["should_lead"] for row in shown["elsewhere"]} == elsewhere
     assert [(row["should_lead"], row["leads"]) for row in shown["brokers"]] == [(2, 6), (2, 0), (2, 0)]
     dry = told(three, "leaders", "balance", "--dry-run")
-    assert [(row["partition"], row["from"], row["to"]) for row in dry] == [(i, 1, to) for i, to in elsewhere.items()]
+    assert [(row["partition"], row["from"], row["to"]) for row in dry] == [(i, 1, to) for i, to in moved.items()]
     assert "SHOULD LEAD" in penstock(three, "leaders", "show").stdout
 
     assert "4 moved, 0 left to others" in penstock(three, "leaders", "balance").stdout
@@ -74,8 +83,9 @@ def test_a_plan_by_bytes_of_what_nobody_writes_to_is_one_by_count(three: Cluster
 
 def test_kafkas_preferred_election_goes_by_the_plan(three: Cluster) -> None:
     penstock(three, "leaders", "plan", "--execute")
+    wait_until(lambda: len(elsewhere(three)) == 4 or None, SECONDS, "the plan is known")
     penstock(three, "leader-election", "--election-type", "preferred", "--all-topic-partitions")
-    assert told(three, "leaders", "show")["elsewhere"] == []
+    wait_until(lambda: not elsewhere(three) or None, SECONDS, "who should lead leads")
 
 
 def test_what_cannot_be_understood_is_said(three: Cluster) -> None:

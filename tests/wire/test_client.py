@@ -26,7 +26,7 @@ def member(group_id: str, **changes: object) -> ConsumerSettings:
         "group_id": group_id,
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 50,
-        "session_timeout_ms": 6_000,
+        "session_timeout_ms": 45_000,
         "fetch_max_wait_ms": 50,
     }
     return ConsumerSettings(**(settings | changes))  # type: ignore[arg-type]
@@ -281,7 +281,7 @@ async def test_without_an_offset_and_without_a_policy_it_is_said(bootstrap: str,
     async with Consumer(bootstrap, member(f"group-{topic}", auto_offset_reset="none")) as consumer:
         await consumer.subscribe([topic])
         with pytest.raises(NoOffsetError, match="nothing is committed"):
-            await consumer.poll(10_000)
+            await consumer.poll(60_000)
 
 
 async def test_an_offset_that_is_gone_follows_the_policy(bootstrap: str, topic: str) -> None:

@@ -36,20 +36,20 @@ def admin(cluster: Cluster) -> AdminClient:
 @pytest.fixture
 def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
     name = f"topic-{abs(hash(request.node.name))}"
-    admin.create_topics([NewTopic(name, 1, 1, config={"segment.ms": "1000"})])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, 1, config={"segment.ms": "1000"})])[name].result(60)
     return name
 
 
 def described(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
-    entries: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(10)
+    entries: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(60)
     return entries
 
 
 def altered(admin: AdminClient, kind: ResourceType, name: str, *changes: tuple[AlterConfigOpType, str, str]) -> None:
     entries = [ConfigEntry(key, value, incremental_operation=operation) for operation, key, value in changes]
     resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def test_a_topic_has_every_key_with_source_and_synonyms(admin: AdminClient, topic: str) -> None:
@@ -107,7 +107,7 @@ def test_a_refusal_names_key_and_value(admin: AdminClient, topic: str, key: str,
 
 def test_the_older_request_takes_back_what_it_does_not_name(admin: AdminClient, topic: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.ms": "5"})
-    admin.alter_configs([resource])[resource].result(10)
+    admin.alter_configs([resource])[resource].result(60)
     entries = described(admin, ResourceType.TOPIC, topic)
     assert (entries["retention.ms"].value, entries["segment.ms"].value) == ("5", "604800000")
 
@@ -115,7 +115,7 @@ def test_the_older_request_takes_back_what_it_does_not_name(admin: AdminClient, 
 def test_validation_alone_changes_nothing(admin: AdminClient, topic: str) -> None:
     entry = ConfigEntry("retention.ms", "5", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource], validate_only=True)[resource].result(10)
+    admin.incremental_alter_configs([resource], validate_only=True)[resource].result(60)
     assert described(admin, ResourceType.TOPIC, topic)["retention.ms"].value == "120000"
 
 
@@ -143,7 +143,7 @@ def sent(cluster: Cluster, topic: str, size: int) -> KafkaError | None:
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce(topic, b"x" * size, on_delivery=lambda error, message: errors.append(error))
-    producer.flush(10)
+    producer.flush(60)
     (error,) = errors
     return error
 
@@ -164,7 +164,7 @@ def test_limits_of_connections_change_while_the_node_runs() -> None:
         altered(
             admin, ResourceType.BROKER, "1", (AlterConfigOpType.SET, "max.connections.per.ip.overrides", f"{host}:0")
         )
-        with socket.create_connection((host, int(port)), timeout=10) as refused:
+        with socket.create_connection((host, int(port)), timeout=60) as refused:
             assert refused.recv(1) == b""
         altered(admin, ResourceType.BROKER, "1", (AlterConfigOpType.DELETE, "max.connections.per.ip.overrides", ""))
         assert sent(cluster, "orders", 10) is None

@@ -68,15 +68,22 @@ class Asking:
         return (await self.ask("GET", f"/connectors/{name}/status"))[1]
 
 
+def agree(*both: RunningWorker) -> bool:
+    """Whether one of them leads and all know that, each in the same generation."""
+    workers = [each.worker for each in both if each.worker is not None]
+    leaders = [worker for worker in workers if worker.leading.leads]
+    if len(workers) < len(both) or len(leaders) != 1:
+        return False
+    generations = {worker.group.machine.generation for worker in workers}
+    return len(generations) == 1 and {worker.leader_url for worker in workers} == {leaders[0].url}
+
+
 @pytest.fixture
 async def asking(bootstrap: str, topic: str) -> AsyncIterator[Asking]:
     config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
     async with RunningWorker(config) as one, RunningWorker(config) as two, aiohttp.ClientSession() as session:
         async with asyncio.timeout(LIMIT_S):
-            while sum(bool(each.worker and each.worker.leading.leads) for each in (one, two)) != 1 or not all(
-                each.worker and each.worker.leader_url == (one if one.worker.leading.leads else two).worker.url  # type: ignore[union-attr]
-                for each in (one, two)
-            ):
+            while not agree(one, two):
                 await asyncio.sleep(0.02)
         yield Asking([one, two], session)
 

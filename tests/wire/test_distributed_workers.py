@@ -20,11 +20,21 @@ from penstock.work.connect.distributed.offset_topic import OffsetTopic
 from penstock.work.connect.distributed.records import Target
 
 HERE = __name__
+IN_GOOD_ORDER = {"task_shutdown_graceful_timeout_ms": "30000"}
+"""What tasks have read is stored before they end, also on a busy machine."""
 
 
 @pytest.fixture
 async def workers(bootstrap: str, topic: str) -> AsyncIterator[Workers]:
-    workers = Workers(bootstrap, topic)
+    workers = Workers(bootstrap, topic, **IN_GOOD_ORDER)
+    yield workers
+    await workers.stop()
+
+
+@pytest.fixture
+async def impatient(bootstrap: str, topic: str) -> AsyncIterator[Workers]:
+    """Workers that soon do without one that is silent."""
+    workers = Workers(bootstrap, topic, session_timeout_ms="6000")
     yield workers
     await workers.stop()
 
@@ -219,7 +229,7 @@ def stored(offsets: OffsetTopic, name: str, position: int) -> bool:
 async def test_a_cluster_that_starts_again_knows_everything(bootstrap: str, topic: str) -> None:
     CountTask.starts.clear()
     for life in range(2):
-        workers = Workers(bootstrap, topic)
+        workers = Workers(bootstrap, topic, **IN_GOOD_ORDER)
         await workers.add("one:1")
         if not life:
             await workers.create(count(topic, 1, 5))
@@ -267,9 +277,10 @@ async def test_a_connector_that_returns_garbage_says_so(workers: Workers, topic:
 
 
 async def test_a_worker_that_is_cut_off_stores_nothing_and_decides_nothing(
-    workers: Workers, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+    impatient: Workers, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It shows no sign of life: others have its tasks, and what it finds out later it must not write."""
+    workers = impatient
     lost = await workers.add("lost:1")
     other = await workers.add("other:2")
     await workers.create(count(topic, 2, 0))

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import OffsetAndMetadata
 
 PARTITIONS = 12
-POLLS = 1500
+POLLS = 9000
 
 
 async def test_aiokafka_members_share_leave_and_commit(bootstrap: str, topic: str) -> None:

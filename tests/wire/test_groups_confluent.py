@@ -14,8 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.testing import Cluster
 
 PARTITIONS = 12
-POLLS = 3000
-"""A limit for loops that poll all consumers, 10 ms each time: half a minute without any progress."""
+POLLS = 9000
+"""A limit for loops that poll all consumers, 10 ms each time: one and a half minutes without any progress."""
 
 
 Settings = dict[str, str | int | float | bool]
@@ -30,7 +30,7 @@ class Members:
             "group.id": topic,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 45000,
             "heartbeat.interval.ms": 100,
         }
         self.base = base | (settings or {})
@@ -65,6 +65,11 @@ class Members:
                     self.errors.append(error.name())
         raise AssertionError(f"no progress: {self.shares()} {self.events} {self.errors}")
 
+    def is_at(self, offset: int) -> bool:
+        """Whether all have read so far of what they have now: who gets a partition reads what is not committed anew."""
+        places = [place for one in self.all.values() for place in one.position(one.assignment())]
+        return [place.offset for place in places] == [offset] * PARTITIONS
+
     def shares(self) -> dict[str, int]:
         return {name: len(consumer.assignment()) for name, consumer in self.all.items()}
 
@@ -94,7 +99,8 @@ def test_three_members_share_and_a_leaver_is_replaced(bootstrap: str, topic: str
         produce(bootstrap, topic, 120)
         for name in ("anna", "berta", "carla"):
             group.add(name)
-        group.poll_until(lambda: group.shares() == {"anna": 4, "berta": 4, "carla": 4} and len(set(group.seen)) == 120)
+        group.poll_until(lambda: group.shares() == {"anna": 4, "berta": 4, "carla": 4} and group.is_at(10))
+        assert len(set(group.seen)) == 120
         for consumer in group.all.values():
             consumer.commit(asynchronous=False)
         group.all.pop("carla").close()

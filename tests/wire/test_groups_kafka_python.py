@@ -12,7 +12,7 @@ from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
 PARTITIONS = 12
-WAIT_S = 30
+WAIT_S = 90
 
 
 class Group:

@@ -29,7 +29,7 @@ async def test_its_process_has_ended_before_another_worker_starts_one(
     bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
-    workers = Workers(bootstrap, topic)
+    workers = Workers(bootstrap, topic, session_timeout_ms="6000")
     try:
         lost = await workers.add("lost:1")
         await workers.create(

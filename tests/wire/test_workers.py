@@ -45,12 +45,20 @@ class Runner:
         self.changed.set()
 
 
-def worker(bootstrap: str, group: str, name: str, *, cooperative: bool = True, delay_ms: int = 300_000) -> Runner:
+def worker(
+    bootstrap: str,
+    group: str,
+    name: str,
+    *,
+    cooperative: bool = True,
+    delay_ms: int = 300_000,
+    session_timeout_ms: int = 30_000,
+) -> Runner:
     settings = WorkerSettings(
         name=name,
         cooperative=cooperative,
         heartbeat_interval_ms=100,
-        session_timeout_ms=6_000,
+        session_timeout_ms=session_timeout_ms,
         scheduled_rebalance_max_delay_ms=delay_ms,
     )
     runner = Runner()
@@ -117,7 +125,7 @@ async def test_a_worker_that_goes_and_comes_back_disturbs_nobody(bootstrap: str,
 
 
 async def test_a_worker_that_is_lost_is_replaced(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, other = worker(bootstrap, topic, "lost", delay_ms=0), worker(bootstrap, topic, "other", delay_ms=0)
+    lost, other = (worker(bootstrap, topic, name, delay_ms=0, session_timeout_ms=6_000) for name in ("lost", "other"))
     await started(lost, other)
     assert lost.group._ticking is not None
     lost.group._ticking.cancel()
