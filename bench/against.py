@@ -5,7 +5,6 @@ turns of each; the first pair warms up. Below a ratio of 1 this checkout is the 
 """
 
 import argparse
-import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -32,8 +31,8 @@ def command_of(tree: Path) -> Command:
     def command(
         directory: Path, port: int, settings: Mapping[str, str]
     ) -> tuple[Sequence[str], Mapping[str, str] | None]:
-        arguments, _ = penstock_command(directory, port, settings)
-        return arguments, {**os.environ, "PYTHONPATH": str(tree / "src")}
+        arguments, environment = penstock_command(directory, port, settings)
+        return arguments, {**environment, "PYTHONPATH": str(tree / "src")}
 
     return command
 

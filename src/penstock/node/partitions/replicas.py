@@ -25,6 +25,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
 from uuid import UUID
 
 from penstock.log.config import LogConfig
@@ -106,15 +108,19 @@ class LocalReplicas:
         The metadata may change meanwhile: `on_metadata` must be told already.
         """
         self._high_watermarks = self._directories.high_watermarks()
-        ours = (
+        ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()
             for index, partition in topic.partitions.items()
             if self._node_id in partition.replicas
-        )
-        self._todo.extend(ours)
+        ]
         if self._directories.roots.offline:
-            self._offline.update(dict.fromkeys(self._todo))
+            self._offline.update(dict.fromkeys(ours))
+        for start in range(0, len(ours), FOUND_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            for topic_id, found in groupby(ours[start : start + FOUND_AT_ONCE], key=itemgetter(0)):
+                self._begin_with(topic_id, [index for _, index in found])
         self._obey_some()
         await self.settled()
         self._high_watermarks.clear()  # a topic of that name that comes later is another one
@@ -125,6 +131,23 @@ class LocalReplicas:
                 self._set_aside(log)
             if not number % FOUND_AT_ONCE:
                 await asyncio.sleep(0)
+
+    def _begin_with(self, topic_id: UUID, indexes: Iterable[int]) -> None:
+        """Take in these replicas of one topic: those that may wait at once, as there may be very many of them."""
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:  # it was removed meanwhile
+            return
+        name, logs, config = topic.name, self._directories.logs, self.config_of(topic.name)
+        held = {partition.index for partition in self._table.of_topic(topic_id)}
+        for index in indexes:
+            log = logs.get((name, index))
+            if log is None or index in held or not self._may_wait(log, topic.partitions[index]):
+                self._todo.append((topic_id, index))
+                continue
+            log.config = config
+            self._table.add_untouched(topic_id, log)
+            if self._offline:
+                self._offline.pop((topic_id, index), None)
 
     def _is_ours(self, topic: str, index: int) -> bool:
         known = self._image.topics.get(topic)
@@ -297,7 +320,7 @@ class LocalReplicas:
 
     def _hold(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         log = self._directories.logs.get((topic, index))
-        if log is not None and log.is_untouched and self._may_wait(log, image):
+        if log is not None and self._may_wait(log, image):
             self._offline.pop((topic_id, index), None)
             log.config = self.config_of(topic)
             self._table.add_untouched(topic_id, log)
@@ -309,14 +332,15 @@ class LocalReplicas:
                 logger.error("%s-%s: %s", topic, index, error.message)
 
     def _may_wait(self, log: PartitionLog, image: PartitionImage) -> bool:
-        """Whether nobody needs this replica before something is asked of it: no other has to fetch from it, nor it from
-        another, no coordinator works on it, and the controller knows where it lies.
+        """Whether nobody needs this replica before something is asked of it: it has no record, no other has to fetch
+        from it, nor it from another, no coordinator works on it, and the controller knows where it lies.
         """
         return (
-            image.replicas == self._alone
+            log.is_untouched
+            and image.replicas == self._alone
             and log.topic not in INTERNAL_TOPICS
             and log.health.failure is None
-            and (log.topic, log.partition) not in self._directories.futures
+            and not (self._directories.futures and (log.topic, log.partition) in self._directories.futures)
             and self._lies_elsewhere(log, image) is None
         )
 
