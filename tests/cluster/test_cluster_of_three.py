@@ -239,4 +239,6 @@ def test_the_fixtures_give_as_many_nodes_as_are_wished_for(pytester: pytest.Pyte
             assert len(penstock_bootstrap_servers.split(",")) == 2
         """
     )
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function").assert_outcomes(
+        passed=1
+    )

@@ -100,4 +100,6 @@ def test_the_fixtures_give_one_cluster_to_the_whole_session(pytester: pytest.Pyt
             assert seen == [penstock_cluster.bootstrap_servers]
         """
     )
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    pytester.runpytest("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function").assert_outcomes(
+        passed=2
+    )

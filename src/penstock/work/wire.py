@@ -7,6 +7,7 @@ and nothing else.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient
@@ -124,15 +125,15 @@ class Group:
         for effect in effects:
             match effect:
                 case Join():
-                    self._ask(self._join(effect))
+                    self._ask(partial(self._join, effect))
                 case Sync():
-                    self._ask(self._sync(effect))
+                    self._ask(partial(self._sync, effect))
                 case Beat():
                     beating = asyncio.create_task(self._beat(effect))
                     self._beating.add(beating)
                     beating.add_done_callback(self._beating.discard)
                 case Leave(member_id=member_id):
-                    self._ask(self._leave(member_id))
+                    self._ask(partial(self._leave, member_id))
                 case Complain(reason=reason):
                     self._runner.complain(reason)
                 case Start() | Stop() | Abandon():
@@ -156,15 +157,15 @@ class Group:
     def _tick(self) -> None:
         self._carry_out(self.machine.tick(self._now_ms()))
 
-    def _ask(self, question: Coroutine[Any, Any, None]) -> None:
-        """Ask the coordinator for the next thing; what was asked before is no longer of interest."""
+    def _ask(self, question: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Ask the coordinator for the next thing; what was asked before is no longer of interest, begun or not."""
         if self._asking is not None and self._asking is not asyncio.current_task():
             self._asking.cancel()
         self._asking = asyncio.create_task(self._asked(question))
 
-    async def _asked(self, question: Coroutine[Any, Any, None]) -> None:
+    async def _asked(self, question: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await question
+            await question()
         except (ClientError, KafkaError, DecodeError) as error:
             self._fail(error)
 

@@ -61,7 +61,7 @@ class ReplicaFetchers:
         fetcher.leave(partition)
         if not len(fetcher):
             del self._fetchers[place]
-            ending = asyncio.ensure_future(fetcher.stop())
+            ending = asyncio.create_task(fetcher.stop())
             self._ending[ending] = None
             ending.add_done_callback(self._ending.pop)
 

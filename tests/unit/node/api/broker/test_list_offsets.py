@@ -93,7 +93,7 @@ def test_errors(node: Node) -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
-def test_a_new_leader_does_not_know_the_end_until_its_followers_have_fetched(
+async def test_a_new_leader_does_not_know_the_end_until_its_followers_have_fetched(
     node: Node, version: int, code: ErrorCode
 ) -> None:
     node.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[1, 2], isr=[1, 2]))

@@ -1,0 +1,34 @@
+"""A worker's group over the wire: what is asked of the coordinator, and what is asked no longer."""
+
+import asyncio
+import gc
+
+import pytest
+
+from penstock.work.effects import Leave
+from penstock.work.wire import Group
+from penstock.work.worker import WorkerSettings
+
+
+class NoTasks:
+    """Runs nothing."""
+
+    def start(self, task: str) -> None:
+        raise AssertionError(task)
+
+    stop = abandon = start
+
+    def complain(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+
+async def test_a_question_that_another_replaces_before_it_is_asked_leaves_nothing(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    group = Group("127.0.0.1:1", "workers", WorkerSettings(name="a"), NoTasks())
+    group._carry_out([Leave("first"), Leave("second")])  # as when the tasks change as soon as a join was answered
+    assert group._asking is not None
+    group._asking.cancel()
+    await asyncio.wait([group._asking])
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
