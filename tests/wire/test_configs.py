@@ -67,6 +67,7 @@ def test_a_broker_has_every_key(admin: AdminClient) -> None:
     entries = described(admin, ResourceType.BROKER, "1")
     assert sorted(entries) == sorted(BROKER_CONFIGS)
     assert entries["node.id"].is_read_only
+    assert (entries["node.id"].value, entries["broker.id"].value) == ("1", "1"), "either name tells the node's id"
     assert not entries["message.max.bytes"].is_read_only
     assert entries["ssl.key.password"].is_sensitive
 
@@ -87,6 +88,18 @@ def test_keys_are_set_deleted_appended_to_and_taken_from(admin: AdminClient, top
     assert entries["segment.ms"].value == "604800000"
     altered(admin, kind, topic, (AlterConfigOpType.SUBTRACT, "cleanup.policy", "delete"))
     assert described(admin, kind, topic)["cleanup.policy"].value == "compact"
+
+
+def test_only_the_key_that_was_set_is_dynamic(admin: AdminClient) -> None:
+    """`log.retention.ms` goes before those in minutes and hours, and leaves them as they are."""
+    kind, key = ResourceType.BROKER, "log.retention.ms"
+    altered(admin, kind, "1", (AlterConfigOpType.SET, key, "5000"))
+    entries = described(admin, kind, "1")
+    altered(admin, kind, "1", (AlterConfigOpType.DELETE, key, ""))
+    told = {name: (entries[name].value, ConfigSource(entries[name].source)) for name in entries if "retention." in name}
+    assert told["log.retention.ms"] == ("5000", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    assert told["log.retention.minutes"] == ("2", ConfigSource.STATIC_BROKER_CONFIG)
+    assert told["log.retention.hours"] == ("168", ConfigSource.DEFAULT_CONFIG)
 
 
 @pytest.mark.parametrize(

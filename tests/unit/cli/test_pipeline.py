@@ -67,6 +67,72 @@ def test_a_failing_run_prints_its_sentence_only(monkeypatch: pytest.MonkeyPatch,
     assert result.output == "Error: The cluster at a:1 has no topic 'flights'.\n"
 
 
+class NoSession:
+    """Stands for Spark's session."""
+
+    def stop(self) -> None:
+        """It was not started."""
+
+
+@pytest.fixture
+def signals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run takes Ctrl-C for itself: not from the tests."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+@pytest.mark.usefixtures("signals_stay")
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_python_file_is_run_when_there_is_a_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    """As `@udf` at the top of a file needs one."""
+    file = tmp_path / "needs_a_session.py"
+    begun = tmp_path / "begun"
+    file.write_text(
+        f"from pathlib import Path\n\nassert Path({str(begun)!r}).exists(), 'no session'\n"
+        'SOURCE = {"bootstrap.servers": "a:1", "subscribe": "flights"}\nSINK = {"topic": "delays"}\n'
+        'SPARK = {"spark.x": "y"}\nNAME = "early"\nSQL = "SELECT * FROM source"\n'
+    )
+
+    def spark_session(name: str, *, config: Mapping[str, str], **_: object) -> NoSession:
+        assert (name, config) == ("early", {"spark.x": "y"}), "what can be read without running the file"
+        begun.touch()
+        return NoSession()
+
+    done: list[str] = []
+
+    def run_pipeline(spec: PipelineSpec, *_: object, **__: object) -> PipelineResult:
+        done.append(spec.name)
+        return PipelineResult({}, {}, was_stopped=False)
+
+    def problems_of(_: object, spec: PipelineSpec) -> list[str]:
+        done.append(spec.name)
+        return []
+
+    monkeypatch.setattr(pipeline, "spark_session", spark_session)
+    monkeypatch.setattr("penstock.pipeline.run.run_pipeline", run_pipeline)
+    monkeypatch.setattr("penstock.pipeline.check.problems_of", problems_of)
+    result = CliRunner().invoke(pipeline.command, [command, str(file)])
+    assert (result.exit_code, done) == (0, ["early"]), result.output
+
+
+@pytest.mark.usefixtures("signals_stay")
+def test_an_error_at_the_top_of_a_python_file_is_told_with_its_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pipeline, "spark_session", lambda *_, **__: NoSession())
+    monkeypatch.setattr(pipeline, "cache_directory", lambda: tmp_path)
+    (tmp_path / "logs").mkdir()  # as Spark's start makes it
+    file = tmp_path / "fails_at_the_top.py"
+    file.write_text('NAME = "late"\n\nNUMBER = int("v0")\n')
+    result = CliRunner().invoke(pipeline.command, ["run", str(file)])
+    sentence = f"{file}, line 3: ValueError: invalid literal for int() with base 10: 'v0'"
+    assert result.exit_code == 1
+    assert f"Error: {sentence}\n" in result.output
+    assert "Traceback" not in result.output
+    assert "Traceback" in (tmp_path / "logs" / "late.log").read_text(), "the whole of it is in the log that is named"
+
+
 def test_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with PipelineView("delays", Path("spark.log")) as view:
         view.running()
