@@ -127,7 +127,8 @@ class LocalReplicas:
         if self._offline:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
         for number, (key, log) in enumerate(list(self._directories.logs.items()), 1):
-            if log.topic != METADATA_TOPIC and log.health.failure is None and not self._is_ours(*key):
+            is_there = self._directories.logs.get(key) is log  # its topic may have been removed meanwhile
+            if is_there and log.topic != METADATA_TOPIC and log.health.failure is None and not self._is_ours(*key):
                 self._set_aside(log)
             if not number % FOUND_AT_ONCE:
                 await asyncio.sleep(0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -12,6 +14,7 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_reco
 from penstock.log.disk import Disk
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.partitions import replicas
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -56,6 +59,51 @@ def test_a_start_only_knows_them(node: Node) -> None:
     assert list(node.table) == []
     assert untouched(node) == [0, 1, 2]
     assert {log.config.retention_ms for _, log in node.table.untouched()} == {1000}
+
+
+@contextmanager
+def opening(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Node, asyncio.Task[None]]]:
+    """A node that is about to take in three empty partitions, one in each turn of the loop."""
+    with node_on(directory, *RECORDS):
+        pass
+    monkeypatch.setattr(replicas, "FOUND_AT_ONCE", 1)
+    node = Node(directory)
+    for record in RECORDS:
+        node.image.apply(record)
+    node.directories.open_all(lambda _: node.settings.settings({}).log)
+    node.directories.begin()
+    try:
+        yield node, asyncio.create_task(node.replicas.open_all())
+    finally:
+        node.directories.abandon()
+
+
+async def test_what_is_needed_before_a_start_comes_to_it_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opening(tmp_path, monkeypatch) as (node, task):
+        await asyncio.sleep(0)
+        assert untouched(node) == [0]
+        asked_for = node.partition(index=1)
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=2, replicas=[NODE_ID, OTHER_NODE]))
+        await task
+        assert untouched(node) == [0]
+        assert list(node.table) == [asked_for, node.partition(index=2)]
+
+
+@pytest.mark.parametrize("turns", range(1, 8))
+async def test_a_topic_that_is_removed_while_a_start_goes_through_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    with opening(tmp_path, monkeypatch) as (node, task):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        held = len(untouched(node))
+        node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+        await task
+        assert (untouched(node), list(node.table), list(node.directories.logs)) == ([], [], [])
+        gone = [path.name.rpartition("-")[2] for path in tmp_path.iterdir() if path.name.startswith("orders")]
+        assert sorted(gone) == ["delete"] * held + ["stray"] * (3 - held)
 
 
 def test_a_start_looks_into_none_of_their_directories_after_a_clean_stop(
