@@ -17,7 +17,9 @@ from penstock.log.names import (
     unique_id_of,
 )
 
-_FIRST_SEGMENT = {offset_prefix(0) + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+_FIRST_LOG = offset_prefix(0) + LOG_SUFFIX
+_FIRST_INDEXES = (offset_prefix(0) + INDEX_SUFFIX, offset_prefix(0) + TIME_INDEX_SUFFIX)
+_FIRST_SEGMENT = {_FIRST_LOG, *_FIRST_INDEXES}
 
 
 def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
@@ -54,6 +56,7 @@ def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> No
 def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) -> set[str]:
     """Those of the partitions' directories in which a recovery would find nothing. Raises OSError.
 
+    A segment there lacks its indexes, which a close writes: they are made, as Kafka misses them after the next close.
     One look at each tells; so many threads look, of which each waits for the disk at another place.
     """
     found = disk.in_threads(partial(_is_empty, disk), [f"{path}/{name}" for name in names], threads)
@@ -67,4 +70,9 @@ def _is_empty(disk: Disk, path: str) -> bool:
         return True  # as most empty ones are: a log has no files before it has records
     names = [name for name in names if name.removesuffix(".tmp") != PARTITION_METADATA]
     sizes = disk.sizes(path)
-    return all(name in _FIRST_SEGMENT and not sizes.get(name) for name in names)
+    if not all(name in _FIRST_SEGMENT and not sizes.get(name) for name in names):
+        return False
+    for name in _FIRST_INDEXES:
+        if _FIRST_LOG in names and name not in names:
+            disk.open(f"{path}/{name}", create=True).close()
+    return True

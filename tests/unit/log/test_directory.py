@@ -87,6 +87,20 @@ def test_a_crash_leads_to_no_recovery_of_empty_logs(tmp_path: Path) -> None:
     third.close()
 
 
+def test_an_empty_segment_has_its_indexes_after_a_crash_and_a_close(tmp_path: Path) -> None:
+    """Kafka, where it gets the directory then, logs an error for each that is missing."""
+    directories = open_directories(tmp_path)
+    directories.create("t", 0, TOPIC_ID, CONFIG).load()
+    directories.create("t", 1, TOPIC_ID, CONFIG)
+    directories.abandon()
+    again = open_directories(tmp_path)
+    assert not again.logs["t", 0].is_loaded
+    again.close()
+    first = [f"00000000000000000000{suffix}" for suffix in (".index", ".log", ".timeindex")]
+    assert sorted(path.name for path in (tmp_path / "t-0").iterdir()) == [*first, "partition.metadata"]
+    assert [path.name for path in (tmp_path / "t-1").iterdir()] == ["partition.metadata"]
+
+
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 def test_a_log_is_recovered_that_is_empty_and_was_not_by_the_checkpoints(tmp_path: Path, name: str) -> None:
     directories = open_directories(tmp_path)
