@@ -5,6 +5,7 @@
 * who is in sync has all that was ever committed
 * who comes in sync does so in the life of its broker that told how far it is
 * what was acknowledged with acks=all, or read by a consumer, is committed, and stays
+* while too few replicas are in sync nothing is acknowledged with acks=all, so that no answer has to say so afterwards
 """
 
 from collections.abc import Mapping, Sequence

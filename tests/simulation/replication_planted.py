@@ -83,3 +83,14 @@ def high_watermark_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
         return due
 
     monkeypatch.setattr(Committed, "advance", follow)
+
+
+def committed_by_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The high watermark goes on while fewer replicas are in sync than the topic asks for (before KIP-966)."""
+    count = PartitionLeader._count
+
+    def count_and_go_on(leader: PartitionLeader) -> None:
+        count(leader)
+        leader._holds = False
+
+    monkeypatch.setattr(PartitionLeader, "_count", count_and_go_on)

@@ -296,8 +296,8 @@ class World:
         assert leader is not None
 
         def look() -> None:
-            is_led = partition.leader is leader and partition.high_watermark > offset
-            if is_led and len(leader.isr) >= leader.needed_replicas:
+            if partition.leader is leader and partition.high_watermark > offset:
+                must(len(leader.isr) >= leader.needed_replicas, "acknowledged while too few replicas are in sync")
                 self.invariants.acknowledged(offset, value)
 
         if partition.high_watermark > offset:

@@ -21,6 +21,7 @@ PLANTED: dict[Bug, range] = {
     planted.unclean_without_leave: range(100),
     planted.refusal_before_the_answer: range(100),
     planted.high_watermark_goes_back: range(100),
+    planted.committed_by_too_few: range(100),
 }
 """In these seeds the bug must be found."""
 

@@ -239,6 +239,20 @@ async def test_acks_all_waits_on_while_too_few_replicas_are_left(node: Node) -> 
     assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
 
 
+@pytest.mark.parametrize("needed_then", [1, 2])
+async def test_acks_all_is_answered_when_enough_are_in_sync_again(node: Node, needed_then: int) -> None:
+    partition = node.partition("copied")
+    partition.min_insync_replicas = 2
+    request, found = waiting(node)
+    node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+    partition.on_fetched(2, 1, -1, 0)
+    assert partition.high_watermark == 0, "all have the record, and too few are in sync"
+    if needed_then == 2:
+        node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID, 2]))
+    partition.min_insync_replicas = needed_then
+    assert await result(node, request, found) == (ErrorCode.NONE, 0)
+
+
 async def test_acks_all_waits_on_where_the_leader_goes_on_in_a_new_epoch(node: Node) -> None:
     request, found = waiting(node)
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=NODE_ID))
