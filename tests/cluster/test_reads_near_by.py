@@ -19,6 +19,7 @@ from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.log.log_slice import LogSlice
 from penstock.node.partitions.fetching import FetchReader
+from penstock.node.start import RunningNode
 from penstock.replication.read_replica import RACK_AWARE
 
 TOPIC = "orders"
@@ -42,6 +43,13 @@ class Served:
         monkeypatch.setattr(FetchReader, "_read_log", noted)
 
 
+def all_have_fetched(node: RunningNode) -> bool:
+    """Whether it leads the partition, and knows of each follower where its log ends."""
+    partition = node.broker.partitions.get(TOPIC, 0)
+    leader = None if partition is None else partition.leader
+    return leader is not None and all(state.log_end_offset >= 0 for state in leader.followers.values())
+
+
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Nodes]:
     """Three nodes, each in a rack of its own; the topic is led by the first."""
@@ -55,6 +63,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Nodes]:
         async with three.admin() as admin:
             await admin.topics.create(NewTopic(name=TOPIC, assignments={0: [1, 2, 3]}))
         await three.until_everywhere(lambda image: TOPIC in image.topics)
+        async with asyncio.timeout(PATIENCE_S):
+            while not all_have_fetched(three.running[1]):  # until then consumers are not sent to them
+                await asyncio.sleep(0.01)
         yield three
     finally:
         await three.stop()

@@ -38,7 +38,7 @@ Start = Callable[[], Awaitable["Watched"]]
 class Watched(StandaloneWorker):
     """A worker whose changes of state can be waited for."""
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
+    def __init__(self, bootstrap: str, folder: Path, shutdown_ms: int = 30_000) -> None:
         self.said: list[tuple[str, State, str]] = []
         self.news = asyncio.Event()
         config = {
@@ -47,7 +47,7 @@ class Watched(StandaloneWorker):
             "value.converter": "StringConverter",
             "offset.storage.file.filename": str(folder / "offsets"),
             "offset.flush.interval.ms": "50",
-            "task.shutdown.graceful.timeout.ms": "2000",
+            "task.shutdown.graceful.timeout.ms": str(shutdown_ms),
         }
         super().__init__(config, self._hear)
 
@@ -74,6 +74,14 @@ class Watched(StandaloneWorker):
 @pytest.fixture
 async def worker(bootstrap: str, tmp_path: Path) -> AsyncIterator[Watched]:
     worker = Watched(bootstrap, tmp_path)
+    yield worker
+    await worker.stop()
+
+
+@pytest.fixture
+async def impatient(bootstrap: str, tmp_path: Path) -> AsyncIterator[Watched]:
+    """A worker that soon leaves behind what does not end."""
+    worker = Watched(bootstrap, tmp_path, shutdown_ms=2_000)
     yield worker
     await worker.stop()
 
@@ -220,8 +228,15 @@ class BadConnector(SourceConnector):
     ],
 )
 async def test_a_bad_plugin_disturbs_nobody(
-    worker: Watched, bootstrap: str, topic: str, tmp_path: Path, how: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    impatient: Watched,
+    bootstrap: str,
+    topic: str,
+    tmp_path: Path,
+    how: str,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    worker = impatient
     monkeypatch.setattr(jobs, "FIRST_RESTART_S", 0.01)
     await worker.start({"name": "bad", "connector.class": f"{HERE}:BadConnector", "how": how, "task.restarts.max": "1"})
     await worker.start(sink(topic, tmp_path / "after"))
