@@ -185,16 +185,20 @@ class _Drill:
 
     def _executors(self) -> list[psutil.Process]:
         """Those of all workers of Spark."""
-        found = []
-        for worker in self._spark_workers:
-            found += [child for child in worker.children() if any(EXECUTOR in word for word in child.cmdline())]
-        return found
+        return [child for worker in self._spark_workers for child in worker.children() if _is_executor(child)]
 
     def _written(self) -> Counter[int]:
         found: Counter[int] = Counter()
         for file in committed_files(self._out):
             found.update(pq.read_table(file, partitioning=None).column("number").to_pylist())
         return found
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return EXECUTOR in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False  # one that has ended, and was not waited for
 
 
 def _port(stack: ExitStack) -> int:
