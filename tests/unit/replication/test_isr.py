@@ -142,3 +142,11 @@ def test_metadata_that_are_known_already_leave_a_later_proposal_alone() -> None:
 
 def test_who_is_no_replica_does_not_keep_up() -> None:
     assert not keeps_up(leader((1,)), 9, 100, LAG_MS)
+
+
+def test_a_follower_that_has_everything_stays_however_long_ago_it_got_it() -> None:
+    one = leader((1, 2))
+    watch = Watch(one, 0)
+    one.on_appended(12)
+    one.on_fetched(2, 12, 55, 5)
+    assert watch.shrunk_isr(one, 6 + LAG_MS, LAG_MS) is None

@@ -46,3 +46,10 @@ def test_readers_are_due_when_it_moves_and_when_the_epoch_is_over() -> None:
 def test_a_follower_begins_with_what_the_metadata_says() -> None:
     follower = PartitionFollower(2, 4, 3, Committed(0))
     assert (follower.leader_id, follower.leader_epoch, follower.partition_epoch) == (2, 4, 3)
+
+
+def test_a_follower_lags_until_it_has_what_is_committed_as_far_as_it_was_told() -> None:
+    follower = following()
+    assert follower.lags(100), "this leader has told nothing yet"
+    follower.on_appended(log_end_offset=5, leader_high_watermark=9)
+    assert [follower.lags(end) for end in (8, 9, 10)] == [True, False, False]

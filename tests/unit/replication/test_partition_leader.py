@@ -208,3 +208,13 @@ def test_who_is_in_sync_without_being_a_replica_has_nothing_to_tell() -> None:
     leader = leading(ME, THIRD, end=5, high_watermark=3, replicas=(ME, SECOND))
     leader.on_appended(12)
     assert leader.high_watermark == 3
+
+
+def test_a_fetch_tells_who_waits_for_a_deletion_where_the_followers_log_begins() -> None:
+    leader = leading(ME, SECOND)
+    leader.deletions.add(4, a_reader)
+    leader.deletions.add(5, a_follower)
+    assert leader.on_fetched(SECOND, 10, BROKER_EPOCH, 2000, log_start_offset=3) == []
+    assert leader.on_fetched(SECOND, 10, BROKER_EPOCH, 2000, log_start_offset=4) == [a_reader]
+    assert leader.on_fetched(SECOND, 10, BROKER_EPOCH, 2000, log_start_offset=4) == ()
+    assert leader.on_fetched(SECOND, 10, BROKER_EPOCH, 2000, log_start_offset=6) == [a_follower]

@@ -38,3 +38,9 @@ def test_the_cut(terms: Terms, end: int, leader: tuple[int, int], expected: int,
 def test_a_leader_without_epochs_leaves_the_high_watermark() -> None:
     offset = truncation_offset(-1, -1, own_end_for=lambda _: (-1, -1), log_end_offset=9, high_watermark=6)
     assert offset == 6
+
+
+@pytest.mark.parametrize(("leader_end", "expected"), [(5, 5), (12, 9)])
+def test_without_own_epochs_the_log_is_cut_where_the_leaders_term_ends(leader_end: int, expected: int) -> None:
+    offset = truncation_offset(3, leader_end, own_end_for=lambda _: (-1, -1), log_end_offset=9, high_watermark=2)
+    assert offset == expected

@@ -44,3 +44,15 @@ def test_everybody_can_be_taken() -> None:
         waits.add(offset, waiter)
     assert waits.take_all() == waiters
     assert len(waits) == 0
+
+
+def test_nobody_is_due_before_the_first_that_is_left() -> None:
+    waits = Waits()
+    assert waits.next_offset > 1 << 62
+    first = waits.add(3, named("first"))
+    waits.add(7, named("second"))
+    assert waits.next_offset == 3
+    waits.cancel(first)
+    assert waits.next_offset == 7
+    waits.take_due(7)
+    assert waits.next_offset > 1 << 62
