@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 TOPIC, GROUP = "orders", "readers"
 PATIENCE_S = 60.0
+MOVES = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 @pytest.fixture
@@ -56,7 +59,17 @@ class Member:
 
 def coordinator(bootstrap: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    group = admin.describe_consumer_groups([GROUP], request_timeout=PATIENCE_S)[GROUP].result()
+
+    def described() -> Any:
+        """None while it moves: a node may tell for a moment where it was."""
+        try:
+            return admin.describe_consumer_groups([GROUP], request_timeout=PATIENCE_S)[GROUP].result()
+        except KafkaException as error:
+            if error.args[0].code() not in MOVES:
+                raise
+            return None
+
+    group = wait_until(described, PATIENCE_S, "the coordinator")
     assert [len(group.members), group.state.name] == [1, "STABLE"]
     node_id = group.coordinator.id
     assert isinstance(node_id, int)
