@@ -28,7 +28,7 @@ from penstock.testing import Cluster
 from penstock.testing.ports import ReservedPort
 from penstock.testing.quorum_view import wait_until
 
-SECONDS: Final = 180.0
+SECONDS: Final = 600.0
 RECORDS_A_SECOND: Final = 500
 TICK_S: Final = 0.05
 JOB: Final = "numbers"
