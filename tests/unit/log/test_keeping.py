@@ -305,3 +305,23 @@ def test_what_has_no_timestamps_is_as_old_as_its_file(tmp_path: Path) -> None:
     os.utime(tmp_path / "t-0" / f"{0:020d}.log", ns=(0, NOW * 1_000_000))
     assert log.apply_retention(NOW + 1000) == 0
     assert log.apply_retention(NOW + 1001) == 1
+
+
+def test_segments_below_the_beginning_go_when_that_is_asked_for(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=len(batch(2))))
+    for _ in range(3):
+        append(log, batch(2))
+    assert log.retire_below_start(NOW) == 0
+    log.advance_log_start(3)
+    assert bases(log) == [0, 2, 4]
+    assert log.retire_below_start(NOW) == 1
+    assert bases(log) == [2, 4]
+
+
+def test_so_many_messages_are_flushed_together(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(flush_messages=4))
+    found = []
+    for _ in range(6):
+        append(log, batch(2))
+        found.append(log.recovery_point)
+    assert found == [0, 4, 4, 8, 8, 12]
