@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.client.address import Address
 from penstock.client.blocking_connection import BlockingConnection, ClusterUnreachable
+from penstock.client.values import EndpointTold, LeaderTold
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,7 +21,6 @@ from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from penstock.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
@@ -119,9 +119,7 @@ class BlockingCluster:
         """Ask again before the next use: its leader has moved or does not answer."""
         self._leaders.pop((topic, partition), None)
 
-    def learn_leader(
-        self, partition: TopicPartition, told: LeaderIdAndEpoch, endpoints: Iterable[NodeEndpoint]
-    ) -> bool:
+    def learn_leader(self, partition: TopicPartition, told: LeaderTold, endpoints: Iterable[EndpointTold]) -> bool:
         """Take what a node says that refused a partition because another one leads it (KIP-951); whether it is news.
 
         What is of no later epoch than what is known, and a leader of whom nobody says where it is, are passed over.

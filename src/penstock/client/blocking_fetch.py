@@ -1,7 +1,8 @@
 """Fetching one partition: the response's records stay where the socket put them, as a slice of the frame.
 
 The response is read by hand, as the layout for one partition is a few fields: in versions 4 to 11, which name the
-topic, and in 13, which has its id, so that a later topic of that name is not taken for it.
+topic, and from 13 on, which have its id, so that a later topic of that name is not taken for it. From 16 on a refusal
+may say who leads instead, and where (KIP-951).
 """
 
 import struct
@@ -11,21 +12,31 @@ from uuid import UUID
 from penstock.client.blocking_connection import BlockingConnection
 from penstock.client.blocking_offsets import IsolationLevel
 from penstock.protocol.api import ApiKey
+from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.framing import skip_tagged_fields
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+)
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_uvarint
 
 ANSWER_BYTES_LIMIT = 64 << 20
 """What a response may hold in all; the broker's first batch passes it, as Kafka's protocol says."""
-LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE, IDS_SINCE = 5, 7, 11, 13
+LOG_START_SINCE, SESSIONS_SINCE, READ_REPLICA_SINCE, IDS_SINCE, LEADER_SINCE = 5, 7, 11, 13, 16
 UUID_BYTES = 16
 
 
 class FetchedRecords(Value):
-    """One partition's part of a Fetch response. `aborted` holds (producer id, first offset) of aborted transactions."""
+    """One partition's part of a Fetch response. `aborted` holds (producer id, first offset) of aborted transactions;
+    `current_leader` and `node_endpoints` are who leads instead where the broker says so.
+    """
 
     error_code: ErrorCode
     high_watermark: int
@@ -33,6 +44,8 @@ class FetchedRecords(Value):
     log_start_offset: int
     aborted: Sequence[tuple[int, int]]
     records: memoryview
+    current_leader: LeaderIdAndEpoch | None = None
+    node_endpoints: Sequence[NodeEndpoint] = ()
 
 
 def send_fetch(
@@ -58,8 +71,8 @@ def send_fetch(
         isolation_level=isolation,
         topics=[FetchTopic(topic=topic, topic_id=topic_id or ZERO_UUID, partitions=[wanted])],
     )
-    knows_ids = topic_id is not None and connection.version_of(ApiKey.FETCH, IDS_SINCE) == IDS_SINCE
-    connection.send(ApiKey.FETCH, request, IDS_SINCE if knows_ids else None)
+    version = None if topic_id is None else connection.version_of(ApiKey.FETCH, LEADER_SINCE)
+    connection.send(ApiKey.FETCH, request, version if version is not None and version >= IDS_SINCE else None)
 
 
 def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
@@ -70,9 +83,17 @@ def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
 def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
     """Read the body of a response about one partition; its records stay a slice of the frame."""
     try:
-        return _parse(frame, version)
+        found = _parse(frame, version)
+        is_led_elsewhere = found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
+        return _with_leader(found, frame, version) if is_led_elsewhere else found
     except (struct.error, ValueError, IndexError) as error:
         raise DecodeError(f"not a Fetch response about one partition: {error}") from error
+
+
+def _with_leader(found: FetchedRecords, frame: memoryview, version: int) -> FetchedRecords:
+    response, _ = decode(FetchResponse, version, frame)
+    leader = response.responses[0].partitions[0].current_leader
+    return found.replace(current_leader=leader, node_endpoints=response.node_endpoints)
 
 
 def _parse(frame: memoryview, version: int) -> FetchedRecords:

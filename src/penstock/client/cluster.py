@@ -7,14 +7,14 @@ as the failure is one that may pass (a lost connection, a moved leader) and the 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from penstock.client.address import Address, parse_bootstrap_servers
 from penstock.client.connection import Answer, Connection, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.metadata import NO_NODE, BrokerMetadata, ClusterMetadata, TopicMetadata, error_code
 from penstock.client.settings import ClientSettings
-from penstock.client.values import TopicPartition
+from penstock.client.values import EndpointTold, LeaderTold, TopicPartition
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,22 +27,6 @@ FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
 LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Refusals with which a node may say who leads instead (KIP-951)."""
 TOPICS_BY_ID = 10  # the first version of Metadata in which a topic may lack its name
-
-
-class LeaderTold(Protocol):
-    """Who leads a partition, as an answer says it; -1 where it does not."""
-
-    leader_id: int
-    leader_epoch: int
-
-
-class EndpointTold(Protocol):
-    """Where a broker is, as an answer says it."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 class _Purpose(NamedTuple):

@@ -3,7 +3,7 @@
 All of them are immutable. Offsets count records from 0; times are milliseconds since 1970.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.protocol.value import Value, fresh
 
@@ -62,3 +62,19 @@ class ConsumedRecord(Value):
     def topic_partition(self) -> TopicPartition:
         """The partition in which the record lies."""
         return TopicPartition(self.topic, self.partition)
+
+
+class LeaderTold(Protocol):
+    """Who leads a partition, as an answer says it; -1 where it does not."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class EndpointTold(Protocol):
+    """Where a broker is, as an answer says it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None

@@ -108,6 +108,9 @@ class RangeFetcher:
         if fetched.error_code in OF_ANOTHER_TOPIC and self._is_created_again():
             self._jump(self._wanted.end)
             return []
+        told = fetched.current_leader
+        if told is not None and self._cluster.learn_leader(self._partition, told, fetched.node_endpoints):
+            return []
         if fetched.error_code:
             raise KafkaError(
                 fetched.error_code, f"reading partition {self._wanted.partition} of {self._wanted.topic!r}"

@@ -7,9 +7,16 @@ import pytest
 from penstock.client.blocking_fetch import parse_fetch_response
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import DecodeError, ErrorCode
-from penstock.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+from penstock.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 
-VERSIONS = (*range(4, 12), 13)
+VERSIONS = (*range(4, 12), *range(13, 17))
 TAGS_BEHIND_RECORDS = 3
 
 
@@ -48,6 +55,23 @@ def test_an_error_of_the_whole_response() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_response_that_ends_too_early_is_refused(version: int) -> None:
     whole = response(version)
-    for length in range(len(whole) - (TAGS_BEHIND_RECORDS if version == 13 else 0)):
+    for length in range(len(whole) - (TAGS_BEHIND_RECORDS if version >= 13 else 0)):
         with pytest.raises(DecodeError):
             parse_fetch_response(whole[:length], version)
+
+
+@pytest.mark.parametrize("version", [13, 16])
+def test_who_leads_instead_is_read_where_it_is_said_where(version: int) -> None:
+    row = PartitionData(
+        partition_index=3,
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+        records=None,
+    )
+    topic = FetchableTopicResponse(topic_id=UUID(int=7), partitions=[row])
+    there = NodeEndpoint(node_id=2, host="other", port=9093)
+    answer = FetchResponse(responses=[topic], node_endpoints=[there] if version >= 16 else [])
+    fetched = parse_fetch_response(memoryview(encode(answer, version)), version)
+    assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    expected = (LeaderIdAndEpoch(leader_id=2, leader_epoch=5), [there]) if version >= 16 else (None, ())
+    assert (fetched.current_leader, fetched.node_endpoints) == expected
