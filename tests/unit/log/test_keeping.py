@@ -318,10 +318,16 @@ def test_segments_below_the_beginning_go_when_that_is_asked_for(tmp_path: Path) 
     assert bases(log) == [2, 4]
 
 
-def test_so_many_messages_are_flushed_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leads", [True, False])
+def test_so_many_messages_are_flushed_together(tmp_path: Path, leads: bool) -> None:
     log = open_log(tmp_path, LogConfig(flush_messages=4))
     found = []
-    for _ in range(6):
-        append(log, batch(2))
+    for offset in range(0, 12, 2):
+        batches = batch(2)
+        if leads:
+            append(log, batches)
+        else:
+            set_base_offset(batches, 0, offset)
+            log.append_as_follower(batches)
         found.append(log.recovery_point)
     assert found == [0, 4, 4, 8, 8, 12]
