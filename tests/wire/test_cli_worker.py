@@ -21,7 +21,7 @@ def run(path: Path, config: dict[str, str], *arguments: str) -> str:
     ("changes", "reason"),
     [
         ({"config.storage.replication.factor": "3"}, "set config., offset. and status.storage.replication.factor"),
-        ({"listeners": "https://127.0.0.1:0"}, "there is no TLS yet"),
+        ({"listeners": "https://127.0.0.1:0"}, "ssl.keystore.location is missing"),
         ({"session.timeout.ms": "soon"}, "session.timeout.ms=soon is no int"),
     ],
 )

@@ -54,11 +54,11 @@ def test_neither_threads_nor_the_collector_hold_a_node_for_long(
 ) -> None:
     found: list[tuple[float, int]] = []
 
-    def run(node: Coroutine[object, object, None]) -> None:
+    def run(_: asyncio.Runner, node: Coroutine[object, object, None]) -> None:
         found.append((sys.getswitchinterval(), gc.get_threshold()[2]))
         node.close()
 
-    monkeypatch.setattr(asyncio, "run", run)
+    monkeypatch.setattr(asyncio.Runner, "run", run)
     CliRunner().invoke(command, ["--set", f"log.dirs={tmp_path}"], catch_exceptions=False)
     ((switch_s, full_collection_every),) = found
     assert switch_s < 0.001

@@ -1,5 +1,6 @@
 """The reader of offset ranges: what it does with the leader that a refusal names."""
 
+import threading
 import time
 from collections.abc import Iterator
 from uuid import UUID
@@ -65,7 +66,8 @@ def test_a_leader_that_a_refusal_names_is_asked_at_once(
 ) -> None:
     assert fake.broker is not None
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    here, sleep = threading.get_ident(), time.sleep  # other threads of this process sleep as ever
+    monkeypatch.setattr(time, "sleep", lambda s: pauses.append(s) if threading.get_ident() == here else sleep(s))
     fake.scripts[ApiKey.FETCH] = [*(refused(fake, epoch) for epoch in epochs), served]
     host, port = fake.broker.address
     options = read_options({"bootstrap.servers": f"{host}:{port}", "subscribe": TOPIC})
