@@ -201,7 +201,9 @@ def _read(loop: asyncio.AbstractEventLoop, chunks: "asyncio.Queue[bytes]") -> No
             click.echo(PROMPT, nl=False)
         # Not through Python's buffer where there is a real file: it would be locked when the process ends.
         chunk = stream.read(CHUNK_BYTES) if descriptor is None else os.read(descriptor, CHUNK_BYTES)
+        putting = chunks.put(chunk)
         try:
-            asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-        except RuntimeError:
-            return  # the loop is over
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        except RuntimeError:  # the loop is over
+            putting.close()
+            return
