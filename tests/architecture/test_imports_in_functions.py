@@ -11,6 +11,9 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 MEASURED: dict[str, dict[str, str]] = {
+    "penstock/cli/connect_client.py": {
+        "penstock.work.connect.rest.tls": "cryptography comes with it, which may not be installed"
+    },
     "penstock/cli/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
     "penstock/cli/output.py": dict.fromkeys(
         ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"

@@ -1,16 +1,22 @@
 """What `penstock connect` asks of a worker, also of one of Kafka's own: requests to the REST interface of Connect."""
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import click
 
+from penstock.node.properties import read_properties
+from penstock.work.connect.config import ConfigError
+
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
-ROOT_KEY: Final = "penstock.cli.worker.url"
+URL_KEY: Final = "penstock.cli.worker.url"
+CONFIG_KEY: Final = "penstock.cli.worker.config"
 PATIENCE_S: Final = 100.0
 """A worker itself gives up after 90 s."""
 
@@ -18,8 +24,11 @@ PATIENCE_S: Final = 100.0
 class ConnectClient:
     """One worker; any of them will do. What it refuses is a ClickException in its own words."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = (url if "://" in url else f"http://{url}").rstrip("/")
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
+        )
 
     def ask(self, verb: str, *path: str, body: object = None, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The JSON that is answered, None for no body. Each part of the path is quoted."""
@@ -28,7 +37,7 @@ class ConnectClient:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=verb)
         try:
-            with _opener.open(request, timeout=PATIENCE_S) as answer:
+            with self._opener.open(request, timeout=PATIENCE_S) as answer:
                 text = answer.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
@@ -40,9 +49,6 @@ class ConnectClient:
             raise click.ClickException(f"no worker at {self._url} ({reason}): --worker URL names another one") from None
 
 
-_opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
 def _words(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(error.read())["message"])
@@ -50,28 +56,52 @@ def _words(error: urllib.error.HTTPError) -> str:
         return f"the worker answers {error.code} {error.reason}"
 
 
-def _remember(context: click.Context, _: click.Parameter, url: str | None) -> str | None:
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """Before or behind the subcommand; the latter counts."""
-    if url is not None:
-        context.meta[ROOT_KEY] = url
-    return url
+
+    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None:
+            context.meta[key] = value
+
+    return remember
 
 
 def worker_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--worker."""
+    """--worker, and --command-config of a worker that wants TLS."""
+    function = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        expose_value=False,
+        is_eager=True,
+        callback=_remember(CONFIG_KEY),
+        help="A file with ssl. keys, for https: whom to trust, and the key to show. The worker's own file will do.",
+    )(function)
     return click.option(
         "--worker",
         metavar="URL",
         expose_value=False,
         is_eager=True,
-        callback=_remember,
+        callback=_remember(URL_KEY),
         help=f"Where a worker is, any of them. [default: {DEFAULT_URL}]",
     )(function)
 
 
 def client() -> ConnectClient:
     """The worker that was named."""
-    return ConnectClient(click.get_current_context().meta.get(ROOT_KEY, DEFAULT_URL))
+    meta = click.get_current_context().meta
+    file: Path | None = meta.get(CONFIG_KEY)
+    return ConnectClient(meta.get(URL_KEY, DEFAULT_URL), _tls(file) if file is not None else None)
+
+
+def _tls(file: Path) -> ssl.SSLContext:
+    try:
+        from penstock.work.connect.rest.tls import asking_of
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
+    try:
+        return asking_of(read_properties(file))
+    except ConfigError as error:
+        raise click.ClickException(f"{file}: {error}") from None
 
 
 class Listed(NamedTuple):

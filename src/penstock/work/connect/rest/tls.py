@@ -1,24 +1,22 @@
 """TLS of the REST interface by Connect's keys: those of `ssl.`, of which `listeners.https.ssl.` changes single ones.
 
-Stores are PEM: the key and its certificates in one file. Workers ask each other with the same ones.
+Workers ask each other with the same ones, and so does `penstock connect`.
 """
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+from penstock.work.connect.rest import stores
 
 PREFIX: Final = "listeners.https."
-PEM: Final = "PEM"
 CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 KEYS: Final = (
-    ConfigKey("ssl.keystore.type", "string", PEM, "The format of the file with the key.", choices=(PEM,)),
-    ConfigKey("ssl.keystore.location", required=True, documentation="the file with the key and its certificates"),
-    ConfigKey("ssl.key.password", "password", documentation="The password of the key."),
-    ConfigKey("ssl.truststore.type", "string", PEM, "The format of the file of those who are trusted.", choices=(PEM,)),
-    ConfigKey("ssl.truststore.location", documentation="The certificates of those who are trusted."),
+    *stores.KEYS,
     ConfigKey("ssl.client.auth", "string", "none", "Whether clients show a certificate.", choices=tuple(CLIENTS)),
     ConfigKey("ssl.endpoint.identification.algorithm", default="https", documentation="Empty: names are not checked."),
 )
@@ -32,23 +30,49 @@ class Tls(Value):
 
 
 def tls_of(config: Mapping[str, str]) -> Tls:
-    """ConfigError with what cannot be used."""
-    settings = parse(KEYS, {**config, **with_prefix(config, PREFIX)})
+    """Who listens needs a key; ConfigError with what cannot be used."""
+    settings = _settings(config)
+    key = stores.key_of(settings)
+    if key is None:
+        raise ConfigError({"ssl.keystore.location": ["ssl.keystore.location is missing: who listens needs a key"]})
     listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    asking = ssl.create_default_context()
-    for context in (listening, asking):
-        _load(context, settings)
+    _load(listening, key, stores.trusted_of(settings))
     listening.verify_mode = CLIENTS[settings["ssl.client.auth"]]
+    return Tls(listening, asking_of(config))
+
+
+def asking_of(config: Mapping[str, str]) -> ssl.SSLContext:
+    """How a worker is asked, with a key or without: who has a trust store trusts nobody else. ConfigError."""
+    settings = _settings(config)
+    trusted = stores.trusted_of(settings)
+    asking = ssl.create_default_context() if trusted is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _load(asking, stores.key_of(settings), trusted)
     asking.check_hostname = bool(settings["ssl.endpoint.identification.algorithm"])
-    return Tls(listening, asking)
+    return asking
 
 
-def _load(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
-    key = "ssl.keystore.location"
+def _settings(config: Mapping[str, str]) -> stores.Settings:
+    return parse(KEYS, {**config, **with_prefix(config, PREFIX)})
+
+
+def _load(context: ssl.SSLContext, key: stores.Key | None, trusted: str | None) -> None:
     try:
-        context.load_cert_chain(settings[key], password=settings["ssl.key.password"] or "")
-        key = "ssl.truststore.location"
-        if settings[key]:
-            context.load_verify_locations(settings[key])
+        if key is not None:
+            _load_key(context, key)
     except (OSError, ValueError) as error:
-        raise ConfigError({key: [f"{key}={settings[key]} cannot be used: {error}"]}) from error
+        raise ConfigError({"ssl.keystore.location": [f"the key of ssl.keystore cannot be used: {error}"]}) from error
+    try:
+        if trusted is not None:
+            context.load_verify_locations(cadata=trusted)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            {"ssl.truststore.location": [f"the certificates of ssl.truststore cannot be used: {error}"]}
+        ) from error
+
+
+def _load_key(context: ssl.SSLContext, key: stores.Key) -> None:
+    """Python loads keys from files only."""
+    with TemporaryDirectory() as folder:  # nobody else may look into it
+        file = Path(folder, "key.pem")
+        file.write_text(key.pem, encoding="ascii")
+        context.load_cert_chain(file, password=key.password)
