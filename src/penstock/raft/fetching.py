@@ -20,6 +20,7 @@ class Fetching:
         "_next_ms",
         "_patience_ms",
         "_replica",
+        "asked",
         "deadline_ms",
         "download",
         "examining",
@@ -27,6 +28,7 @@ class Fetching:
         "leader_heard",
         "number",
         "position",
+        "sent_ms",
     )
 
     def __init__(self, replica: Replica, now_ms: int) -> None:
@@ -38,6 +40,9 @@ class Fetching:
         self.number = 0
         """That of the last answer, if the leader numbers them."""
         self.in_flight: Fetch | FetchSnapshot | None = None
+        self.asked: int | None = None
+        """Who got the last request, at `sent_ms`."""
+        self.sent_ms = now_ms
         self.download: SnapshotId | None = None
         self.position = 0
         self.examining: SnapshotId | None = None
@@ -73,6 +78,7 @@ class Fetching:
                 max_bytes=settings.fetch_max_bytes,
                 promise=Promise(self.number, settings.lease_ms) if self.number else None,
             )
+        self.asked, self.sent_ms = to, now_ms
         self._next_ms = now_ms + settings.request_timeout_ms
         replica.out.append(Send(to, self.in_flight))
 
@@ -86,10 +92,10 @@ class Fetching:
         self.leader_heard = True
         self.deadline_ms = now_ms + self._patience_ms
 
-    def failed(self, now_ms: int) -> None:
+    def failed(self, now_ms: int, pause_ms: int | None = None) -> None:
         """No answer, or none that helps: a moment's pause."""
         self.in_flight = None
-        self._next_ms = now_ms + self._replica.settings.retry_backoff_ms
+        self._next_ms = now_ms + (self._replica.settings.retry_backoff_ms if pause_ms is None else pause_ms)
 
     def take(self, answer: FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> None:
         """Do what the leader's answer asks for. Raises DecodeError for damaged records, of which nothing is taken."""

@@ -58,7 +58,11 @@ class Pulling(Role):
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         """Fetch again after a moment."""
         if request is self.fetching.in_flight:
-            self.fetching.failed(now_ms)
+            self.failed(now_ms)
+
+    def failed(self, now_ms: int) -> None:
+        """What was asked got no answer, or one that does not help."""
+        self.fetching.failed(now_ms)
 
     def answered(self, sender: int, request: PeerRequest, answer: Answer | AskVersionsAnswer, now_ms: int) -> None:
         """Records, a cut, a snapshot to take first, a piece of it, or another leader."""
@@ -66,7 +70,7 @@ class Pulling(Role):
             return
         is_refused = isinstance(answer, FetchAnswer) and answer.error is not ErrorCode.NONE
         if is_refused or answer.epoch != self.replica.epoch or answer.error in _WRONG_LEADER or self.leader_id is None:
-            self.fetching.failed(now_ms)
+            self.failed(now_ms)
             return
         self.fetching.answered(answer, now_ms)
         try:
@@ -159,29 +163,49 @@ class Follower(Pulling):
 
 
 class Observer(Pulling):
-    """Not a voter: a broker, or a controller that is not yet or no longer one. It never stands."""
+    """Not a voter: a broker, or a controller that is not yet or no longer one. It never stands.
 
-    __slots__ = ("_asks_around",)
+    When the leader fails it asks another voter at once, who may know of a later one; and again, until the leader may be
+    asked anew. Only others would not do: the leader may be none of the voters that an old log names.
+    """
+
+    __slots__ = ("_others_until_ms",)
     name: ClassVar[str] = "Observer"
 
     def __init__(self, roles: Roles, leader_id: int | None, fetching: Fetching) -> None:
         super().__init__(roles, leader_id, fetching)
-        self._asks_around = False
+        self._others_until_ms = 0
 
     def fetch(self, now_ms: int) -> None:
-        """From the leader; when it is silent, in turn from it and from any voter, who may know of a later one.
-
-        Always from others would not do: the leader may be none of the voters that an old log names.
-        """
-        if self.fetching.next_ms > now_ms:
+        """From the leader, or from one who may know it."""
+        fetching = self.fetching
+        if fetching.next_ms > now_ms:
             return
-        is_silent = now_ms >= self.fetching.deadline_ms
-        self._asks_around = self.leader_id is None or (is_silent and not self._asks_around)
-        to = self.leader_id if not self._asks_around else self._any_voter()
+        if fetching.in_flight is not None and fetching.asked == self.leader_id:
+            self._leave_to_others(now_ms)
+        asks_leader = self.leader_id is not None and now_ms >= self._others_until_ms
+        to = self.leader_id if asks_leader else self._any_other()
         assert to is not None, "there is a leader, or else it asks around"
-        self.fetching.send(to, now_ms)
+        fetching.send(to, now_ms)
 
-    def _any_voter(self) -> int:
+    def failed(self, now_ms: int) -> None:
+        """If that was the leader, ask another one at once."""
+        if self.fetching.asked != self.leader_id or self._any_other() == self.leader_id:
+            super().failed(now_ms)
+            return
+        self._leave_to_others(now_ms)
+        self.fetching.failed(now_ms, pause_ms=0)
+        self.fetch(now_ms)
+
+    def _leave_to_others(self, now_ms: int) -> None:
+        """For as long as the leader took in vain: one that hangs, or is hard to connect to, gets half of the time."""
+        settings, fetching = self.replica.settings, self.fetching
+        in_vain_ms = now_ms - fetching.sent_ms - settings.fetch_max_wait_ms
+        self._others_until_ms = now_ms + max(in_vain_ms, settings.retry_backoff_ms)
+
+    def _any_other(self) -> int:
+        """One of the voters that the log names; the leader if it is the only one."""
         replica = self.replica
         voters = [voter for voter in replica.quorum.ids if voter != replica.me.id]
-        return voters[replica.random.randrange(0, len(voters))] if voters else ANY_SERVER
+        others = [voter for voter in voters if voter != self.leader_id] or voters
+        return others[replica.random.randrange(0, len(others))] if others else ANY_SERVER

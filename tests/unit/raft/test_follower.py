@@ -262,16 +262,58 @@ def test_an_observer_without_voters_asks_a_bootstrap_server() -> None:
     assert isinstance(raft.role, Observer)
 
 
-def test_an_observer_of_a_silent_leader_asks_around_but_comes_back_to_it() -> None:
-    raft = raft_of(9, quorum(1, 2, 3))
+def observer(leader_id: int = 2, *voters: int) -> tuple[Raft, Fetch]:
+    """Node 9 is no voter, and asks the leader for the first time."""
+    raft = raft_of(9, quorum(*(voters or (1, 2, 3))))
     raft.start(0)
-    raft.received(BeginEpoch(EPOCH, 7, voter(9).key), "token", 0)
+    return raft, fetched(raft.received(BeginEpoch(EPOCH, leader_id, voter(9).key), "token", 0))
+
+
+def test_an_observer_asks_another_voter_as_soon_as_the_leader_fails() -> None:
+    raft, request = observer()
+    ((other, question),) = sent(raft.request_failed(2, request, 0))
+    assert other in (1, 3)
+    assert not sent(raft.answered(other, question, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, EPOCH), 5))
+    ((to, question),) = sent(raft.tick(raft.deadline_ms))
+    assert to == 2, "it may have been for a moment"
+    ((other, question),) = sent(
+        raft.answered(2, question, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, None, EPOCH), 30)
+    )
+    assert other in (1, 3), "a leader that has resigned knows no other one yet"
+    assert sent(raft.answered(other, question, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, EPOCH + 1), 35))
+    assert raft.leader_id == 3
+
+
+def test_an_observer_of_a_leader_that_hangs_asks_others_for_as_long_as_it_was_held_up() -> None:
+    raft, _ = observer()
+    asked: list[tuple[int, int]] = []
+    while raft.deadline_ms < 10_000:
+        now_ms = raft.deadline_ms
+        ((to, request),) = sent(raft.tick(now_ms))
+        asked.append((now_ms, to))
+        if to != 2:
+            raft.answered(to, request, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, EPOCH), now_ms)
+    assert asked[0] == (2000, asked[0][1])
+    assert [time_ms for time_ms, to in asked if to == 2] == [3500, 7000]
+    assert {to for _, to in asked} == {1, 2, 3}
+
+
+def test_an_observer_comes_back_to_a_leader_that_an_old_log_does_not_name() -> None:
+    raft, request = observer(7)
     asked = []
     for _ in range(6):
-        raft.role.fetching.failed(3000)  # type: ignore[attr-defined]
-        ((to, _),) = sent(raft.tick(raft.deadline_ms))
+        effects = raft.request_failed(7, request, raft.deadline_ms)
+        ((to, request),) = sent(effects) or sent(raft.tick(raft.deadline_ms))
         asked.append(to)
     assert asked.count(7) == 3
+
+
+def test_the_only_voter_of_an_observer_is_asked_again_after_a_pause() -> None:
+    raft, request = observer(2, 2)
+    assert not sent(raft.request_failed(2, request, 100))
+    assert raft.deadline_ms == 120
+    assert [to for to, _ in sent(raft.tick(120))] == [2]
+    assert [to for to, _ in sent(raft.tick(raft.deadline_ms))] == [2], "and when it does not answer"
 
 
 def test_voters_that_are_cut_from_the_log_never_were_any() -> None:
