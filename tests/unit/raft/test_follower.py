@@ -299,12 +299,14 @@ def test_an_observer_of_a_leader_that_hangs_asks_others_for_as_long_as_it_was_he
 
 
 def test_an_observer_comes_back_to_a_leader_that_an_old_log_does_not_name() -> None:
-    raft, request = observer(7)
-    asked = []
+    raft, first = observer(7)
+    asked, request = [], first
     for _ in range(6):
         effects = raft.request_failed(7, request, raft.deadline_ms)
-        ((to, request),) = sent(effects) or sent(raft.tick(raft.deadline_ms))
+        ((to, question),) = sent(effects) or sent(raft.tick(raft.deadline_ms))
+        assert isinstance(question, Fetch)
         asked.append(to)
+        request = question
     assert asked.count(7) == 3
 
 
