@@ -21,12 +21,13 @@ class CorruptIndexError(ValueError):
 class EntryFile:
     """Entries of one layout: `saved` of them in the file, the rest in memory."""
 
-    __slots__ = ("_disk", "_layout", "_tail", "path", "saved")
+    __slots__ = ("_disk", "_is_synced", "_layout", "_tail", "path", "saved")
 
     def __init__(self, disk: Disk, path: str, layout: Struct) -> None:
         self._disk = disk
         self._layout = layout
         self._tail = bytearray()
+        self._is_synced = True  # what was there before was synced, or is derived again
         self.path = path
         self.saved = 0
 
@@ -100,6 +101,7 @@ class EntryFile:
             del self._tail[(count - self.saved) * self._layout.size :]
             return
         self._tail.clear()
+        self._is_synced = False
         self._disk.open(self.path).truncate(count * self._layout.size)
         self.saved = count
 
@@ -109,21 +111,25 @@ class EntryFile:
 
         `create` makes the file even if there are no entries.
         """
-        if not (self._tail or durable or create):
+        must_sync = durable and (bool(self._tail) or not self._is_synced)
+        if not (self._tail or must_sync or create):
             return
         file = self._disk.open(self.path, create=True)
         if self._tail:
+            self._is_synced = False
             file.write_at(self._tail, self.saved * self._layout.size)
             self.saved = len(self)
             self._tail.clear()
-        if durable:
+        if must_sync:
             file.sync()
+            self._is_synced = True
 
     def reset(self) -> None:
         """Forget all entries, in the file as well."""
         self._tail.clear()
         self.saved = 0
         if self._disk.file_size(self.path):
+            self._is_synced = False
             self._disk.open(self.path).truncate(0)
 
 

@@ -1,8 +1,8 @@
 """Open a partition's directory: find its segments and what they hold.
 
 After a clean shutdown the files are believed: only what lies behind the last index entry is read. After a crash
-every segment from the recovery point on is read in full (see `recovery`). Where a file that can be derived is
-missing or damaged, it is derived again.
+every segment from the one that ends at the recovery point on is read in full (see `recovery`). Where a file that can
+be derived is missing or damaged, it is derived again.
 """
 
 from penstock.log.checkpoint import CorruptCheckpointError
@@ -123,7 +123,7 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
     def note_epoch(_: int, header: BatchHeader) -> None:
         epochs.assign(header.partition_leader_epoch, header.base_offset, save=False)
 
-    first = segments.number_of(recovery_point)
+    first = segments.number_of(recovery_point - 1)  # what ends there may have been sealed since: see `LogContent`
     start_offset = end_offset = segments[first].base_offset
     epochs.truncate_from_end(end_offset, save=False)  # the batches say it anew; the file may be older than a truncation
     for number in range(first, len(segments)):

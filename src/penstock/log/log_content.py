@@ -26,7 +26,8 @@ _RULES_OF_NO_TOPIC = AppendRules(LogConfig())
 class LogContent:
     """A log that was read in.
 
-    Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power cut.
+    Readers get the offsets in [`start_offset`, `end_offset`); what lies before `recovery_point` outlives a power cut,
+    and so do the indexes of segments that are followed by one which begins before it.
     `dirty_since_ms` is when the oldest record was written that no flush has begun with, None if there is none. Below
     `rewritten_below` an offset may have stood for another record before: a power cut must not leave that one behind a
     segment that is newer. `rules` are those of the config of the last append.
@@ -271,7 +272,7 @@ class LogContent:
             return
         since, self.dirty_since_ms = self.dirty_since_ms, None  # first: what is appended meanwhile sets it again
         try:
-            self._flush(self.segments.from_offset(self.recovery_point), end_offset)
+            self._flush(self._unflushed(), end_offset)
         except OSError:
             if self.dirty_since_ms is None:
                 self.dirty_since_ms = since
@@ -288,8 +289,14 @@ class LogContent:
         sealed_end = active.base_offset
         if self.recovery_point >= sealed_end or now_ms - (active.created_ms or now_ms) < SEALED_FLUSH_DELAY_MS:
             return False
-        self._flush(self.segments.from_offset(self.recovery_point)[:-1], sealed_end)
+        self._flush(self._unflushed()[:-1], sealed_end)
         return True
+
+    def _unflushed(self) -> list[Segment]:
+        """From the segment on that a recovery would begin with: one that was all flushed when it was sealed needs its
+        indexes still.
+        """
+        return self.segments.from_offset(self.recovery_point - 1)
 
     def _flush(self, segments: list[Segment], end_offset: int) -> None:
         cuts = self._cuts
@@ -300,10 +307,9 @@ class LogContent:
 
     def close(self, *, durable: bool) -> None:
         """Bring everything to the disk, or without `durable` to the page cache, for the caller to sync."""
-        was_dirty = self.is_dirty
         if durable:
             self.flush()
-        self.segments.active.save_indexes(is_final=True, durable=durable and was_dirty)
+        self.segments.active.save_indexes(is_final=True, durable=durable)
         self._snapshots.take(self.producers, self.end_offset, durable=durable)
         if durable:
             self.epochs.sync()

@@ -27,6 +27,7 @@ REGRESSIONS = {
     ): "the harness: replicas had compacted what it had not seen of a leader yet, as the controller was cut off",
     (60017, 3): "the same where a follower was looked at before its leader",
     (60020, 3): "the harness: a coordinator that was cut off and replaced may tell old offsets",
+    (843871324, 5): "a segment that was flushed whole when it was sealed lost its indexes, and so its times",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 
