@@ -144,14 +144,24 @@ def test_delta_gets_each_row_once_also_when_a_batch_is_done_again(
 
 def test_an_example_is_tested_with_rows_in_and_rows_out(spark: SparkSession) -> None:
     rows: dict[str, list[object]] = {
-        "source": [{"order": 1, "customer": 7, "amount": 1}, "no JSON", Message(None, key="tombstone")],
+        "source": [
+            {"order": 1, "customer": 7, "amount": 1},
+            "no JSON",
+            {"order": 2, "customer": 7, "amount": 0},
+            {"order": 1 << 70, "customer": 7},
+            Message(None, key="tombstone"),
+        ],
         "customers": [{"id": 7, "name": "Bob"}],
     }
     out = outcome(EXAMPLES / "orders_with_customers.yaml", rows, session=spark)
     assert {"order": 1, "amount": 1.0, "name": "Bob"} in out["orders_with_customers"]
-    (dead,) = out["orders_dead"]
-    assert dead["value"] == "no JSON"
-    assert ("__connect.errors.offset", "1") in dead["headers"]
+    no_json, broken, too_big = out["orders_dead"]
+    assert no_json["value"] == "no JSON"
+    assert ("__connect.errors.offset", "1") in no_json["headers"]
+    assert broken["value"] == {"order": 2, "customer": 7, "amount": 0}
+    why = "$.amount: 0 is less than or equal to the minimum of 0 (exclusiveMinimum)"
+    assert ("__connect.errors.exception.message", why) in broken["headers"]
+    assert "does not fit into `order` BIGINT" in dict(too_big["headers"])["__connect.errors.exception.message"]
     with pytest.raises(PipelineError, match="has no clients; there are source, customers"):
         outcome(EXAMPLES / "orders_with_customers.yaml", {"clients": []}, session=spark)
 
@@ -201,7 +211,7 @@ def test_values_of_avro_are_read_by_a_stream_and_what_is_none_is_kept(
     assert said == [{"id": number, "hour": 0, "price": 2.5, "x": 1} for number in (1, 2)]
     bad = batch_frame(spark, servers, dead, {"includeHeaders": "true"}).collect()
     assert [bytes(row.value) for row in bad] == [b"{broken", too_big]
-    assert bytes(bad[0].headers[-1].value) == b"the value is not of the schema of avro"
+    assert bytes(bad[0].headers[-1].value) == b"no zero byte and the id of a schema before the value"
 
 
 def test_values_of_protobuf_become_columns(spark: SparkSession, tmp_path: Path) -> None:

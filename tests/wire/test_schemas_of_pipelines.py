@@ -12,8 +12,9 @@ from tests.unit.pipeline.descriptors import FIELD, field
 from tests.unit.pipeline.test_avro_values import encoded
 from tests.wire.schema_registry import SchemaRegistry, served
 
-from penstock.pipeline.errors import BadValueError, PipelineError
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.schemas import Reader, columns_of, reader_of, settled, typed_values
+from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import RegistryError
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
@@ -50,7 +51,7 @@ def test_what_was_written_by_another_schema_is_read_by_the_latest(registry: Sche
     assert len(registry.asked) == asked
     other = registry.register("names", {**OLD, "name": "Name", "fields": [{"name": "n", "type": "string"}]})
     for bad in (b"{}", encoded(NEW, {"id": 300, "note": "b"}), head(old), head(other) + b"\x02a"):
-        with pytest.raises(BadValueError):
+        with pytest.raises(ConversionError):
             read(bad)
     with pytest.raises(RegistryError) as failure:
         read(head(7) + b"\x02")
@@ -83,12 +84,12 @@ def test_messages_of_protobuf_are_known_by_the_indexes_before_them(registry: Sch
     rome = b"\x0a\x06\x0a\x04Rome"
     assert read(head(number) + b"\0" + rome) == read(head(number) + b"\x02\0" + rome) == {"to": {"city": "Rome"}}
     for bad in (head(number) + b"\x02\x02" + rome, head(number) + b"\x02\x08" + rome, head(number), b"\xff" * 9):
-        with pytest.raises(BadValueError):
+        with pytest.raises(ConversionError):
             read(bad)
     columns, read = reads({"protobuf": "latest", "subject": "deliveries-value", "message": "shop.Order.Line"}, registry)
     assert columns == "`article` STRING"
     assert read(head(number) + b"\x04\0\0" + b"\x0a\x01a") == {"article": "a"}
-    with pytest.raises(BadValueError, match=r"it is a shop\.Order"):
+    with pytest.raises(ConversionError, match=r"it is a shop\.Order"):
         read(head(number) + b"\0" + rome)
 
 
@@ -99,3 +100,29 @@ def test_a_registry_without_the_subject_is_told(registry: SchemaRegistry) -> Non
     registry.register("names-in-protobuf", json.dumps("x"), schemaType="PROTOBUF")
     with pytest.raises(PipelineError, match="is no Avro"):
         settled(typed.replace(subject="names-in-protobuf"))
+
+
+def test_json_schema_and_what_it_refers_to_come_from_the_registry(registry: SchemaRegistry) -> None:
+    registry.register("towns", {"definitions": {"zip": {"type": "string", "maxLength": 5}}}, schemaType="JSON")
+    town = {"type": "object", "properties": {"zip": {"$ref": "town.json#/definitions/zip"}}}
+    towns = [{"name": "town.json", "subject": "towns", "version": 1}]
+    registry.register("homes", town, schemaType="JSON", references=towns)
+    user = {"properties": {"id": {"type": "integer", "minimum": 1}, "home": {"$ref": "home.json"}}, "required": ["id"]}
+    homes = [{"name": "home.json", "subject": "homes", "version": 1}]
+    number = registry.register("users-value", user, schemaType="JSON", references=homes)
+
+    columns, read = reads({"json_schema": "latest", "subscribe": "users"}, registry)
+    assert columns == "`id` BIGINT, `home` STRUCT<`zip`: STRING>"
+    assert read(head(number) + b'{"id": 7, "home": {"zip": "00100"}}') == {"id": 7, "home": {"zip": "00100"}}
+    avro = registry.register("orders-value", OLD)
+    for bad, why in [
+        (b'{"id": 7}', "no zero byte"),
+        (head(number) + b'{"id": 0}', r"\$\.id: .*\(minimum\)"),
+        (head(number) + b'{"id": 1, "home": {"zip": "001000"}}', r"\$\.home\.zip: .*\(maxLength\)"),
+        (head(avro) + b'{"id": 7}', "is no JSON Schema"),
+        (head(7) + b'{"id": 7}', "Schema not found"),
+    ]:
+        with pytest.raises(ConversionError, match=why):
+            read(bad)
+    with pytest.raises(PipelineError, match="orders-value: orders-value is no JSON Schema"):
+        reads({"json_schema": "latest", "subscribe": "orders"}, registry)

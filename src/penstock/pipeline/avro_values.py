@@ -12,11 +12,11 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
-from penstock.pipeline.errors import BadValueError
-from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.errors import SchemaError
 from penstock.work.connect.avro import WRONG
 from penstock.work.connect.avro_schemas import kind_of
-from penstock.work.connect.registry import HEAD, Registry, avro_of, schema_id
+from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.registry import HEAD, Schemas, avro_of, schema_id
 
 SIMPLE: Final = {
     "null": "STRING", "boolean": "BOOLEAN", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
@@ -53,27 +53,25 @@ def avro_columns(schema: Any) -> str:
 class AvroReader:
     """Reads values: with a registry those of any schema that can be read as this one."""
 
-    def __init__(self, schema: Any, registry: Registry | None) -> None:
+    def __init__(self, schema: Any, registry: Schemas | None) -> None:
         self._schema = fastavro.parse_schema(schema)
         self._registry = registry
         self._writers: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> Mapping[str, Any]:
-        """The fields of a value; BadValueError."""
+        """The fields of a value; ConversionError."""
         writer = self._schema if self._registry is None else self._writer(self._registry, data)
         stream = BytesIO(data if self._registry is None else data[HEAD.size :])
         try:
             value = fastavro.schemaless_reader(stream, writer, None if writer is self._schema else self._schema)
         except (*WRONG, SchemaResolutionError) as error:
-            raise BadValueError(str(error)) from error
+            raise ConversionError(str(error)) from error
         if stream.tell() < len(stream.getbuffer()) or not isinstance(value, dict):
-            raise BadValueError("there are bytes behind it")
+            raise ConversionError("there are bytes behind it")
         return value
 
-    def _writer(self, registry: Registry, data: bytes) -> Any:
+    def _writer(self, registry: Schemas, data: bytes) -> Any:
         number = schema_id(data)
-        if number is None:
-            raise BadValueError("no zero byte and the id of a schema before the value")
         if number not in self._writers:
             avro = avro_of(registry.schema(number), f"schema {number}")
             self._writers[number] = fastavro.parse_schema(_without_others(avro))

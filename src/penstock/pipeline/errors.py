@@ -20,8 +20,8 @@ class PipelineError(Exception):
     """What a person must know: the text is one or two whole sentences."""
 
 
-class BadValueError(ValueError):
-    """A value that is not what its schema says; it is for the dead letter queue."""
+class SchemaError(ValueError):
+    """A schema that cannot be read, or says what no column can be."""
 
 
 PipelineError.__module__ = "penstock"

@@ -6,9 +6,9 @@ from importlib import import_module
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.judged import RAW, WHY, judged
 from penstock.pipeline.spec import (
     AVAILABLE_NOW,
     FOREACH_BATCH,
@@ -18,11 +18,8 @@ from penstock.pipeline.spec import (
     SinkSpec,
     SourceSpec,
     TableSpec,
-    TypedValues,
 )
-from penstock.pipeline.typed_values import as_structs
 
-CORRUPT, RAW = "_penstock_corrupt", "_penstock_raw"
 Raw = Callable[[str, SourceSpec], DataFrame]
 """What makes the frame of a source, by its name, before anything is parsed."""
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
@@ -59,9 +56,8 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
     if source.json is None and source.typed is None:
         return None
-    judged = _judged(frame, source)
-    good = judged if source.dead_letter is None else judged.where(~_is_bad(source))
-    return good if source.json is None else good.withColumn("value", sf.col("value").dropFields(CORRUPT))
+    all_of_them = judged(frame, source)
+    return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
 
 
 def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -69,42 +65,15 @@ def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
     said: dict[str, Column] = {
         **{name: sf.col(name).cast("string") for name in ("topic", "partition", "offset") if name in frame.columns},
         "stage": sf.lit("VALUE_CONVERTER"),
-        "exception.message": sf.lit(f"the value is not of {source.json or _name(source.typed)}"),
+        "exception.message": sf.col(WHY),
     }
     headers = [
         sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
         for name, text in said.items()
     ]
-    bad = _judged(frame, source).where(_is_bad(source))
+    bad = judged(frame, source).where(sf.col(WHY).isNotNull())
     key = [sf.col("key")] if "key" in frame.columns else []
     return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
-
-
-def _name(typed: TypedValues | None) -> str:
-    assert typed is not None
-    return f"the type {typed.message}" if typed.message else f"the schema of {typed.kind}"
-
-
-def _judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """With the value as a struct that says whether it is one, and as it was."""
-    if source.typed is not None:
-        return frame.withColumn(RAW, sf.col("value")).withColumn("value", as_structs(sf.col("value"), source.typed))
-    assert source.json is not None
-    declared = StructType.fromDDL(source.json)
-    assert isinstance(declared, StructType)
-    schema = StructType([*declared.fields, StructField(CORRUPT, StringType())])
-    text = sf.col("value").cast("string")
-    return frame.withColumn(RAW, sf.col("value")).withColumn(
-        "value", sf.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
-    )
-
-
-def _is_bad(source: SourceSpec) -> Column:
-    """A value that is there and is no such object; none at all is a tombstone, and no mistake."""
-    is_no_object = sf.col("value").isNull()
-    if source.json is not None:
-        is_no_object |= sf.col("value").getField(CORRUPT).isNotNull()
-    return sf.col(RAW).isNotNull() & is_no_object
 
 
 def transformed(

@@ -16,10 +16,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.pipeline.errors import BadValueError
-from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.errors import SchemaError
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import HEAD, SERIALIZED, Registry, schema_id
+from penstock.work.connect.registry import HEAD, SERIALIZED, Schemas, references_of, schema_id
 
 PROTOBUF: Final = "PROTOBUF"
 GOOGLES: Final = "google/protobuf/"
@@ -82,18 +81,21 @@ def protobuf_columns(kind: Descriptor) -> str:
     return _fields(kind, " ", ())
 
 
-def descriptors_of(registry: Registry, answer: Mapping[str, Any], name: str) -> bytes:
+def descriptors_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> bytes:
     """The set of descriptors of a schema, given in its serialized form, and of all it refers to; ConversionError."""
-    files: dict[str, FileDescriptorProto] = {}
-    _gather(registry, answer, name, files)
-    made: bytes = FileDescriptorSet(file=files.values()).SerializeToString()
+    files = FileDescriptorSet()
+    for place, one in (*references_of(registry, answer, SERIALIZED).items(), (name, answer)):
+        file = _file_of(one, place)
+        file.name = place
+        files.file.append(file)
+    made: bytes = files.SerializeToString()
     return made
 
 
 class ProtobufReader:
     """Reads messages of a type; with a registry those alone of which it says that they are of the type's name."""
 
-    def __init__(self, kind: Descriptor, registry: Registry | None) -> None:
+    def __init__(self, kind: Descriptor, registry: Schemas | None) -> None:
         self._kind = kind
         self._class = GetMessageClass(kind)
         self._read = _reader(kind)
@@ -101,28 +103,26 @@ class ProtobufReader:
         self._files: dict[int, FileDescriptorProto] = {}
 
     def __call__(self, data: bytes) -> Mapping[str, Any]:
-        """The fields of a value; BadValueError."""
+        """The fields of a value; ConversionError."""
         body = data if self._registry is None else self._body(self._registry, data)
         try:
             message = self._class.FromString(body)
             if not message.IsInitialized():
-                raise BadValueError(f"there is no {', '.join(message.FindInitializationErrors())}")
+                raise ConversionError(f"there is no {', '.join(message.FindInitializationErrors())}")
             fields: Mapping[str, Any] = self._read(message)
         except (DecodeError, ValueError, OverflowError) as error:
-            raise BadValueError(str(error)) from error
+            raise ConversionError(str(error)) from error
         return fields
 
-    def _body(self, registry: Registry, data: bytes) -> bytes:
+    def _body(self, registry: Schemas, data: bytes) -> bytes:
         number = schema_id(data)
-        if number is None:
-            raise BadValueError("no zero byte and the id of a schema before the value")
         if number not in self._files:
             answer = registry.schema(number, SERIALIZED)
             self._files[number] = _file_of(answer, f"schema {number}")
         place, path = _indexes(data, HEAD.size)
         name = _name_at(self._files[number], path)
         if name != self._kind.full_name:
-            raise BadValueError(f"it is a {name}")
+            raise ConversionError(f"it is a {name}")
         return data[place:]
 
 
@@ -224,17 +224,6 @@ def _single_converter(field: FieldDescriptor) -> Convert:
     return _reader(kind)
 
 
-def _gather(registry: Registry, answer: Mapping[str, Any], name: str, files: dict[str, FileDescriptorProto]) -> None:
-    """A file behind those that it refers to, by the names that it has for them."""
-    file = _file_of(answer, name)
-    for reference in answer.get("references", ()):
-        if reference["name"] not in files:
-            found = registry.version(reference["subject"], str(reference["version"]), SERIALIZED)
-            _gather(registry, found, reference["name"], files)
-    file.name = name
-    files[name] = file
-
-
 def _file_of(answer: Mapping[str, Any], name: str) -> FileDescriptorProto:
     if answer.get("schemaType") != PROTOBUF:
         raise ConversionError(f"{name} is no Protobuf")
@@ -266,7 +255,7 @@ def _zigzag(data: bytes, place: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), place
-    raise BadValueError("no indexes of a message before the value")
+    raise ConversionError("no indexes of a message before the value")
 
 
 def _name_at(file: FileDescriptorProto, path: list[int]) -> str:
@@ -274,7 +263,7 @@ def _name_at(file: FileDescriptorProto, path: list[int]) -> str:
         messages = file.message_type
         for index in path:
             if not 0 <= index < len(messages):
-                raise BadValueError(f"its schema has no message {path}")
+                raise ConversionError(f"its schema has no message {path}")
             yield messages[index].name
             messages = messages[index].nested_type
 

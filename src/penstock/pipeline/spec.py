@@ -13,7 +13,7 @@
 | spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
 
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
-`protobuf` (with `message`), of which the last two know `schema.registry.url`, `subject` and `basic.auth.user.info`;
+`protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
 `watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
 or foreachBatch with `function`), `mode` (append, update, complete) and `key` (the column that is the key). Sources and
 tables are views in SQL, and arguments of the function by their names.
@@ -29,6 +29,8 @@ from penstock.protocol.value import Value, fresh
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from penstock.work.connect.registry import Schemas
+
 PENSTOCK = "penstock"
 FOREACH_BATCH = "foreachBatch"
 """The format of a sink whose `function` (module:function) gets each batch, with its number."""
@@ -37,24 +39,25 @@ SOURCE = "source"
 """The name of a source that is the only one."""
 MODES = ("append", "update", "complete")
 AVAILABLE_NOW, ONCE = "available-now", "once"
-AVRO, PROTOBUF = "avro", "protobuf"
+AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json_schema"
 CHECKPOINTS = Path("penstock-checkpoints")
 
 Transform = Callable[..., "DataFrame"]
 
 
 class TypedValues(Value):
-    """Values of a schema: `schema` is Avro's JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
+    """Values of a schema: `schema` is JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
 
-    With a `registry` (its addresses) each value has the id of its own schema before it.
+    `references` are other schemas that one of JSON Schema refers to, by their names in it. With a `registry` each value
+    has the id of its own schema before it.
     """
 
     kind: str
     schema: bytes | None
     message: str = ""
-    registry: tuple[str, ...] = ()
-    user_info: str | None = None
+    registry: "Schemas | None" = None
     subject: str = ""
+    references: tuple[tuple[str, bytes], ...] = ()
 
 
 class SourceSpec(Value):

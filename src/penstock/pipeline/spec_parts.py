@@ -5,11 +5,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.json_schema import SchemaError, ddl_of
+from penstock.pipeline.errors import PipelineError, SchemaError
 from penstock.pipeline.spec import (
     AVRO,
     BOOTSTRAP,
+    JSON_SCHEMA,
     MODES,
     PENSTOCK,
     PROTOBUF,
@@ -24,7 +24,8 @@ from penstock.pipeline.spec import (
 )
 
 PARTS = ("name", "source", "sources", "tables", "sql", "sink", "trigger", "checkpoint", "spark")
-VALUES = ("json", "json_schema", AVRO, PROTOBUF)
+TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
+VALUES = ("json", *TYPED)
 """What says in a source what its values are."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
@@ -133,15 +134,9 @@ class _Reader:
         if topic is not None and not given:
             self.problems.append(f"dead_letter of {name} is for values that are not of their json, which is missing.")
         typed = self._typed(name, options)
-        ddl, schema = options.pop("json", None), options.pop("json_schema", None)
-        if schema is not None:
-            try:
-                ddl = ddl_of(schema)
-            except SchemaError as error:
-                self.problems.append(f"json_schema of {name}: {error}")
         return SourceSpec(
             format=options.pop("format", PENSTOCK),
-            json=ddl,
+            json=options.pop("json", None),
             typed=typed,
             dead_letter=topic,
             watermark=(column.strip(), delay.strip()) if watermark is not None else None,
@@ -149,11 +144,11 @@ class _Reader:
         )
 
     def _typed(self, name: str, options: dict[str, str]) -> TypedValues | None:
-        if AVRO not in options and PROTOBUF not in options:
+        kind = next((kind for kind in TYPED if kind in options), None)
+        if kind is None:
             return None
         from penstock.pipeline.schemas import typed_values
 
-        kind = AVRO if AVRO in options else PROTOBUF
         try:
             return typed_values(kind, options)
         except SchemaError as error:

@@ -8,9 +8,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from penstock.pipeline.errors import BadValueError
-from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.errors import SchemaError
 from penstock.pipeline.schemas import columns_of, reader_of, typed_values
+from penstock.work.connect.converters import ConversionError
 
 SCHEMA = {
     "type": "record",
@@ -67,7 +67,7 @@ def test_a_value_is_read_whole_or_not_at_all() -> None:
     data = encoded(SCHEMA, {**ORDER, "noon": datetime(2026, 1, 1, 12).time()})
     assert reader(data) == ORDER
     for bad in (data[:-1], data + b"\0", b"", b"\xff" * 20):
-        with pytest.raises(BadValueError):
+        with pytest.raises(ConversionError):
             reader(bad)
 
 

@@ -9,10 +9,10 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from tests.unit.pipeline.descriptors import orders_file, orders_set
 
-from penstock.pipeline.errors import BadValueError
-from penstock.pipeline.json_schema import SchemaError
+from penstock.pipeline.errors import SchemaError
 from penstock.pipeline.protobuf_values import message_type
 from penstock.pipeline.schemas import columns_of, reader_of, typed_values
+from penstock.work.connect.converters import ConversionError
 
 DDL = (
     "`id` BIGINT, `amount` DOUBLE, `note` STRING, `at` TIMESTAMP, `state` STRING, `lines` ARRAY<STRUCT<`article`: "
@@ -55,7 +55,7 @@ def test_a_message_becomes_a_row(orders: str) -> None:
         "tip": 0,
     }
     for bad in (b"{broken", b"\x08", b"\x0a\x05ab"):
-        with pytest.raises(BadValueError):
+        with pytest.raises(ConversionError):
             reader(bad)
 
 

@@ -57,7 +57,7 @@ class AvroConverter:
         user_info = None
         if self._settings["basic.auth.credentials.source"] == "USER_INFO":
             user_info = self._settings["basic.auth.user.info"] or ""
-        self._registry = Registry(self._settings["schema.registry.url"], user_info)
+        self._registry = Registry(tuple(self._settings["schema.registry.url"]), user_info)
         self._part = "key" if is_key else "value"
         self._read: dict[int, tuple[Any, Schema | None]] = {}
         self._written: dict[str, tuple[Schema, bytes, Any]] = {}
@@ -84,8 +84,6 @@ class AvroConverter:
         if data is None:
             return None, None
         number = schema_id(data)
-        if number is None:
-            raise ConversionError(f"AvroConverter, topic {topic}: no zero byte and the id of a schema before the value")
         try:
             if number not in self._read:
                 avro = avro_of(self._registry.schema(number), f"schema {number}")

@@ -8,9 +8,11 @@ import json
 import struct
 import urllib.error
 import urllib.request
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
+from penstock.protocol.value import Value
 from penstock.work.connect.api import RetriableError
 from penstock.work.connect.converters import ConversionError
 
@@ -30,14 +32,21 @@ class RegistryError(ConversionError):
         self.status = status
 
 
-class Registry:
+class Schemas(Protocol):
+    """What hands out schemas, as documents of Confluent's: `schema`, `schemaType`, `references`."""
+
+    def schema(self, number: int, form: str = "") -> Any:
+        """What is known of the schema of that id; RegistryError."""
+
+    def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
+        """What is known of a version of a subject, with its id; RegistryError."""
+
+
+class Registry(Value):
     """Schemas by their ids, and ids of schemas; RetriableError if none of the addresses answers, else RegistryError."""
 
-    def __init__(self, urls: tuple[str, ...], user_info: str | None) -> None:
-        self._urls = [url.rstrip("/") for url in urls]
-        self._headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE}, application/json"}
-        if user_info is not None:
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
+    urls: tuple[str, ...]
+    user_info: str | None = None
 
     def schema(self, number: int, form: str = "") -> Any:
         """What is known of the schema of that id."""
@@ -55,8 +64,11 @@ class Registry:
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         error: Exception | None = None
-        for url in self._urls:
-            request = urllib.request.Request(f"{url}{path}", data, self._headers)
+        headers = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE}, application/json"}
+        if self.user_info is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(self.user_info.encode()).decode()}"
+        for url in self.urls:
+            request = urllib.request.Request(f"{url.rstrip('/')}{path}", data, headers)
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                     return json.loads(answer.read())
@@ -71,9 +83,22 @@ class Registry:
         raise RetriableError(f"the schema registry has not answered {path}: {error}") from error
 
 
-def schema_id(data: bytes) -> int | None:
-    """The id before a value; None where there is none."""
-    return HEAD.unpack_from(data)[1] if len(data) >= HEAD.size and data[0] == MAGIC else None
+def schema_id(data: bytes) -> int:
+    """The id before a value; ConversionError where there is none."""
+    if len(data) < HEAD.size or data[0] != MAGIC:
+        raise ConversionError("no zero byte and the id of a schema before the value")
+    number: int = HEAD.unpack_from(data)[1]
+    return number
+
+
+def references_of(registry: Schemas, answer: Mapping[str, Any], form: str = "") -> dict[str, Any]:
+    """What is known of all that a schema refers to, by its names for them; what one needs stands before it."""
+    found: dict[str, Any] = {}
+    for reference in answer.get("references") or ():
+        if reference["name"] not in found:
+            other = registry.version(reference["subject"], str(reference["version"]), form)
+            found = found | references_of(registry, other, form) | {reference["name"]: other}
+    return found
 
 
 def avro_of(answer: Any, name: str) -> Any:
