@@ -53,7 +53,7 @@ class StoreReplica:
         for number, record in enumerate(decode_snapshot(content), 1):
             store.restore(record)
             if not number % RECORDS_PER_STEP:
-                yield
+                yield None
         return partial(self._begin_anew, store, snapshot)
 
     def _begin_anew(self, store: Store, snapshot: SnapshotId) -> None:

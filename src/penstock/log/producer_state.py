@@ -159,6 +159,18 @@ class Producers:
             producer.batches.clear()
         return producer
 
+    def copy_from(self, others: "Producers", producer_id: int) -> None:
+        """Know of one producer what is known of it there."""
+        known = others.get(producer_id)
+        if known is not None:
+            copy = self._begin(producer_id, known.epoch)
+            copy.batches = list(known.batches)
+            copy.timestamp_ms, copy.coordinator_epoch = known.timestamp_ms, known.coordinator_epoch
+
+    def forget(self, producer_id: int) -> None:
+        """Know nothing of a producer any more, which has no open transaction."""
+        self._producers.pop(producer_id, None)
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have written nothing for so long and have no open transaction; how many."""
         expired = [

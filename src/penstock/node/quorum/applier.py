@@ -75,6 +75,7 @@ class Applier:
         self._on_examined = on_examined
         self._on_failure = on_failure
         self._todo: deque[Commit | Examination | LoadSnapshot | Leadership | Waiting] = deque()
+        self._examined: Examination | None = None
         self._read: tuple[SnapshotId, Callable[[], None]] | None = None
         self._waiting: deque[Waiting] = deque()
         self._told: Leadership | None = None
@@ -92,8 +93,16 @@ class Applier:
     def examine(self, snapshot: SnapshotId, content: bytes) -> None:
         """Read a snapshot, but let it replace nothing yet. It takes the place of another that is being examined."""
         self._read = None
-        self._todo = deque(item for item in self._todo if not isinstance(item, Examination))
-        self._todo.append(Examination(snapshot, self._application.read_snapshot(content, snapshot)))
+        self._drop_examination()
+        self._examined = Examination(snapshot, self._application.read_snapshot(content, snapshot))
+        self._todo.append(self._examined)
+
+    def _drop_examination(self) -> None:
+        """Nobody wants to know any more whether a snapshot can be read."""
+        examined, self._examined = self._examined, None
+        if examined is not None:
+            self._todo = deque(item for item in self._todo if item is not examined)
+            examined.reading.close()
 
     def load(self, effect: LoadSnapshot) -> None:
         """A snapshot takes the place of all that was applied: what waits to be applied may be in no log any more."""
@@ -128,6 +137,7 @@ class Applier:
         if self._ended is not None:
             return
         self._ended = why
+        self._drop_examination()
         waiting = [*self._waiting, *(item for item in self._todo if isinstance(item, Waiting))]
         self._todo.clear()
         self._waiting.clear()
@@ -200,12 +210,22 @@ class Applier:
     def _examine(self, item: Examination) -> None:
         """One step; the others have their turn before the next."""
         try:
-            next(item.reading)
+            step = next(item.reading)
         except StopIteration as done:
+            self._examined = None
             self._read = item.snapshot, done.value
             self._on_examined(item.snapshot)
-        else:
+            return
+        if step is None:
             self._todo.append(item)
+        else:
+            step.add_done_callback(lambda _: self._examine_on(item))
+
+    def _examine_on(self, item: Examination) -> None:
+        """What an examination waited for is done, unless it was dropped since."""
+        if item is self._examined:
+            self._todo.append(item)
+            self.work()
 
     def _load(self, effect: LoadSnapshot) -> None:
         """Put a snapshot in place: one that was examined, or at the start the newest one."""
@@ -262,7 +282,8 @@ class Applier:
 def _result_of(reading: Reading) -> Callable[[], None]:
     while True:
         try:
-            next(reading)
+            step = next(reading)
+            assert step is None, "nobody waits while the driver starts"
         except StopIteration as done:
             put: Callable[[], None] = done.value
             return put

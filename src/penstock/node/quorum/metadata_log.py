@@ -226,7 +226,7 @@ class MetadataLog:
             for number, value in enumerate(chain.from_iterable(snapshot_values(content)), 1):
                 take(value)
                 if not number % RECORDS_PER_STEP:
-                    yield
+                    yield None
         except UnsupportedMetadataError:
             raise
         except DecodeError as error:

@@ -3,6 +3,7 @@
 The first three are the consensus core's ports (`raft.ports`) with what else a node needs of them.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Generator, Iterable
 from typing import Protocol
 
@@ -14,8 +15,11 @@ from penstock.raft.voters import Endpoint, Quorum
 
 PeerAnswer = Answer | AskVersionsAnswer
 
-Reading = Generator[None, None, Callable[[], None]]
-"""A snapshot is being read, some milliseconds' worth at each step; its result is what puts it in place."""
+Reading = Generator[Future[None] | None, None, Callable[[], None]]
+"""A snapshot is being read, some milliseconds' worth at each step; its result is what puts it in place.
+
+A step that gives a future is over when that is done; so not while the driver starts, which waits for nobody.
+"""
 
 
 class QuorumLog(ports.Log, Protocol):

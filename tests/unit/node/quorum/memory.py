@@ -122,7 +122,7 @@ class Remembered:
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
         values: list[bytes] = []
         for position, header in batches_in(content):
-            yield
+            yield None
             if not header.is_control:
                 values += [record.value or b"" for record in decode_batch(content, position)]
         return partial(self._begin_anew, values, snapshot)

@@ -1,0 +1,39 @@
+"""The idempotent producers of one partition as they will be when what is under way is in its log.
+
+Where a batch gets its offsets before it is written, the next one of its producer has to be compared with it. Of each
+producer that has something under way there is a copy of what the log knows, which goes on from there; of all others the
+log's own word counts.
+"""
+
+from penstock.log.producer_state import Producers, WrittenBatch
+from penstock.protocol.batch import BatchHeader
+
+
+class ProducersAhead:
+    """See the module; `written` are the producers of the log itself."""
+
+    __slots__ = ("_ahead", "_count", "_written")
+
+    def __init__(self, written: Producers) -> None:
+        self._written = written
+        self._ahead = Producers()
+        self._count: dict[int, int] = {}
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """The batch that this one repeats, None if it is to be written; KafkaError as `Producers.check` says."""
+        return (self._ahead if header.producer_id in self._count else self._written).check(header)
+
+    def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+        """A batch that was checked is under way, and gets these offsets."""
+        producer_id = header.producer_id
+        if producer_id not in self._count:
+            self._ahead.copy_from(self._written, producer_id)
+        self._count[producer_id] = self._count.get(producer_id, 0) + 1
+        self._ahead.note_batch(header, first_offset, last_offset, header.max_timestamp)
+
+    def applied(self, producer_id: int) -> None:
+        """The oldest batch of this producer that was under way is in the log."""
+        self._count[producer_id] -= 1
+        if not self._count[producer_id]:
+            del self._count[producer_id]
+            self._ahead.forget(producer_id)

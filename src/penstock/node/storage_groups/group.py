@@ -1,0 +1,296 @@
+"""One storage group on this node: what the driver of its log applies to, and what takes appends while it leads.
+
+    group = StorageGroup(logs, source, settings, now_ms)
+    driver = QuorumDriver(application=group, ...)
+    await group.start(driver)
+    place = group.append(partition, batch, leader_epoch=3)
+    await group.acknowledged(partition, place.last_offset)       # on the disks of a majority, and in the log here
+
+What is collected in one turn of the event loop goes as one proposal, or with `linger_ms` what is collected for so long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from penstock.log.partition_log import PartitionLog
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Reading
+from penstock.node.storage_groups.copying import copy_missing, flush_all
+from penstock.node.storage_groups.group_partition import GroupPartition
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.raft.ports import SnapshotId
+from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, decode_proposals
+from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
+from penstock.replication.storage_groups.snapshot import PartitionState, decode_snapshot, encode_snapshot
+from penstock.replication.waits import Waiter
+
+logger = logging.getLogger(__name__)
+
+
+class GroupLogs(Protocol):
+    """Where the logs of the partitions lie."""
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        """The log that is there, or a new one."""
+
+    def remove(self, log: PartitionLog) -> None:
+        """The partition belongs to the group no longer, and no snapshot needs its log."""
+
+
+Source = Callable[[int, PartitionId, int], Awaitable[tuple[int, bytes]]]
+"""Asks a node for a partition's batches from an offset on: where its log starts, and some. KafkaError if it cannot."""
+
+
+class StorageGroup:
+    """See the module. It is the `Application` of the group's driver."""
+
+    def __init__(self, logs: GroupLogs, source: Source, settings: ProposalSettings, now_ms: Callable[[], int]) -> None:
+        self.partitions: dict[PartitionId, GroupPartition] = {}
+        self.proposer = Proposer(settings)
+        self.bytes_since_snapshot = 0
+        self._logs = logs
+        self._source = source
+        self._now_ms = now_ms
+        self._driver: QuorumDriver | None = None
+        self._is_started = False
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._closed: list[GroupPartition] = []
+        self._grown: dict[PartitionId, GroupPartition] = {}
+
+    async def start(self, driver: QuorumDriver) -> None:
+        """Take part. Raises what the driver raises, and KAFKA_STORAGE_ERROR where a partition's log is not whole."""
+        self._driver = driver
+        await driver.start()
+        self._is_started = True
+
+    @property
+    def driver(self) -> QuorumDriver:
+        """The driver of the group's log."""
+        assert self._driver is not None, "the group has not been started"
+        return self._driver
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether this replica leads within its lease, and its logs have all that is committed anywhere."""
+        return self.proposer.epoch is not None and self.driver.has_all
+
+    def partition(self, partition: PartitionId) -> GroupPartition:
+        """A partition of the group; KafkaError UNKNOWN_TOPIC_OR_PARTITION if it is none, or not yet."""
+        found = self.partitions.get(partition)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the storage group has no such partition")
+        return found
+
+    # What producers and the metadata ask for. All raise KafkaError NOT_LEADER_OR_FOLLOWER.
+
+    def open(self, partition: PartitionId, topic: str) -> None:
+        """The partition is to belong to the group; it does when it is among `partitions`."""
+        self.proposer.open(partition, topic, self._now_ms())
+        self._schedule()
+
+    def close(self, partition: PartitionId) -> None:
+        """The partition shall belong to the group no longer. Its log is removed when no snapshot needs it."""
+        self.proposer.close(partition, self._now_ms())
+        self._schedule()
+
+    def append(self, partition: PartitionId, batch: memoryview, *, leader_epoch: int) -> Place:
+        """Check a client's batch, give it its offsets, and see that it is proposed.
+
+        Raises KafkaError as `Proposer.append` and `PartitionLog.append_as_leader` say; then nothing was appended.
+        """
+        found, now_ms = self.partition(partition), self._now_ms()
+        batch, header = found.check(batch, now_ms)
+        place = self.proposer.append(partition, found, batch, header, leader_epoch, now_ms)
+        self._schedule()
+        return place
+
+    def acknowledged(self, partition: PartitionId, last_offset: int) -> asyncio.Future[None]:
+        """The future is done when the batch that got this offset is on the disks of a majority, and in the log here.
+
+        It fails with NOT_LEADER_OR_FOLLOWER if this replica loses the lead before: then nobody knows.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        found, epoch = self.partition(partition), self.proposer.epoch
+
+        def look() -> None:
+            if done.done():
+                return
+            if found.committed.high_watermark > last_offset and epoch == self.proposer.epoch:
+                done.set_result(None)
+            else:
+                done.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node lost the lead of the group"))
+
+        if found.committed.high_watermark > last_offset:
+            done.set_result(None)
+        else:
+            found.committed.waits.add(last_offset + 1, look)
+        return done
+
+    # Proposals.
+
+    def _schedule(self) -> None:
+        """See to the proposal that is collected: at the end of this turn, or when it has lingered."""
+        deadline_ms = self.proposer.deadline_ms
+        if deadline_ms is None:
+            return
+        loop, delay_ms = asyncio.get_running_loop(), deadline_ms - self._now_ms()
+        if delay_ms <= 0 and isinstance(self._timer, asyncio.TimerHandle):
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            is_due = delay_ms <= 0
+            self._timer = loop.call_soon(self._propose) if is_due else loop.call_later(delay_ms / 1000, self._propose)
+
+    def _propose(self) -> None:
+        self._timer = None
+        epoch, batch = self.proposer.epoch, self.proposer.take(self._now_ms())
+        if epoch is None or batch is None:
+            self._schedule()
+            return
+        try:
+            done = self.driver.append(batch, epoch)
+        except KafkaError as error:
+            # What was collected has its offsets, and all that comes after it builds on them.
+            logger.warning("nothing could be proposed in epoch %d: %s", epoch, error)
+            self._resign()
+            self.driver.resign()
+            return
+        done.add_done_callback(_retrieved)
+
+    def _resign(self) -> None:
+        """Lead no longer: whoever waits for what is under way is told so."""
+        self.proposer.resign()
+        waiting: list[Waiter] = []
+        for found in self.partitions.values():
+            waiting += found.committed.waits.take_all()
+        _call(waiting)
+
+    # The driver's application.
+
+    def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
+        """Entries that a majority has on its disks. What is none, or has no place, ends the driver."""
+        for entry in decode_proposals(batches):
+            self._apply(entry)
+            self.proposer.applied(entry)
+        self.bytes_since_snapshot += len(batches)
+        self._tell()
+
+    def _apply(self, entry: Entry) -> None:
+        if entry.kind is Kind.OPENED:
+            if entry.partition not in self.partitions:
+                self._open(entry.partition, entry.content.decode())
+            return
+        found = self.partitions.get(entry.partition)
+        if found is None:
+            if entry.kind is Kind.CLOSED:
+                return
+            raise DecodeError(f"a batch for {entry.partition}, which is not in the storage group")
+        if entry.kind is Kind.APPENDED:
+            found.apply(entry.content)
+            self._grown[entry.partition] = found
+        else:
+            del self.partitions[entry.partition]
+            self._grown.pop(entry.partition, None)
+            self._closed.append(found)
+            _call(found.committed.waits.take_all())
+
+    def _open(self, partition: PartitionId, topic: str) -> GroupPartition:
+        found = self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic))
+        return found
+
+    def _tell(self) -> None:
+        """Whoever waits for what was applied has it now."""
+        grown, self._grown = self._grown, {}
+        for found in grown.values():
+            _call(found.committed.advance(found.end_offset))
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Who leads now; this replica only when it has applied all that was proposed before."""
+        if leader_id is not None and leader_id == self.driver.local_key.id:
+            self.proposer.lead(epoch)
+        elif self.proposer.epoch is not None:
+            self._resign()
+
+    # Snapshots.
+
+    def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
+        """Have what the snapshot stands for on the disk; the result makes its partitions those of the group.
+
+        At the start the disk must have it. Raises KafkaError KAFKA_STORAGE_ERROR, DecodeError.
+        """
+        found = [(self._found(state), state.end_offset) for state in decode_snapshot(content)]
+        if self._is_started:
+            copying = asyncio.ensure_future(copy_missing(found, self._fetch))
+            try:
+                yield copying
+            finally:
+                copying.cancel()
+            copying.result()
+        for partition, end_offset in found:
+            if partition.end_offset < end_offset:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"the log of {partition.topic}-{partition.id.number} ends at {partition.end_offset}, and the"
+                    f" storage group has forgotten what came before {end_offset}: its disk has lost records",
+                )
+        return partial(self._begin_anew, [partition for partition, _ in found])
+
+    def _found(self, state: PartitionState) -> GroupPartition:
+        known = self.partitions.get(state.partition)
+        if known is not None:
+            return known
+        return GroupPartition(state.partition, state.topic, self._logs.open(state.partition, state.topic))
+
+    def _begin_anew(self, partitions: Sequence[GroupPartition]) -> None:
+        gone = set(self.partitions) - {partition.id for partition in partitions}
+        self._closed += [self.partitions[partition] for partition in gone]
+        self.partitions = {partition.id: partition for partition in partitions}
+        for partition in partitions:
+            _call(partition.committed.advance(partition.end_offset))
+        self.bytes_since_snapshot = 0
+
+    async def _fetch(self, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        leader_id = self.driver.leader_id
+        if leader_id is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads the storage group")
+        return await self._source(leader_id, partition, offset)
+
+    async def snapshot(self) -> None:
+        """Let go of the group's log behind what is applied, as soon as the partitions' logs have that on the disk.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: then the log is as it was.
+        """
+        driver, loop = self.driver, asyncio.get_running_loop()
+        end_offset, self.bytes_since_snapshot = driver.applied_offset, 0
+        closed, partitions = list(self._closed), list(self.partitions.values())
+        states = [PartitionState(one.id, one.topic, one.end_offset) for one in partitions]
+        quorum, epoch = driver.quorum_at(end_offset), driver.snapshot_id_at(end_offset).epoch
+        await loop.run_in_executor(None, flush_all, [one.log for one in partitions if one.log.is_dirty])
+        await driver.snapshot(encode_snapshot(states, quorum, epoch=epoch, now_ms=self._now_ms()), end_offset)
+        for one in closed:
+            self._closed.remove(one)
+            self._logs.remove(one.log)
+
+    async def stop(self, *, resign: bool = True) -> None:
+        """Take part no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._propose()
+        await self.driver.stop(resign=resign)
+        self._resign()
+
+
+def _call(waiters: Sequence[Waiter]) -> None:
+    for waiter in waiters:
+        waiter()
+
+
+def _retrieved(done: asyncio.Future[int]) -> None:
+    """Whoever waits for a proposal waits at its partitions: what fails here has told them already."""
+    if not done.cancelled():
+        done.exception()

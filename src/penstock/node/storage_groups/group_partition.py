@@ -1,0 +1,78 @@
+"""One partition of a storage group on this node: its own log, which holds nothing but what is committed.
+
+So all of it may be read, it is never cut, and its end is the high watermark.
+"""
+
+from __future__ import annotations
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.producers_ahead import ProducersAhead
+from penstock.log.validation import CLIENT, AppendRules, check_batch
+from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.committed import Committed
+from penstock.replication.storage_groups.entries import PartitionId
+
+
+class GroupPartition:
+    """See the module. `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost."""
+
+    __slots__ = ("_rules", "committed", "id", "log", "topic")
+
+    def __init__(self, partition: PartitionId, topic: str, log: PartitionLog) -> None:
+        self.id = partition
+        self.topic = topic
+        self.log = log
+        self.committed = Committed(log.log_end_offset)
+        self._rules = AppendRules(log.config)
+
+    def __repr__(self) -> str:
+        return f"GroupPartition({self.topic}-{self.id.number})"
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets, if nothing is under way."""
+        return self.log.log_end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last batch, or -1."""
+        return self.log.leader_epochs.latest
+
+    @property
+    def producers(self) -> ProducersAhead:
+        """A view of the idempotent producers in which nothing is under way."""
+        return ProducersAhead(self.log.producers)
+
+    def check(self, batch: memoryview, now_ms: int) -> tuple[memoryview, BatchHeader]:
+        """The batch as the topic wants it, and its header. Raises KafkaError as `PartitionLog.append_as_leader`."""
+        if self._rules.config is not self.log.config:
+            self._rules = AppendRules(self.log.config)
+        return check_batch(batch, self._rules, now_ms=now_ms, origin=CLIENT, topic=self.topic)
+
+    def apply(self, batch: bytes) -> None:
+        """Append a committed batch, unless the log has it: it is ahead of the group's after a start or a copy.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR) if it lacks what comes before, and as `append_as_follower` says.
+        """
+        header, end_offset = read_header(batch), self.log.log_end_offset
+        if header.last_offset < end_offset:
+            return
+        if header.base_offset != end_offset:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the log of {self.topic}-{self.id.number} ends at {end_offset}, and its storage group goes on from"
+                f" {header.base_offset}",
+            )
+        self.log.append_as_follower(memoryview(batch))
+
+    def copy(self, start_offset: int, batches: bytes) -> bool:
+        """Take over what another replica's log has behind this one's end; whether there was anything."""
+        end_offset = self.log.log_end_offset
+        if start_offset > end_offset:
+            self.log.truncate_fully_and_start_at(start_offset, durable=True)
+            return True
+        if not batches or read_header(batches).base_offset != end_offset:
+            return False  # nothing, or what was applied meanwhile
+        self.log.append_as_follower(memoryview(batches))
+        return self.log.log_end_offset > end_offset

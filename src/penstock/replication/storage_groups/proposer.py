@@ -1,0 +1,212 @@
+"""What the leader of a storage group does with what producers append: it is collected, and proposed together.
+
+    place = proposer.append(partition, end, batch, header, leader_epoch, now_ms)     # its offsets, decided here
+    batch = proposer.take(now_ms)                                                    # due at `deadline_ms`
+    proposer.applied(entry)                                                          # committed, and in the log
+
+The leader alone decides which offsets a batch gets, and whether it repeats another one: its followers, whose clocks may
+have let them forget another producer, only write what they are told. It can, for it leads only once it has applied all
+that was proposed before its epoch. What it knows beyond the partitions' logs is what it has proposed itself; of a
+partition of which nothing is under way it knows nothing. All of that is void when it leads no longer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from penstock.protocol.batch import BatchHeader, read_header, set_place
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
+from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal
+
+NO_PRODUCER_ID = -1
+
+
+class ProposalSettings(Value, kw_only=True):
+    """How long appends are collected: until the first has waited for `linger_ms`, or all have `max_bytes`."""
+
+    linger_ms: int = 0
+    max_bytes: int = 1 << 20
+
+
+class Written(Protocol):
+    """Where a batch of an idempotent producer went (`log.producer_state.WrittenBatch`)."""
+
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+
+
+class Producers(Protocol):
+    """The idempotent producers of one partition, together with what is under way (`log.producers_ahead`)."""
+
+    def check(self, header: BatchHeader) -> Written | None:
+        """The batch that this one repeats, None if it is new; KafkaError if it is wrong."""
+
+    def proposed(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+        """A new batch is under way, and gets these offsets."""
+
+    def applied(self, producer_id: int) -> None:
+        """The oldest batch of this producer that was under way is in the log."""
+
+
+class PartitionEnd(Protocol):
+    """What the proposer has to know of a partition's log of which nothing is under way."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last batch, or -1."""
+
+    @property
+    def producers(self) -> Producers:
+        """A new view of the partition's producers, in which nothing is under way."""
+
+
+class Place(NamedTuple):
+    """Where a batch goes, or of a repeated one, went or is to go."""
+
+    first_offset: int
+    last_offset: int
+    is_duplicate: bool = False
+
+
+class Ahead:
+    """A partition of which something is under way: where it will end."""
+
+    __slots__ = ("count", "end_offset", "latest_epoch", "producers")
+
+    def __init__(self, end: PartitionEnd) -> None:
+        self.end_offset = end.end_offset
+        self.latest_epoch = end.latest_epoch
+        self.producers = end.producers
+        self.count = 0
+        """So many entries are collected or under way."""
+
+
+class Proposer:
+    """See the module. It leads from `lead` to `resign`."""
+
+    __slots__ = ("_ahead", "_closing", "_collected", "_since_ms", "_size", "entries", "epoch", "proposals", "settings")
+
+    def __init__(self, settings: ProposalSettings) -> None:
+        self.settings = settings
+        self.epoch: int | None = None
+        """The epoch of the group that it leads."""
+        self.proposals = 0
+        """So many proposals were made since the process began, of so many `entries`."""
+        self.entries = 0
+        self._ahead: dict[PartitionId, Ahead] = {}
+        self._closing: set[PartitionId] = set()
+        self._collected: list[Entry] = []
+        self._size = 0
+        self._since_ms = 0
+
+    def lead(self, epoch: int) -> None:
+        """This replica leads, and has applied all that was proposed before."""
+        self.resign()
+        self.epoch = epoch
+
+    def resign(self) -> None:
+        """This replica leads no longer. What was collected is thrown away; what is under way, nobody knows."""
+        self.epoch = None
+        self._ahead.clear()
+        self._closing.clear()
+        self._collected, self._size = [], 0
+
+    # What is asked of it. Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
+
+    def open(self, partition: PartitionId, topic: str, now_ms: int) -> None:
+        """The partition is to belong to the group."""
+        self._check_leading()
+        self._collect(Entry(Kind.OPENED, partition, topic.encode()), now_ms)
+
+    def close(self, partition: PartitionId, now_ms: int) -> None:
+        """The partition shall belong to the group no longer: nothing can be appended to it from now on."""
+        self._check_leading()
+        if partition not in self._closing:
+            self._closing.add(partition)
+            self._collect(Entry(Kind.CLOSED, partition), now_ms)
+
+    def append(
+        self,
+        partition: PartitionId,
+        end: PartitionEnd,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> Place:
+        """Collect a batch that was checked, and give it its offsets and the partition's leader epoch, in place.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER, and UNKNOWN_TOPIC_OR_PARTITION for a
+        partition that is being closed. A batch that repeats another one is where that is; it may be under way still.
+        """
+        self._check_leading()
+        if partition in self._closing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition is leaving its storage group")
+        ahead = self._ahead.get(partition) or Ahead(end)
+        if leader_epoch < ahead.latest_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"leader epoch {ahead.latest_epoch} has begun")
+        is_idempotent = header.producer_id != NO_PRODUCER_ID
+        if is_idempotent and (repeated := ahead.producers.check(header)) is not None:
+            return Place(repeated.first_offset, repeated.last_offset, is_duplicate=True)
+        first_offset = ahead.end_offset
+        last_offset = first_offset + header.last_offset_delta
+        set_place(batch, header, first_offset, leader_epoch)
+        if is_idempotent:
+            ahead.producers.proposed(header, first_offset, last_offset)
+        ahead.end_offset, ahead.latest_epoch = last_offset + 1, leader_epoch
+        ahead.count += 1
+        self._ahead[partition] = ahead
+        self._collect(Entry(Kind.APPENDED, partition, bytes(batch)), now_ms)
+        return Place(first_offset, last_offset)
+
+    def _check_leading(self) -> None:
+        if self.epoch is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the storage group")
+
+    def _collect(self, entry: Entry, now_ms: int) -> None:
+        if not self._collected:
+            self._since_ms = now_ms
+        self._collected.append(entry)
+        self._size += len(entry.content)
+
+    # What becomes of it.
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When `take` has something to give; None while nothing is collected."""
+        if not self._collected:
+            return None
+        return self._since_ms + (0 if self._size >= self.settings.max_bytes else self.settings.linger_ms)
+
+    def take(self, now_ms: int) -> bytearray | None:
+        """All that was collected, if it is due, as one record batch for the group's log."""
+        deadline_ms = self.deadline_ms
+        if deadline_ms is None or now_ms < deadline_ms:
+            return None
+        entries, self._collected, self._size = self._collected, [], 0
+        self.proposals += 1
+        self.entries += len(entries)
+        return encode_proposal(entries, now_ms)
+
+    def applied(self, entry: Entry) -> None:
+        """An entry is committed, and done: while this replica leads, one that it has proposed."""
+        if self.epoch is None or entry.kind is not Kind.APPENDED:
+            return
+        ahead = self._ahead[entry.partition]
+        ahead.count -= 1
+        if not ahead.count:
+            del self._ahead[entry.partition]
+        elif (producer_id := read_header(entry.content).producer_id) != NO_PRODUCER_ID:
+            ahead.producers.applied(producer_id)
+
+    def under_way(self, partition: PartitionId) -> int:
+        """So many batches of a partition are collected or under way."""
+        ahead = self._ahead.get(partition)
+        return 0 if ahead is None else ahead.count

@@ -1,0 +1,79 @@
+"""A snapshot of a group's log: which partitions it has, and up to where their own logs hold what the log said.
+
+It is small, for the partitions' logs themselves are what a snapshot stands for. A replica has a snapshot only if these
+logs are on its disk up to the offsets that it names: who takes one of itself flushes them before, and who fetches one
+copies first what it lacks.
+
+It is laid out as the `.checkpoint` files of Kafka's metadata log (KIP-630, KIP-853), so that `penstock dump-log` can
+show it.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+from uuid import UUID
+
+from penstock.metadata.control_records import snapshot_footer_batch
+from penstock.protocol.control import ControlType, control_batch, control_type
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
+from penstock.protocol.value import Value
+from penstock.raft.control import snapshot_header_records
+from penstock.raft.voters import Quorum
+from penstock.replication.storage_groups.entries import PartitionId
+
+VERSION: Final = 0
+KEY: Final = struct.Struct(">b16si")
+END: Final = struct.Struct(">q")
+PARTITIONS_PER_BATCH: Final = 1000
+
+
+class PartitionState(Value):
+    """A partition of the group, and the end of its log."""
+
+    partition: PartitionId
+    topic: str
+    end_offset: int
+
+
+def encode_snapshot(states: Iterable[PartitionState], quorum: Quorum, *, epoch: int, now_ms: int) -> Iterator[bytes]:
+    """The file, batch by batch; `epoch` is that of the last record of the log that it stands for."""
+    header = snapshot_header_records(quorum, now_ms, now_ms)
+    yield bytes(control_batch(header, base_offset=0, epoch=epoch))
+    offset, records = len(header), [_record(state) for state in states]
+    for first in range(0, len(records), PARTITIONS_PER_BATCH):
+        batch = records[first : first + PARTITIONS_PER_BATCH]
+        yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=epoch))
+        offset += len(batch)
+    yield bytes(snapshot_footer_batch(offset, epoch, now_ms))
+
+
+def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
+    """The partitions in a snapshot. Raises DecodeError if it is damaged or has no end."""
+    end, last_type = 0, -1
+    for position, header in iterate_batches(content):
+        records = decode_batch(content, position)
+        end = position + header.size_in_bytes
+        if header.is_control:
+            last_type = control_type(records[-1])
+        else:
+            yield from map(_state, records)
+    if end != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:
+        raise DecodeError("the snapshot ends before its footer")
+
+
+def _record(state: PartitionState) -> Record:
+    key = KEY.pack(VERSION, state.partition.topic_id.bytes, state.partition.number)
+    return Record(timestamp_ms=0, key=key, value=END.pack(state.end_offset) + state.topic.encode())
+
+
+def _state(record: Record) -> PartitionState:
+    value = record.value or b""
+    try:
+        version, topic_id, number = KEY.unpack(record.key or b"")
+        if version != VERSION:
+            raise DecodeError(f"a snapshot of a storage group of version {version}; known is {VERSION}")
+        (end_offset,) = END.unpack_from(value)
+        return PartitionState(PartitionId(UUID(bytes=topic_id), number), value[END.size :].decode(), end_offset)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"no partition of a storage group: {error}") from error

@@ -1,0 +1,117 @@
+"""How replicas of a group and their clients reach each other on virtual time: messages, which may be late or lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar, cast
+
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.raft.requests import Answer, AskVersions, PeerRequest
+from penstock.raft.voters import Endpoint, Quorum
+from penstock.testing.simulator.loop import Process, VirtualLoop
+
+T = TypeVar("T")
+LOST = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no answer came")
+
+
+class Post:
+    """Carries what one process has for another; `cut` are the ways on which everything is lost."""
+
+    def __init__(self, loop: VirtualLoop, random: Random) -> None:
+        self.loop = loop
+        self.delay_s = 0.001
+        self.slow: dict[str, float] = {}
+        self.cut: dict[tuple[str, str], None] = {}
+        self._random = random
+
+    def carry(self, sender: str, to: Process, arrive: Callable[[], object]) -> None:
+        """Call `arrive` in the process that it is sent to, later, if that lives then."""
+        if (sender, to.host) in self.cut:
+            return
+        factor = max(self.slow.get(sender, 1.0), self.slow.get(to.host, 1.0))
+        delay_s = self._random.uniform(0.1, 2) * self.delay_s * factor
+        self.loop.call_at_moment(self.loop.moment + delay_s, arrive, context=to.context.copy())
+
+    async def ask(self, me: Process, to: Process, ask: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """What another process answers. KafkaError, its own or NETWORK_EXCEPTION."""
+        answer: asyncio.Future[T] = self.loop.create_future()
+
+        async def asked() -> None:
+            try:
+                result, error = await ask(), None
+            except KafkaError as raised:
+                result, error = None, raised
+            self.carry(to.host, me, lambda: _settle(answer, result, error))
+
+        self.carry(me.host, to, lambda: to.spawn(self.loop, asked()))
+        await asyncio.wait([answer], timeout=timeout_s)
+        if not answer.done():
+            raise LOST
+        return answer.result()
+
+    def heal(self) -> None:
+        """All ways are open."""
+        self.cut.clear()
+        self.slow.clear()
+
+
+def _settle(answer: "asyncio.Future[T]", result: T | None, error: KafkaError | None) -> None:
+    if error is not None:
+        answer.set_exception(error)
+        answer.exception()  # nobody may be waiting any more
+    else:
+        answer.set_result(cast("T", result))
+
+
+class Links:
+    """`PeerLinks` of one replica, by post."""
+
+    def __init__(
+        self, me: Process, post: Post, driver_of: Callable[[int], tuple[Process, QuorumDriver] | None]
+    ) -> None:
+        self._me = me
+        self._post = post
+        self._driver_of = driver_of
+        self._answered: Callable[[int, PeerRequest, PeerAnswer], None]
+
+    def start(
+        self,
+        quorum: Callable[[], Quorum],
+        answered: Callable[[int, PeerRequest, PeerAnswer], None],
+        failed: Callable[[int, PeerRequest], None],
+    ) -> None:
+        """What is lost fails by its time-out."""
+        self._answered = answered
+
+    def send(self, to: int, request: PeerRequest) -> None:
+        """By post, and so comes the answer."""
+        peer = self._driver_of(to)
+        if peer is None:
+            return
+        assert not isinstance(request, AskVersions), "the voters are always the same"
+        process, driver = peer
+
+        def answer(done: asyncio.Future[Answer]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._post.carry(process.host, self._me, lambda: self._answered(to, request, done.result()))
+
+        self._post.carry(self._me.host, process, lambda: driver.request(request).add_done_callback(answer))
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        """Everybody is known."""
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Nobody asks."""
+        return None
+
+    def hears(self, node_id: int) -> bool:
+        """Nobody asks."""
+        return True
+
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
+        """What is on its way arrives."""
+
+    async def stop(self) -> None:
+        """A driver that has stopped takes nothing any more."""

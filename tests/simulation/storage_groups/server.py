@@ -1,0 +1,170 @@
+"""A replica of a storage group on a simulated host: its logs on the host's disk, its peers by post."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from tests.simulation.storage_groups.post import Links, Post
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.log.partition_log import PartitionLog
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import iterate_batches, iterate_records
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.proposer import ProposalSettings
+from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
+from penstock.testing.simulator.loop import Process
+
+CLUSTER_ID = "storage-group"
+GROUP_TOPIC = "__storage_group"
+GROUP_TOPIC_ID = UUID(int=1)
+IDS = (1, 2, 3)
+VOTERS = Quorum.of([Voter(ReplicaKey(node_id)) for node_id in IDS], 0)
+GROUP_CONFIG = LogConfig(segment_bytes=4_000, retention_ms=-1, cleanup_policy=frozenset())
+TOPIC_CONFIG = LogConfig(segment_bytes=3_000, retention_ms=-1, cleanup_policy=frozenset())
+TOPICS = {UUID(int=10): "orders", UUID(int=20): "payments"}
+PARTITIONS = tuple(PartitionId(topic_id, number) for topic_id in TOPICS for number in (0, 1))
+SNAPSHOT_BYTES = 2_000
+COPY_BYTES = 1_000
+
+
+class Server:
+    """One process that holds a replica."""
+
+    def __init__(
+        self,
+        node_id: int,
+        process: Process,
+        disk: HostDisk,
+        post: Post,
+        random: Random,
+        clock: float,
+        linger_ms: int,
+        peer: Callable[[int], "Server | None"],
+    ) -> None:
+        """`clock` is how fast the host's clock goes; `peer` finds who runs under another id now."""
+        self.id = node_id
+        self.process = process
+        self._random = random
+        self._disk = SimulatedDisk(disk, process)
+        self._post = post
+        self._clock = clock
+        self._peer = peer
+        settings = ProposalSettings(linger_ms=linger_ms, max_bytes=500)
+        self.group = StorageGroup(self, self._copy, settings, post.loop.now_ms)
+        self.copies = 0
+        """How often it copied something from another replica."""
+        self.driver: QuorumDriver
+        self._directories: LogDirectories
+
+    async def start(self) -> None:
+        """Take up what the disk has."""
+        if read_meta_properties(self._disk, "/data") is None:
+            mine = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.id, directory_id=UUID(int=self.id))
+            write_meta_properties(self._disk, "/data", mine)
+        directories = self._directories = LogDirectories(
+            ["/data"], node_id=self.id, random=self._random, cluster_id=CLUSTER_ID, disk=self._disk
+        )
+        directories.open_all(lambda topic: GROUP_CONFIG if topic == GROUP_TOPIC else TOPIC_CONFIG)
+        directories.begin()
+        log = directories.create(GROUP_TOPIC, 0, GROUP_TOPIC_ID, GROUP_CONFIG)
+        snapshots = StoredSnapshots(self._disk, log.directory)
+        self.driver = QuorumDriver(
+            local=Voter(ReplicaKey(self.id)),
+            configured=VOTERS,
+            settings=RaftSettings(leases=True, fetch_snapshot_max_bytes=200),
+            log=StoredLog(log, snapshots),
+            snapshots=snapshots,
+            state=StateFile(self._disk, log.directory),
+            peers=Links(self.process, self._post, self._driver_of),
+            application=self.group,
+            random=self._random,
+            now_ms=self._post.loop.now_ms,
+            elapsed_s=lambda: self._post.loop.moment * self._clock,
+        )
+        await self.group.start(self.driver)
+        asyncio.ensure_future(self._look_after())  # noqa: RUF006  # the process keeps its tasks
+
+    async def stop(self) -> None:
+        """Lay down the lead, write everything down."""
+        await self.group.stop()
+        self._directories.close()
+
+    async def _look_after(self) -> None:
+        """What a node's metadata and timers do: partitions come into the group, and its log is kept short."""
+        while self.driver.is_running:
+            missing = [partition for partition in PARTITIONS if partition not in self.group.partitions]
+            if self.group.proposer.epoch is not None:
+                for partition in missing:
+                    self.group.open(partition, TOPICS[partition.topic_id])
+            if self.group.bytes_since_snapshot >= SNAPSHOT_BYTES:
+                try:
+                    await self.group.snapshot()
+                except KafkaError:
+                    if self.driver.failure is None:
+                        raise
+            await asyncio.sleep(0.3)
+
+    # `GroupLogs`.
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        """The log that is there, or a new one."""
+        return self._directories.create(topic, partition.number, partition.topic_id, TOPIC_CONFIG)
+
+    def remove(self, log: PartitionLog) -> None:
+        """Its files go."""
+        self._directories.delete(log, now_ms=self._post.loop.now_ms())
+
+    # What it is asked.
+
+    def _driver_of(self, node_id: int) -> tuple[Process, QuorumDriver] | None:
+        peer = self._peer(node_id)
+        return None if peer is None else (peer.process, peer.driver)
+
+    async def _copy(self, node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        peer = self._peer(node_id)
+        if peer is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
+        self.copies += 1
+        return await self._post.ask(self.process, peer.process, lambda: peer.copied(partition, offset), 1)
+
+    async def copied(self, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        """What another replica copies from here."""
+        log = self.group.partition(partition).log
+        if not log.log_start_offset <= offset < log.log_end_offset:
+            return log.log_start_offset, b""
+        return log.log_start_offset, log.read(offset, COPY_BYTES).read()
+
+    async def produce(self, partition: PartitionId, batch: bytes) -> int:
+        """Append as a producer with acks=all asks: the first offset."""
+        epoch = self.group.proposer.epoch
+        place = self.group.append(partition, memoryview(bytearray(batch)), leader_epoch=epoch or 0)
+        await self.group.acknowledged(partition, place.last_offset)
+        return place.first_offset
+
+    async def fetch(self, partition: PartitionId, offset: int) -> tuple[int, list[tuple[int, str]]]:
+        """The end of the log, and its records from an offset on, with their offsets."""
+        if not self.group.can_be_read:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no lease")
+        return self.group.partition(partition).committed.high_watermark, self.values(partition, offset)
+
+    def values(self, partition: PartitionId, offset: int = 0) -> list[tuple[int, str]]:
+        """What the log of a partition here holds."""
+        log, found = self.group.partition(partition).log, list[tuple[int, str]]()
+        while offset < log.log_end_offset:
+            data = log.read(offset, 1 << 30).read()  # of one segment
+            for position, header in iterate_batches(data):
+                records = iterate_records(data, position, header)
+                found += [(record.offset, (record.value or b"").decode()) for record in records]
+                offset = header.last_offset + 1
+        return found

@@ -1,0 +1,345 @@
+"""Three replicas of a storage group on virtual time, with producers, consumers and faults, all from one seed.
+
+What is looked for: what was acknowledged is there, once; produces and fetches are linearizable at each partition; the
+partitions' logs of all replicas are the same; at most one replica holds the lease at any moment of the true time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.simulation.storage_groups.clients import Client, Consumer, Producer
+from tests.simulation.storage_groups.history import History
+from tests.simulation.storage_groups.post import Post
+from tests.simulation.storage_groups.server import IDS, PARTITIONS, Server
+
+from penstock.leadership.lease import MAX_DRIFT
+from penstock.testing.simulator.disk import DiskConditions, HostDisk
+from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.trace import Trace
+
+FAULTS = (
+    "kill", "power", "kill in a call", "power in a call", "power of all", "kill all", "stop", "resign", "cut",
+    "one way", "island", "slow", "slow sync",
+)  # fmt: skip
+"""An island is a leader that clients reach and other replicas do not."""
+PROGRESS_LIMIT_S = 60.0
+MEAN_PAUSE_S = 1.5
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a seed did, and what it found."""
+
+    violations: list[str]
+    trace: list[str]
+    hash: str
+    answered: int
+    forgotten: int
+    """Offset up to which the group's log was forgotten, where most of it was."""
+    copied: int
+    """How often a replica took a snapshot of another one."""
+    entries_per_proposal: float
+
+
+@dataclass(slots=True)
+class Found:
+    """What broke a rule, in the order in which it was found."""
+
+    trace: Trace
+    violations: list[str] = field(default_factory=list)
+
+    def violated(self, text: str) -> None:
+        self.trace.note("VIOLATED", text)
+        self.violations.append(text)
+
+
+class Machine:
+    """A host with a replica, or without one just now; its disk stays."""
+
+    def __init__(self, node_id: int, world: "World", random: Random) -> None:
+        self.id = node_id
+        self.name = f"s{node_id}"
+        self.disk = HostDisk(world.loop, Random(random.getrandbits(64)))
+        self.server: Server | None = None
+        self.process: Process | None = None
+        self.power_fails_with_it = False
+        self.copied = self.proposals = self.entries = 0
+        self._world = world
+        self._random = random
+        self._clock = 1 + MAX_DRIFT * random.choice((-1, 1))
+        self.disk.root.link("data", type(self.disk.root)())
+        self.disk.root.sync()
+        self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a process of it lives."""
+        return self.process is not None and self.process.is_alive
+
+    async def start(self) -> None:
+        """Start the replica; it may be killed meanwhile."""
+        world, process = self._world, Process(self.name)
+        self.process = process
+        world.trace.note(self.name, "starts")
+        random = Random(self._random.getrandbits(64))
+        server = Server(self.id, process, self.disk, world.post, random, self._clock, world.linger_ms, world.peer)
+        starting = process.spawn(world.loop, server.start())
+        await _until_dead(process, starting)
+        if process.is_alive and (error := starting.exception()) is not None:
+            world.found.violated(f"{self.name} does not start: {error!r}")
+            self.crash(power_lost=False)
+        elif process.is_alive:
+            self.server = server
+
+    async def stop(self) -> None:
+        """Stop it cleanly; it may be killed meanwhile."""
+        process, server = self.process, self.server
+        if process is None or server is None or not process.is_alive:
+            return
+        self._world.trace.note(self.name, "is asked to stop")
+        self.look()
+        self.server = None
+        stopping = process.spawn(self._world.loop, server.stop())
+        await _until_dead(process, stopping)
+        if process.is_alive:
+            if (error := stopping.exception()) is not None:
+                self._world.found.violated(f"{self.name} does not stop: {error!r}")
+            process.kill()
+
+    def crash(self, *, power_lost: bool) -> None:
+        """Kill it now, in the middle of whatever it does."""
+        process = self.process
+        if process is not None and process.is_alive:
+            self._world.trace.note(self.name, "loses its power" if power_lost else "is gone")
+            self.look()
+            process.kill()
+            self.server = None
+            self.disk.crash_in = None
+            if power_lost:
+                self.disk.lose_power()
+
+    def look(self) -> None:
+        """A replica fails by itself only if its disk does; here none does."""
+        if self.server is None:
+            return
+        self.proposals += self.server.group.proposer.proposals
+        self.entries += self.server.group.proposer.entries
+        self.copied += self.server.copies
+        if self.server.driver.failure is not None:
+            self._world.found.violated(f"{self.name} has failed: {self.server.driver.failure!r}")
+
+
+async def _until_dead(process: Process, task: "asyncio.Task[None]") -> None:
+    """A task of a process that died never ends: look from outside."""
+    while process.is_alive and not task.done():
+        await asyncio.sleep(0.01)
+
+
+class World:
+    """One simulation."""
+
+    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float) -> None:
+        random = Random(seed)
+        self.loop = VirtualLoop(Random(random.getrandbits(64)))
+        self.trace = Trace(self.loop.time)
+        self.found = Found(self.trace)
+        self.history = History()
+        self.post = Post(self.loop, Random(random.getrandbits(64)))
+        self.post.delay_s = random.choice((0.000_5, 0.005))
+        self.linger_ms = random.choice((0, 5, 50))
+        self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in IDS]
+        self.clients = [self._client(number, random) for number in range(6)]
+        self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
+        self._seconds = seconds
+        self._random = random
+
+    def _client(self, number: int, random: Random) -> Client:
+        given = self.post, Random(random.getrandbits(64)), self.history, self.trace, self.peer
+        if number < 4:
+            return Producer(f"p{number}", *given, producer_id=number if number else -1)
+        return Consumer(f"c{number}", *given)
+
+    def peer(self, node_id: int) -> Server | None:
+        """The replica that runs under this id."""
+        return next(machine.server for machine in self.machines if machine.id == node_id)
+
+    async def run(self) -> None:
+        """Faults for a while, then none; then everything is looked at."""
+        self.trace.note("plan", f"faults: {', '.join(self._faults) or 'none'}")
+        await asyncio.gather(*(machine.start() for machine in self.machines))
+        tasks = [client.process.spawn(self.loop, client.run()) for client in self.clients]
+        watching = self.loop.create_task(self._watch_leases())
+        await self._go_wrong()
+        await self._heal()
+        await self._look_for_progress()
+        watching.cancel()
+        for client in self.clients:
+            client.stopping = True
+        await asyncio.wait(tasks)
+        await self._look_at_logs()
+        for machine in self.machines:
+            machine.look()
+
+    async def _watch_leases(self) -> None:
+        while True:
+            holders = [m.name for m in self.machines if m.is_up and m.server is not None and m.server.group.can_be_read]
+            if len(holders) > 1:
+                self.found.violated(f"{' and '.join(holders)} hold the lease at once")
+            await asyncio.sleep(0.005)
+
+    async def _go_wrong(self) -> None:
+        end = self.loop.time() + self._seconds
+        while self.loop.time() < end:
+            await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
+            machine = self._random.choice(self.machines)
+            if not machine.is_up:
+                await machine.start()
+            elif self._faults:
+                await self._happen(self._random.choice(self._faults), machine)
+
+    async def _happen(self, kind: str, machine: Machine) -> None:
+        if kind in ("kill", "power"):
+            machine.crash(power_lost=kind == "power")
+        elif kind in ("power of all", "kill all"):
+            for one in self.machines:
+                one.crash(power_lost=kind == "power of all")
+            for one in self.machines:
+                await one.start()
+        elif kind in ("kill in a call", "power in a call"):
+            machine.power_fails_with_it = kind.startswith("power")
+            machine.disk.crash_in = self._random.randrange(1, 40)
+        elif kind == "stop":
+            await machine.stop()
+        elif kind == "resign":
+            if (leader := self._leader()) is not None and leader.server is not None:
+                leader.server.process.context.run(leader.server.driver.resign)
+        else:
+            await self._for_a_while(kind, machine)
+
+    async def _for_a_while(self, kind: str, machine: Machine) -> None:
+        seconds = self._random.uniform(0.5, 8)
+        if kind == "island":
+            machine = self._leader() or machine
+        others = [other.name for other in self.machines if other is not machine]
+        if kind in ("cut", "one way"):
+            names = [*others, *(client.name for client in self.clients)]
+            self._cut(machine, self._random.sample(names, self._random.randrange(1, len(names) + 1)), kind == "cut")
+        elif kind == "island":
+            self._cut(machine, others, True)
+        elif kind == "slow":
+            self.post.slow[machine.name] = self._random.uniform(2, 200)
+        else:
+            machine.disk.conditions.sync_s = self._random.uniform(0.05, 1)
+        self.trace.note("faults", f"{kind} for {seconds:.1f} s: {machine.name}")
+        await asyncio.sleep(seconds)
+        self.post.heal()
+        machine.disk.conditions = DiskConditions()
+
+    def _cut(self, machine: Machine, others: list[str], both_ways: bool) -> None:
+        outwards = both_ways or self._random.random() < 0.5
+        for other in others:
+            if outwards:
+                self.post.cut[machine.name, other] = None
+            if both_ways or not outwards:
+                self.post.cut[other, machine.name] = None
+
+    def _leader(self) -> Machine | None:
+        for machine in self.machines:
+            if machine.is_up and machine.server is not None and machine.server.group.proposer.epoch is not None:
+                return machine
+        return None
+
+    async def _heal(self) -> None:
+        self.trace.note("faults", "all is healed")
+        self.post.heal()
+        for machine in self.machines:
+            machine.disk.conditions, machine.disk.crash_in = DiskConditions(), None
+            if not machine.is_up:
+                await machine.start()
+
+    async def _look_for_progress(self) -> None:
+        before = {client.name: client.answered for client in self.clients}
+        end = self.loop.time() + PROGRESS_LIMIT_S
+        while self.loop.time() < end:
+            if all(client.answered > before[client.name] + 5 for client in self.clients):
+                return
+            await asyncio.sleep(0.25)
+        self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
+
+    async def _look_at_logs(self) -> None:
+        """All replicas come to have the same."""
+        servers = [machine.server for machine in self.machines if machine.server is not None]
+        end = self.loop.time() + PROGRESS_LIMIT_S
+        while self.loop.time() < end:
+            await asyncio.sleep(0.1)
+            if len({server.driver.applied_offset for server in servers}) == 1:
+                break
+        if len(servers) < len(self.machines):
+            self.found.violated("not all replicas live")
+        for partition in PARTITIONS:
+            ends = {server.group.partition(partition).end_offset for server in servers}
+            if len(ends) > 1:
+                self.found.violated(f"{partition.number} ends at {ends}")
+            for server in servers:
+                for offset, value in server.values(partition):
+                    self.history.saw(server.process.host, partition, offset, value)
+
+    def freeze(self) -> None:
+        """Nothing runs any more, whoever frees its memory."""
+        for process in (*(c.process for c in self.clients), *(machine.process for machine in self.machines)):
+            if process is not None:
+                process.kill()
+
+
+def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float = 20) -> Outcome:
+    """Run the simulation that this seed decides."""
+    world = World(seed, faults, seconds)
+    with _faults_in_logs(world.found):
+        try:
+            world.loop.run_until_complete(world.run())
+            for failure in world.loop.failures:
+                world.found.violated(failure)
+        finally:
+            world.freeze()
+            world.loop.close()
+    machines = world.machines
+    return Outcome(
+        violations=world.found.violations + list(world.history.violations()),
+        trace=world.trace.lines,
+        hash=world.trace.hash,
+        answered=sum(client.answered for client in world.clients),
+        forgotten=max((m.server.driver.log_start_offset for m in machines if m.server is not None), default=0),
+        copied=sum(machine.copied for machine in machines),
+        entries_per_proposal=sum(m.entries for m in machines) / max(1, sum(m.proposals for m in machines)),
+    )
+
+
+class _LogReader(logging.Handler):
+    """An exception that a replica logs is a defect."""
+
+    def __init__(self, found: Found) -> None:
+        super().__init__(logging.ERROR)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._found.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def _faults_in_logs(found: Found) -> Iterator[None]:
+    handler, logger = _LogReader(found), logging.getLogger("penstock")
+    before = logger.propagate, logger.level
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate, level = before
+        logger.setLevel(level)

@@ -1,0 +1,211 @@
+import asyncio
+import shutil
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.node.broker import wall_clock_ms
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups.copying import copy_missing
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.node.storage_groups.group_partition import GroupPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.proposer import Place, ProposalSettings
+
+ORDERS = PartitionId(UUID(int=10), 0)
+PAYMENTS = PartitionId(UUID(int=20), 0)
+CONFIG = LogConfig(segment_bytes=1_000, retention_ms=-1, cleanup_policy=frozenset())
+
+
+class Node:
+    """The only replica of a group, on real files."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+        self.directories = LogDirectories([str(path)], node_id=1, random=Random(1), cluster_id="test")
+        self.directories.open_all(lambda topic: CONFIG)
+        self.directories.begin()
+        self.group = StorageGroup(self, self._nobody, ProposalSettings(), wall_clock_ms)
+        self.removed: list[str] = []
+
+    async def __aenter__(self) -> StorageGroup:
+        log = self.directories.create("__storage_group", 0, UUID(int=1), CONFIG)
+        snapshots = StoredSnapshots(Disk(), log.directory)
+        driver = QuorumDriver(
+            local=Voter(ReplicaKey(1)),
+            configured=Quorum.of([Voter(ReplicaKey(1))], 0),
+            settings=RaftSettings(election_timeout_ms=1, leases=True),
+            log=StoredLog(log, snapshots),
+            snapshots=snapshots,
+            state=StateFile(Disk(), log.directory),
+            peers=NoPeers(),
+            application=self.group,
+            random=Random(1),
+            now_ms=wall_clock_ms,
+        )
+        try:
+            await self.group.start(driver)
+        except Exception:
+            self.directories.abandon()
+            raise
+        while self.group.proposer.epoch is None:
+            await asyncio.sleep(0)
+        return self.group
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.group.stop()
+        self.directories.close()
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        return self.directories.create(topic, partition.number, partition.topic_id, CONFIG)
+
+    def remove(self, log: PartitionLog) -> None:
+        self.removed.append(log.topic)
+        self.directories.delete(log, 0)
+
+    async def _nobody(self, node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        raise AssertionError("there is nobody to copy from")
+
+
+async def opened(group: StorageGroup, *partitions: PartitionId) -> None:
+    for partition in partitions:
+        group.open(partition, "orders" if partition is ORDERS else "payments")
+    await group.driver.barrier(group.driver.epoch)
+    while not all(partition in group.partitions for partition in partitions):
+        await asyncio.sleep(0)
+
+
+def append(group: StorageGroup, partition: PartitionId, count: int = 1) -> Place:
+    batch = encode_batch([Record(timestamp_ms=wall_clock_ms(), value=b"x" * 100) for _ in range(count)])
+    return group.append(partition, memoryview(batch), leader_epoch=0)
+
+
+async def produce(group: StorageGroup, partition: PartitionId, count: int = 1) -> Place:
+    place = append(group, partition, count)
+    await group.acknowledged(partition, place.last_offset)
+    return place
+
+
+async def test_what_is_appended_in_one_turn_is_one_proposal(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS, PAYMENTS)
+        before, end_offset = group.proposer.proposals, group.driver.log_end_offset
+        places = [(partition, append(group, partition, 2)) for partition in (ORDERS, PAYMENTS, ORDERS)]
+        await asyncio.gather(*(group.acknowledged(partition, place.last_offset) for partition, place in places))
+        assert [place.first_offset for _, place in places] == [0, 0, 2]
+        assert group.proposer.proposals == before + 1
+        assert group.driver.log_end_offset == end_offset + 3, "three entries in one batch"
+        assert group.partition(ORDERS).committed.high_watermark == group.partition(ORDERS).log.log_end_offset == 4
+
+
+async def test_what_is_collected_lingers_until_there_is_enough(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        group.proposer.settings = ProposalSettings(linger_ms=3_600_000, max_bytes=400)
+        before = group.proposer.proposals
+        for _ in range(3):
+            place = append(group, ORDERS)
+            await asyncio.sleep(0)
+        await group.acknowledged(ORDERS, place.last_offset)
+        assert group.proposer.proposals == before + 1
+
+
+async def test_a_group_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS, 5)
+    async with Node(tmp_path) as group:
+        assert (await produce(group, ORDERS)).first_offset == 5
+
+
+async def test_its_log_is_forgotten_behind_what_the_partitions_have(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS, PAYMENTS)
+        for _ in range(10):
+            await produce(group, ORDERS, 5)
+        await group.snapshot()
+        assert group.driver.log_start_offset == group.driver.applied_offset
+        assert group.partition(ORDERS).log.recovery_point == 50
+    async with Node(tmp_path) as group:
+        assert (await produce(group, ORDERS)).first_offset == 50
+        assert (await produce(group, PAYMENTS)).first_offset == 0
+
+
+async def test_a_replica_whose_disk_has_lost_what_the_group_has_forgotten_does_not_start(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        await group.snapshot()
+    shutil.rmtree(tmp_path / "orders-0")
+    with pytest.raises(KafkaError, match=r"orders-0 ends at 0, .* before 1: its disk has lost records"):
+        await Node(tmp_path).__aenter__()
+
+
+async def test_a_partition_that_is_closed_is_removed_when_no_snapshot_needs_it(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with node as group:
+        await opened(group, ORDERS, PAYMENTS)
+        await produce(group, ORDERS)
+        waiting = group.acknowledged(ORDERS, 1)
+        group.close(ORDERS)
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert list(group.partitions) == [PAYMENTS]
+        assert node.removed == []
+        await group.snapshot()
+        assert node.removed == ["orders"]
+    async with Node(tmp_path) as group:
+        assert list(group.partitions) == [PAYMENTS]
+
+
+async def test_who_waits_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        waiting = group.acknowledged(ORDERS, append(group, ORDERS).last_offset)
+        group.driver.resign()
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_lease_is_needed_for_what_is_read(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        assert group.can_be_read
+        group.driver.resign()
+        assert not group.can_be_read
+
+
+async def test_a_replica_copies_from_where_the_leaders_log_begins(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    partition = GroupPartition(ORDERS, "orders", node.open(ORDERS, "orders"))
+    asked: list[int] = []
+
+    async def fetch(wanted: PartitionId, offset: int) -> tuple[int, bytes]:
+        asked.append(offset)
+        if len(asked) == 1:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        batch = encode_batch([Record(value=b"x"), Record(value=b"y")], base_offset=max(offset, 40))
+        return 40, bytes(batch)
+
+    await copy_missing([(partition, 43)], fetch)
+    assert asked == [0, 0, 40, 42]
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (40, 44)
+    assert not partition.log.is_dirty
+    node.directories.close()

@@ -1,0 +1,197 @@
+from uuid import UUID
+
+import pytest
+
+from penstock.log.producer_state import Producers
+from penstock.log.producers_ahead import ProducersAhead
+from penstock.protocol.batch import read_header
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.replication.storage_groups.entries import (
+    Entry,
+    Kind,
+    PartitionId,
+    decode_proposals,
+    encode_proposal,
+)
+from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
+
+ORDERS = PartitionId(UUID(int=1), 0)
+PAYMENTS = PartitionId(UUID(int=2), 3)
+
+
+class End:
+    """A partition whose log ends somewhere."""
+
+    def __init__(self, end_offset: int = 0, latest_epoch: int = -1) -> None:
+        self.end_offset = end_offset
+        self.latest_epoch = latest_epoch
+        self.written = Producers()
+
+    @property
+    def producers(self) -> ProducersAhead:
+        return ProducersAhead(self.written)
+
+    def write(self, entry: Entry) -> None:
+        """As the partition's log does when an entry is applied."""
+        header = read_header(entry.content)
+        self.end_offset, self.latest_epoch = header.last_offset + 1, header.partition_leader_epoch
+        if header.producer_id >= 0:
+            self.written.note_batch(header, header.base_offset, header.last_offset, header.max_timestamp)
+
+
+def batch_of(count: int, producer_id: int = -1, sequence: int = -1, epoch: int = -1) -> bytearray:
+    records = [Record(timestamp_ms=7, value=b"x" * 10) for _ in range(count)]
+    return encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def append(
+    proposer: Proposer,
+    end: End,
+    batch: bytearray,
+    *,
+    partition: PartitionId = ORDERS,
+    leader_epoch: int = 1,
+    now_ms: int = 0,
+) -> Place:
+    return proposer.append(partition, end, memoryview(batch), read_header(batch), leader_epoch, now_ms)
+
+
+def leading(**settings: int) -> Proposer:
+    proposer = Proposer(ProposalSettings(**settings))
+    proposer.lead(5)
+    return proposer
+
+
+def taken(proposer: Proposer, now_ms: int = 0) -> list[Entry]:
+    proposal = proposer.take(now_ms)
+    assert proposal is not None
+    return list(decode_proposals(bytes(proposal)))
+
+
+def test_batches_of_several_partitions_go_as_one_proposal_with_their_offsets_and_epochs() -> None:
+    proposer, orders, payments = leading(), End(10), End(20)
+    assert append(proposer, orders, batch_of(3)) == (10, 12, False)
+    assert append(proposer, payments, batch_of(2), partition=PAYMENTS, leader_epoch=4) == (20, 21, False)
+    assert append(proposer, orders, batch_of(1)) == (13, 13, False)
+    entries = taken(proposer)
+    headers = [read_header(entry.content) for entry in entries]
+    assert [entry.partition for entry in entries] == [ORDERS, PAYMENTS, ORDERS]
+    assert [(h.base_offset, h.last_offset, h.partition_leader_epoch) for h in headers] == [
+        (10, 12, 1),
+        (20, 21, 4),
+        (13, 13, 1),
+    ]
+    assert (proposer.proposals, proposer.entries) == (1, 3)
+
+
+def test_the_first_append_decides_when_a_proposal_goes() -> None:
+    proposer, orders = leading(linger_ms=5), End()
+    assert proposer.deadline_ms is None
+    append(proposer, orders, batch_of(1), now_ms=100)
+    append(proposer, orders, batch_of(1), now_ms=104)
+    assert proposer.deadline_ms == 105
+    assert proposer.take(104) is None
+    assert len(taken(proposer, 105)) == 2
+    assert proposer.deadline_ms is None
+
+
+def test_a_proposal_that_is_full_does_not_linger() -> None:
+    proposer, orders = leading(linger_ms=1000, max_bytes=200), End()
+    append(proposer, orders, batch_of(1), now_ms=100)
+    assert proposer.take(100) is None
+    append(proposer, orders, batch_of(10), now_ms=100)
+    assert len(taken(proposer, 100)) == 2
+
+
+def test_what_is_under_way_counts_until_it_is_applied_and_then_the_log_does() -> None:
+    proposer, orders = leading(), End()
+    append(proposer, orders, batch_of(2))
+    first = taken(proposer)
+    assert append(proposer, orders, batch_of(1)).first_offset == 2
+    second = taken(proposer)
+    for entry in (*first, *second):
+        orders.write(entry)
+        proposer.applied(entry)
+    assert proposer.under_way(ORDERS) == 0
+    orders.end_offset = 50
+    assert append(proposer, orders, batch_of(1)).first_offset == 50
+
+
+def test_a_batch_that_repeats_one_under_way_is_where_that_is_going_to_be() -> None:
+    proposer, orders = leading(), End(7)
+    append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (7, 8, True)
+    (entry,) = taken(proposer)
+    orders.write(entry)
+    proposer.applied(entry)
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (7, 8, True)
+    assert proposer.take(0) is None
+
+
+def test_sequences_go_on_from_what_is_under_way() -> None:
+    proposer, orders = leading(), End()
+    append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))
+    entries = taken(proposer)
+    append(proposer, orders, batch_of(3, producer_id=9, sequence=2, epoch=0))
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, orders, batch_of(1, producer_id=9, sequence=9, epoch=0))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    entries += taken(proposer)
+    for entry in entries:
+        orders.write(entry)
+        proposer.applied(entry)
+    assert append(proposer, orders, batch_of(1, producer_id=9, sequence=5, epoch=0)) == (5, 5, False)
+
+
+def test_who_does_not_lead_takes_nothing() -> None:
+    proposer = Proposer(ProposalSettings())
+    for refused in (
+        lambda: append(proposer, End(), batch_of(1)),
+        lambda: proposer.open(ORDERS, "orders", 0),
+        lambda: proposer.close(ORDERS, 0),
+    ):
+        with pytest.raises(KafkaError) as error:
+            refused()
+        assert error.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_new_epoch_begins_with_what_the_logs_say() -> None:
+    proposer, orders = leading(), End()
+    append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))
+    proposer.take(0)
+    append(proposer, orders, batch_of(1))
+    proposer.resign()
+    assert proposer.take(1000) is None
+    proposer.lead(7)
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (0, 1, False)
+
+
+def test_a_leader_epoch_never_goes_back() -> None:
+    proposer, orders = leading(), End(latest_epoch=3)
+    append(proposer, orders, batch_of(1), leader_epoch=4)
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, orders, batch_of(1), leader_epoch=3)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert len(taken(proposer)) == 1
+
+
+def test_nothing_is_appended_to_a_partition_that_is_being_closed() -> None:
+    proposer = leading()
+    proposer.close(ORDERS, 0)
+    proposer.close(ORDERS, 0)
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, End(), batch_of(1))
+    assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert taken(proposer) == [Entry(Kind.CLOSED, ORDERS)]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\x01" + bytes(21), b"\x00\x09" + bytes(20), bytes(23)])
+def test_what_is_no_entry_is_found(key: bytes | None) -> None:
+    with pytest.raises(DecodeError):
+        list(decode_proposals(bytes(encode_batch([Record(key=key, value=b"")]))))
+
+
+def test_entries_come_back_as_they_were() -> None:
+    entries = [Entry(Kind.OPENED, ORDERS, b"orders"), Entry(Kind.APPENDED, PAYMENTS, b"a batch")]
+    assert list(decode_proposals(bytes(encode_proposal(entries, 3)))) == entries

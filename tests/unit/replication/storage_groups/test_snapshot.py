@@ -1,0 +1,33 @@
+from uuid import UUID
+
+import pytest
+
+from penstock.protocol.errors import DecodeError
+from penstock.raft.control import quorums_in
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.snapshot import PartitionState, decode_snapshot, encode_snapshot
+
+QUORUM = Quorum.of([Voter(ReplicaKey(1, UUID(int=5))), Voter(ReplicaKey(2, UUID(int=6)))])
+
+
+def states(count: int) -> list[PartitionState]:
+    return [PartitionState(PartitionId(UUID(int=n // 10), n), f"topic{n // 10}", n * n) for n in range(count)]
+
+
+def content_of(count: int) -> bytes:
+    return b"".join(encode_snapshot(states(count), QUORUM, epoch=3, now_ms=9))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2500])
+def test_it_names_the_voters_and_each_partition_with_its_end(count: int) -> None:
+    content = content_of(count)
+    assert list(decode_snapshot(content)) == states(count)
+    assert [quorum for _, quorum in quorums_in(content, Quorum())][-1] == QUORUM
+
+
+def test_one_that_is_cut_off_is_found() -> None:
+    content = content_of(3)
+    for size in range(len(content)):
+        with pytest.raises(DecodeError):
+            list(decode_snapshot(content[:size]))
