@@ -160,7 +160,12 @@ class StorageGroup:
             self._resign()
             self.driver.resign()
             return
-        done.add_done_callback(_retrieved)
+        done.add_done_callback(partial(self._proposed, epoch))
+
+    def _proposed(self, epoch: int, done: asyncio.Future[int]) -> None:
+        """A proposal is applied, or the lead was lost, or the driver has failed."""
+        if (done.cancelled() or done.exception() is not None) and epoch == self.proposer.epoch:
+            self._resign()
 
     def _resign(self) -> None:
         """Lead no longer: whoever waits for what is under way is told so."""
@@ -271,6 +276,8 @@ class StorageGroup:
         states = [PartitionState(one.id, one.topic, one.end_offset) for one in partitions]
         quorum, epoch = driver.quorum_at(end_offset), driver.snapshot_id_at(end_offset).epoch
         await loop.run_in_executor(None, flush_all, [one.log for one in partitions if one.log.is_dirty])
+        if driver.log_start_offset > end_offset:
+            return  # another replica's snapshot came in between
         await driver.snapshot(encode_snapshot(states, quorum, epoch=epoch, now_ms=self._now_ms()), end_offset)
         for one in closed:
             self._closed.remove(one)
@@ -280,7 +287,6 @@ class StorageGroup:
         """Take part no longer."""
         if self._timer is not None:
             self._timer.cancel()
-        self._propose()
         await self.driver.stop(resign=resign)
         self._resign()
 
@@ -288,9 +294,3 @@ class StorageGroup:
 def _call(waiters: Sequence[Waiter]) -> None:
     for waiter in waiters:
         waiter()
-
-
-def _retrieved(done: asyncio.Future[int]) -> None:
-    """Whoever waits for a proposal waits at its partitions: what fails here has told them already."""
-    if not done.cancelled():
-        done.exception()

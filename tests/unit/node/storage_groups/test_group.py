@@ -183,6 +183,42 @@ async def test_who_waits_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
         assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_who_waits_is_told_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(log: StoredLog) -> None:
+        raise OSError("broken")
+
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        monkeypatch.setattr(StoredLog, "flush", fail)
+        with pytest.raises(KafkaError) as refused:
+            await produce(group, ORDERS)
+        assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        with pytest.raises(KafkaError):
+            append(group, ORDERS)
+
+
+async def test_what_lingers_when_a_group_stops_is_refused(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        group.proposer.settings = ProposalSettings(linger_ms=3_600_000)
+        waiting = group.acknowledged(ORDERS, append(group, ORDERS).last_offset)
+    with pytest.raises(KafkaError):
+        await waiting
+    async with Node(tmp_path) as group:
+        assert (await produce(group, ORDERS)).first_offset == 0
+
+
+async def test_another_replicas_snapshot_comes_before_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        own = asyncio.ensure_future(group.snapshot())
+        await asyncio.sleep(0)
+        monkeypatch.setattr(QuorumDriver, "log_start_offset", group.driver.applied_offset + 1)
+        monkeypatch.setattr(QuorumDriver, "snapshot", None)
+        await own
+
+
 async def test_a_lease_is_needed_for_what_is_read(tmp_path: Path) -> None:
     async with Node(tmp_path) as group:
         await opened(group, ORDERS)
