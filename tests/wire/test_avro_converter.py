@@ -196,6 +196,22 @@ async def test_values_that_are_cut_off_or_do_not_fit(registry: SchemaRegistry) -
             await written(avro(registry), bad, schema)
 
 
+async def test_a_schema_refers_to_another(registry: SchemaRegistry) -> None:
+    place = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
+    fields = [{"name": "to", "type": "Place"}, {"name": "via", "type": ["null", "Place"]}]
+    order = {"type": "record", "name": "Order", "fields": fields}
+    registry.register("places", place)
+    to_place = [{"name": "Place", "subject": "places", "version": 1}]
+    number = registry.register("clicks-value", order, references=to_place)
+    value = {"to": {"city": "Rome"}, "via": {"city": "Pisa"}}
+    converter = avro(registry, use_latest_version="true")
+    data = await written(converter, value)
+    assert data == struct.pack(">bI", 0, number) + b"\x08Rome\x02\x08Pisa"
+    schema, read = await read_back(converter, data)
+    assert read == value
+    assert [field["name"] for field in schema["fields"]] == ["Place", "Place"]
+
+
 async def test_schemas_of_other_kinds_are_refused(registry: SchemaRegistry) -> None:
     number = registry.register("clicks-value", {}, schemaType="JSON")
     with pytest.raises(ConversionError, match="is no Avro"):

@@ -58,6 +58,47 @@ def test_what_was_written_by_another_schema_is_read_by_the_latest(registry: Sche
     assert failure.value.status == 404
 
 
+def test_a_schema_of_avro_refers_to_others(registry: SchemaRegistry) -> None:
+    state = {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}
+    town = {"type": "record", "name": "Town", "namespace": "geo", "fields": [{"name": "name", "type": "string"}]}
+    home_fields = [{"name": "town", "type": "geo.Town"}, {"name": "state", "type": state}]
+    home = {"type": "record", "name": "Home", "namespace": "shop", "fields": home_fields}
+    registry.register("geo.Town", town)
+    to_town = [{"name": "geo.Town", "subject": "geo.Town", "version": 1}]
+    registry.register("shop.Home", home, references=to_town)
+    fields = [
+        {"name": "state", "type": "State"},
+        {"name": "home", "type": ["null", "Home"]},
+        {"name": "towns", "type": {"type": "array", "items": "geo.Town"}},
+    ]
+    user = {"type": "record", "name": "User", "namespace": "shop", "fields": fields}
+    to_home = [{"name": "shop.Home", "subject": "shop.Home", "version": 1}]
+    number = registry.register("members-value", user, references=to_home)
+    columns, read = reads({"avro": "latest", "subscribe": "members"}, registry)
+    home_columns = "STRUCT<`town`: STRUCT<`name`: STRING>, `state`: STRING>"
+    assert columns == f"`state` STRING, `home` {home_columns}, `towns` ARRAY<STRUCT<`name`: STRING>>"
+    value = {"state": "PAID", "home": {"town": {"name": "Rome"}, "state": "OPEN"}, "towns": [{"name": "Pisa"}]}
+    data = b"\x02" + b"\x02" + b"\x08Rome\x00" + b"\x02\x08Pisa\x00"
+    assert read(head(number) + data) == value
+
+
+def test_a_union_that_has_changed_is_read_by_its_types(registry: SchemaRegistry) -> None:
+    def schema(kind: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}
+
+    place = {"type": "record", "name": "geo.Place", "fields": [{"name": "n", "type": "long"}]}
+    was, plain = schema(["string", "int", place]), schema("int")
+    record = schema(place)
+    ids = [registry.register("unions-value", one) for one in (was, plain, record)]
+    registry.register("unions-value", schema(["null", place, "long", "string"]))
+    columns, read = reads({"avro": "latest", "subscribe": "unions"}, registry)
+    assert columns == "`v` STRUCT<`member0`: STRUCT<`n`: BIGINT>, `member1`: BIGINT, `member2`: STRING>"
+    assert read(head(ids[0]) + encoded(was, {"v": 7})) == {"v": {"member1": 7}}
+    assert read(head(ids[0]) + encoded(was, {"v": ("geo.Place", {"n": 1})})) == {"v": {"member0": {"n": 1}}}
+    assert read(head(ids[1]) + encoded(plain, {"v": 7})) == {"v": {"member1": 7}}
+    assert read(head(ids[2]) + encoded(record, {"v": {"n": 1}})) == {"v": {"member0": {"n": 1}}}
+
+
 def file_of(name: str, *messages: DescriptorProto, imports: str = "") -> FileDescriptorProto:
     return FileDescriptorProto(
         name=name, package="shop", syntax="proto3", message_type=messages, dependency=filter(None, [imports])

@@ -12,11 +12,13 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
+from penstock.pipeline.avro_unions import branches_of, member_structs
 from penstock.pipeline.errors import SchemaError
 from penstock.work.connect.avro import WRONG
-from penstock.work.connect.avro_schemas import kind_of
+from penstock.work.connect.avro_schemas import full_name, kind_of
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import HEAD, Schemas, avro_of, schema_id
+from penstock.work.connect.registry import HEAD, Schemas, schema_id
+from penstock.work.connect.registry_avro import avro_of
 
 SIMPLE: Final = {
     "null": "STRING", "boolean": "BOOLEAN", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
@@ -29,7 +31,6 @@ LOGICAL: Final = {
     ("long", "local-timestamp-millis"): "TIMESTAMP_NTZ",
     ("long", "local-timestamp-micros"): "TIMESTAMP_NTZ",
 }
-WIDER: Final = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
 MOST_DIGITS: Final = 38
 
 
@@ -55,6 +56,7 @@ class AvroReader:
 
     def __init__(self, schema: Any, registry: Schemas | None) -> None:
         self._schema = fastavro.parse_schema(schema)
+        self._members = member_structs(schema)
         self._registry = registry
         self._writers: dict[int, Any] = {}
 
@@ -63,17 +65,18 @@ class AvroReader:
         writer = self._schema if self._registry is None else self._writer(self._registry, data)
         stream = BytesIO(data if self._registry is None else data[HEAD.size :])
         try:
-            value = fastavro.schemaless_reader(stream, writer, None if writer is self._schema else self._schema)
+            reader = None if writer is self._schema else self._schema
+            value = fastavro.schemaless_reader(stream, writer, reader, return_named_type=self._members is not None)
         except (*WRONG, SchemaResolutionError) as error:
             raise ConversionError(str(error)) from error
         if stream.tell() < len(stream.getbuffer()) or not isinstance(value, dict):
             raise ConversionError("there are bytes behind it")
-        return value
+        return value if self._members is None else self._members(value)
 
     def _writer(self, registry: Schemas, data: bytes) -> Any:
         number = schema_id(data)
         if number not in self._writers:
-            avro = avro_of(registry.schema(number), f"schema {number}")
+            avro = avro_of(registry, registry.schema(number), f"schema {number}")
             self._writers[number] = fastavro.parse_schema(_without_others(avro))
         return self._writers[number]
 
@@ -87,7 +90,7 @@ class _Columns:
 
     def fields(self, record: Mapping[str, Any], between: str, namespace: str) -> str:
         """The fields of a record."""
-        name = _full(record, namespace)
+        name = full_name(record, namespace)
         self._open.add(name)
         inner = name.rpartition(".")[0]
         said = ", ".join(f"`{field['name']}`{between}{self._type(field['type'], inner)}" for field in record["fields"])
@@ -96,7 +99,9 @@ class _Columns:
 
     def _type(self, avro: Any, namespace: str) -> str:
         if isinstance(avro, list):
-            return self._type(_one_of(avro), namespace)
+            kinds = [self._type(one, namespace) for one in branches_of(avro)]
+            members = ", ".join(f"`member{place}`: {kind}" for place, kind in enumerate(kinds))
+            return kinds[0] if len(kinds) == 1 else f"STRUCT<{members}>"
         kind = kind_of(avro)
         if isinstance(kind, dict | list):
             return self._type(kind, namespace)
@@ -111,7 +116,7 @@ class _Columns:
         else:
             return self._known(str(kind), namespace)
         if isinstance(avro, dict) and "name" in avro:
-            self._named[_full(avro, namespace)] = said
+            self._named[full_name(avro, namespace)] = said
         return said
 
     def _known(self, name: str, namespace: str) -> str:
@@ -128,16 +133,6 @@ def _plain(avro: Any, kind: str) -> str:
     return LOGICAL.get((kind, logical or ""), SIMPLE[kind])
 
 
-def _one_of(union: list[Any]) -> Any:
-    kinds = [one for one in union if kind_of(one) != "null"]
-    if len(kinds) == 1:
-        return kinds[0]
-    wider = WIDER.get(frozenset(kinds)) if all(isinstance(one, str) for one in kinds) else None
-    if wider is None:
-        raise SchemaError("it has a union of several types, for which there is no column.")
-    return wider
-
-
 def _without_others(avro: Any) -> Any:
     """The same schema with those logical types alone that Spark has."""
     if isinstance(avro, list):
@@ -148,8 +143,3 @@ def _without_others(avro: Any) -> Any:
     is_decimal = logical == "decimal" and 0 < int(avro.get("precision", 0)) <= MOST_DIGITS
     keeps = is_decimal or (isinstance(kind, str) and (kind, logical) in LOGICAL)
     return {key: _without_others(part) for key, part in avro.items() if keeps or key != "logicalType"}
-
-
-def _full(avro: Mapping[str, Any], namespace: str) -> str:
-    name, own = str(avro["name"]), avro.get("namespace", namespace)
-    return name if "." in name or not own else f"{own}.{name}"

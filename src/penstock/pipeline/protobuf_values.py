@@ -13,6 +13,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -23,7 +24,6 @@ from penstock.work.connect.registry import HEAD, SERIALIZED, Schemas, references
 PROTOBUF: Final = "PROTOBUF"
 GOOGLES: Final = "google/protobuf/"
 """Files below it come with protobuf itself; few sets have them, and no registry."""
-TIMESTAMP: Final = "google.protobuf.Timestamp"
 WRAPPERS: Final = tuple(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -48,6 +48,21 @@ SIMPLE: Final = {
 }
 Convert = Callable[[Any], Any]
 Read = Callable[[Any], Any]
+
+
+def _as_json(message: Message) -> str:
+    text: str = MessageToJson(message, indent=None)
+    return text
+
+
+SPECIAL: Final[Mapping[str, tuple[str, Convert]]] = {
+    "google.protobuf.Timestamp": ("TIMESTAMP", lambda message: message.ToDatetime(UTC)),
+    "google.protobuf.Duration": ("INTERVAL DAY TO SECOND", lambda message: message.ToTimedelta()),
+    "google.protobuf.Struct": ("STRING", _as_json),
+    "google.protobuf.Value": ("STRING", _as_json),
+    "google.protobuf.ListValue": ("STRING", _as_json),
+}
+"""Well-known types that are more than their fields; the last three may hold themselves."""
 
 
 def message_type(schema: bytes, name: str) -> Descriptor:
@@ -76,9 +91,10 @@ def message_type(schema: bytes, name: str) -> Descriptor:
 
 def protobuf_columns(kind: Descriptor) -> str:
     """The fields of a message as DDL; SchemaError."""
-    if not kind.fields:
+    fields = _fields(kind, " ", ())
+    if not fields:
         raise SchemaError(f"{kind.full_name} has no fields.")
-    return _fields(kind, " ", ())
+    return fields
 
 
 def descriptors_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> bytes:
@@ -162,7 +178,18 @@ def _fields(kind: Descriptor, between: str, outer: tuple[str, ...]) -> str:
     if kind.full_name in outer:
         raise SchemaError(f"{kind.full_name} is part of itself.")
     inner = (*outer, kind.full_name)
-    return ", ".join(f"`{field.name}`{between}{_type(field, inner)}" for field in kind.fields)
+    return ", ".join(
+        f"`{field.name}`{between}{_type(field, inner)}" for field in kind.fields if not _is_empty(field, inner)
+    )
+
+
+def _is_empty(field: FieldDescriptor, outer: tuple[str, ...] = ()) -> bool:
+    """Whether nothing can be in it: there is no column for a message without fields."""
+    kind = field.message_type
+    if kind is None or kind.full_name in SPECIAL or kind.full_name in outer:
+        return False
+    inner = (*outer, kind.full_name)
+    return all(_is_empty(one, inner) for one in (kind.fields[1:] if _is_map(field) else kind.fields))
 
 
 def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
@@ -176,12 +203,10 @@ def _single(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
     kind = field.message_type
     if kind is None:
         return SIMPLE[field.type]
-    if kind.full_name == TIMESTAMP:
-        return "TIMESTAMP"
+    if kind.full_name in SPECIAL:
+        return SPECIAL[kind.full_name][0]
     if kind.full_name in WRAPPERS:
         return SIMPLE[kind.fields[0].type]
-    if not kind.fields:
-        raise SchemaError(f"{kind.full_name} has no fields, and so there is no column for {field.name}.")
     return f"STRUCT<{_fields(kind, ': ', outer)}>"
 
 
@@ -191,7 +216,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 def _reader(kind: Descriptor) -> Read:
     """What makes a row of a message; a field that may be missing, and is, is None."""
-    fields = [(field.name, field.has_presence, _converter(field)) for field in kind.fields]
+    fields = [(field.name, field.has_presence, _converter(field)) for field in kind.fields if not _is_empty(field)]
 
     def read(message: Message) -> dict[str, Any]:
         return {
@@ -217,8 +242,8 @@ def _single_converter(field: FieldDescriptor) -> Convert:
         return lambda number: names.get(number, str(number))
     if kind is None:
         return lambda value: value
-    if kind.full_name == TIMESTAMP:
-        return lambda message: message.ToDatetime(UTC)
+    if kind.full_name in SPECIAL:
+        return SPECIAL[kind.full_name][1]
     if kind.full_name in WRAPPERS:
         return lambda message: message.value
     return _reader(kind)

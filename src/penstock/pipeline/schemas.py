@@ -12,7 +12,8 @@ from penstock.pipeline.protobuf_values import ProtobufReader, descriptors_of, me
 from penstock.pipeline.spec import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 from penstock.work.connect.api import RetriableError
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import SERIALIZED, Registry, avro_of, references_of
+from penstock.work.connect.registry import SERIALIZED, Registry, references_of
+from penstock.work.connect.registry_avro import avro_of
 
 LATEST: Final = "latest"
 Reader = Callable[[bytes], Any]
@@ -48,7 +49,7 @@ def settled(typed: TypedValues) -> TypedValues:
     try:
         answer = typed.registry.version(subject, LATEST, SERIALIZED if typed.kind == PROTOBUF else "")
         if typed.kind == AVRO:
-            return typed.replace(schema=json.dumps(avro_of(answer, subject)).encode())
+            return typed.replace(schema=json.dumps(avro_of(typed.registry, answer, subject)).encode())
         if typed.kind == PROTOBUF:
             return typed.replace(schema=descriptors_of(typed.registry, answer, subject))
         others = references_of(typed.registry, answer)

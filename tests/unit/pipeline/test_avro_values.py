@@ -81,12 +81,61 @@ def test_a_value_is_read_whole_or_not_at_all() -> None:
         ({"avro": "latest", "subscribe": "t"}, "schema.registry.url"),
         ({"avro": "latest", "schema.registry.url": "http://a", "subscribe": "t,u"}, "give the subject"),
         ({"avro": json.dumps({"type": "record", "name": "N", "fields": [{"name": "n", "type": "N"}]})}, "of itself"),
-        (
-            {"avro": json.dumps({"type": "record", "name": "N", "fields": [{"name": "n", "type": ["int", "string"]}]})},
-            "several types",
-        ),
     ],
 )
 def test_what_cannot_be(given: dict[str, str], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         typed_values("avro", given)
+
+
+LINE = {"type": "record", "name": "Line", "fields": [{"name": "of", "type": ["int", "string"]}]}
+STATE = {"type": "enum", "name": "State", "symbols": ["OPEN"]}
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+UNION = [
+    "null",
+    LINE,
+    "shop.Other",
+    "string",
+    "int",
+    "long",
+    STATE,
+    {"type": "array", "items": "Line"},
+    PRICE,
+    "double",
+]
+
+
+def of_union(union: list[Any]) -> dict[str, Any]:
+    other = {"type": "record", "name": "shop.Other", "fields": [{"name": "n", "type": "long"}]}
+    fields = [{"name": "other", "type": ["null", other]}, {"name": "any", "type": union}]
+    return {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+
+
+LINE_COLUMNS = "STRUCT<`of`: STRUCT<`member0`: INT, `member1`: STRING>>"
+MEMBERS = (
+    f"`other` STRUCT<`n`: BIGINT>, `any` STRUCT<`member0`: {LINE_COLUMNS}, `member1`: STRUCT<`n`: BIGINT>, "
+    "`member2`: STRING, `member3`: INT, `member4`: BIGINT, `member5`: STRING, "
+    f"`member6`: ARRAY<{LINE_COLUMNS}>, `member7`: DECIMAL(4, 2), `member8`: DOUBLE>"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (("shop.Line", {"of": "a"}), {"member0": {"of": {"member1": "a"}}}),
+        (("shop.Other", {"n": 1}), {"member1": {"n": 1}}),
+        ("text", {"member2": "text"}),
+        (3, {"member4": 3}),
+        (1 << 40, {"member4": 1 << 40}),
+        (("shop.State", "OPEN"), {"member5": "OPEN"}),
+        ([{"of": 1}], {"member6": [{"of": {"member0": 1}}]}),
+        (Decimal("2.50"), {"member7": Decimal("2.50")}),
+        (2.5, {"member8": 2.5}),
+        (None, None),
+    ],
+)
+def test_a_union_of_several_types_has_a_member_for_each(given: Any, read: Any) -> None:
+    typed = typed_values("avro", {"avro": json.dumps(of_union(UNION))})
+    assert columns_of(typed) == MEMBERS
+    data = encoded(of_union(UNION), {"other": {"n": 7}, "any": given})
+    assert reader_of(typed)(data) == {"other": {"n": 7}, "any": read}

@@ -23,7 +23,8 @@ from penstock.work.connect.avro_schemas import (
 )
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import HEAD, MAGIC, Registry, avro_of, schema_id
+from penstock.work.connect.registry import HEAD, MAGIC, Registry, schema_id
+from penstock.work.connect.registry_avro import avro_of
 from penstock.work.connect.schemas import Schema, SchemaError, schema_of
 
 MOST_SCHEMAS: Final = 1_000
@@ -86,7 +87,7 @@ class AvroConverter:
         number = schema_id(data)
         try:
             if number not in self._read:
-                avro = avro_of(self._registry.schema(number), f"schema {number}")
+                avro = avro_of(self._registry, self._registry.schema(number), f"schema {number}")
                 _keep(self._read, number, (_parsed(avro), _expressed(avro)))
             parsed, schema = self._read[number]
             value = fastavro.schemaless_reader(BytesIO(data[HEAD.size :]), parsed, None)
@@ -104,7 +105,7 @@ class AvroConverter:
         subject = f"{topic}-{self._part}"
         if self._settings["use.latest.version"]:
             answer = self._registry.version(subject)
-            number, avro = int(answer["id"]), avro_of(answer, subject)
+            number, avro = int(answer["id"]), avro_of(self._registry, answer, subject)
         else:
             avro = avro_schema(schema)
             key = subject, json.dumps(avro)

@@ -153,11 +153,11 @@ class _Reading:
         if logical and logical[0] == "bytes":
             made["parameters"] = {"scale": str(avro.get("scale", 0))}
         if "name" in avro:
-            self._named[_full(avro, namespace)] = made
+            self._named[full_name(avro, namespace)] = made
         return made
 
     def _record(self, avro: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-        name = _full(avro, namespace)
+        name = full_name(avro, namespace)
         inner = name.rpartition(".")[0]
         self._open.add(name)
         fields = []
@@ -191,6 +191,7 @@ def without_logical_types(avro: Any) -> Any:
     return [without_logical_types(part) for part in avro] if isinstance(avro, list) else avro
 
 
-def _full(avro: Mapping[str, Any], namespace: str) -> str:
+def full_name(avro: Mapping[str, Any], namespace: str) -> str:
+    """The name of a type within a namespace."""
     name, own = str(avro["name"]), avro.get("namespace", namespace)
     return name if "." in name or not own else f"{own}.{name}"

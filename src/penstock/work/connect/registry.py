@@ -101,12 +101,5 @@ def references_of(registry: Schemas, answer: Mapping[str, Any], form: str = "") 
     return found
 
 
-def avro_of(answer: Any, name: str) -> Any:
-    """The schema of Avro that the registry has told; ConversionError."""
-    if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
-        raise ConversionError(f"{name} is no Avro, or refers to other schemas, which is not supported")
-    return json.loads(answer["schema"])
-
-
 def _query(form: str) -> str:
     return f"?format={form}" if form else ""

@@ -1,0 +1,128 @@
+"""Unions of several types of Avro: a struct with a member for each, as Spark's `from_avro` makes it.
+
+`member0` is of the first type beside null, and so on; of all members one is not null. Of int and long in one union, and
+of float and double, the wider one has the value: which was written nobody can tell from it.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from penstock.work.connect.avro_schemas import full_name, kind_of
+from penstock.work.connect.converters import ConversionError
+
+Convert = Callable[[Any], Any]
+WIDER: Final = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
+PYTHON: Final = {
+    "record": dict, "error": dict, "enum": str, "fixed": bytes, "int": int, "float": float, "boolean": bool,
+    "long": int, "double": float, "bytes": bytes, "string": str, "array": list, "map": dict,
+}  # fmt: skip
+"""What values are; of several types with the same the last one counts, for those that have names come with them."""
+ORDER: Final = tuple(PYTHON)
+LOGICAL: Final = {"date": date, "decimal": Decimal}
+
+
+def branches_of(union: list[Any]) -> list[Any]:
+    """The types beside null that a union has columns for: one that is wider than the other stands for both."""
+    kinds = [one for one in union if kind_of(one) != "null"] or ["null"]
+    wider = WIDER.get(frozenset(kinds)) if all(isinstance(one, str) for one in kinds) else None
+    return kinds if wider is None else [wider]
+
+
+def member_structs(schema: Any) -> Convert | None:
+    """What makes such structs in values that are read with the names of types; None where there is no such union."""
+    made = _Converting()
+    convert = made.of(schema, "")
+    return convert if made.has_members else None
+
+
+class _Converting:
+    """One schema while it is read: what names stand for."""
+
+    def __init__(self) -> None:
+        self.has_members = False
+        self._named: dict[str, tuple[str, Convert]] = {}
+
+    def of(self, avro: Any, namespace: str) -> Convert:
+        if isinstance(avro, list):
+            return self._union(avro, namespace)
+        kind = kind_of(avro)
+        if isinstance(kind, dict | list):
+            return self.of(kind, namespace)
+        if kind == "array":
+            item = self.of(avro["items"], namespace)
+            return lambda items: [item(one) for one in items]
+        if kind == "map":
+            value = self.of(avro["values"], namespace)
+            return lambda entries: {key: value(one) for key, one in entries.items()}
+        if kind in ("record", "error"):
+            return self._record(avro, namespace)
+        if isinstance(avro, dict) and "name" in avro:
+            self._named[full_name(avro, namespace)] = kind, _same
+        return self._known(str(kind), namespace)[1]
+
+    def _record(self, avro: Mapping[str, Any], namespace: str) -> Convert:
+        name = full_name(avro, namespace)
+        inner = name.rpartition(".")[0]
+        fields = [(field["name"], self.of(field["type"], inner)) for field in avro["fields"]]
+        self._named[name] = "record", lambda row: {field: convert(row[field]) for field, convert in fields}
+        return self._named[name][1]
+
+    def _known(self, name: str, namespace: str) -> tuple[str, Convert]:
+        """The kind of a type, and what to do with its values."""
+        return self._named.get(f"{namespace}.{name}") or self._named.get(name) or (name, _same)
+
+    def _union(self, union: list[Any], namespace: str) -> Convert:
+        branches = branches_of(union)
+        converts = [self.of(one, namespace) for one in branches]
+        if len(branches) == 1:
+            return lambda value: None if value is None else converts[0](_nameless(value))
+        self.has_members = True
+        kinds = [self._kind(one, namespace) for one in branches]
+        places = sorted(range(len(branches)), key=lambda place: ORDER.index(kinds[place]))
+        by_type = {_python(branches[place], kinds[place]): place for place in places}
+        names = [_name(one, namespace) for one in branches]
+        by_name = {_short(name): place for place, name in enumerate(names)}
+        by_name |= {name: place for place, name in enumerate(names)}
+
+        def convert(value: Any) -> Any:
+            if value is None:
+                return None
+            if type(value) is tuple:
+                place = by_name.get(value[0], by_name.get(_short(value[0])))
+            else:
+                place = by_type.get(type(value))
+            if place is None:
+                raise ConversionError(f"{value!r:.60} is of no type of its union")
+            return {f"member{place}": converts[place](_nameless(value))}
+
+        return convert
+
+    def _kind(self, avro: Any, namespace: str) -> str:
+        kind = kind_of(avro)
+        return self._kind(kind, namespace) if isinstance(kind, dict) else self._known(str(kind), namespace)[0]
+
+
+def _name(avro: Any, namespace: str) -> str:
+    if isinstance(avro, dict) and "name" in avro:
+        return full_name(avro, namespace)
+    name = str(kind_of(avro))
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _nameless(value: Any) -> Any:
+    return value[1] if type(value) is tuple else value
+
+
+def _python(avro: Any, kind: str) -> type:
+    logical = str(avro.get("logicalType")) if isinstance(avro, dict) else ""
+    return datetime if "timestamp" in logical else LOGICAL.get(logical, PYTHON[kind])
