@@ -57,7 +57,7 @@ def _rate(folder: Path, bootstrap: str, name: str, count: Callable[[], int]) -> 
     worker, job = folder / "worker.properties", folder / "job.properties"
     worker.write_text(
         f"bootstrap.servers={bootstrap}\noffset.storage.file.filename={folder}/offsets\n"
-        "key.converter=StringConverter\nvalue.converter=StringConverter\n"
+        "key.converter=StringConverter\nvalue.converter=StringConverter\nlisteners=http://127.0.0.1:0\n"
     )
     job.write_text("".join(f"{key}={value}\n" for key, value in {"name": "measured", **JOBS[name]}.items()))
     command = [sys.executable, "-m", "penstock", "worker", "--standalone", str(worker), str(job)]
@@ -65,8 +65,10 @@ def _rate(folder: Path, bootstrap: str, name: str, count: Callable[[], int]) -> 
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert "running" in said, said
+        said = "\n"
+        while said and not said.startswith("task measured-0: running"):
+            said = process.stdout.readline()
+        assert said, "the worker has ended"
         begun = time.monotonic()
         wait_until(lambda: count() >= LINES or None, SECONDS, f"all records of the {name}")
         return LINES / (time.monotonic() - begun)

@@ -29,7 +29,8 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.start": "208; not for several nodes, nor for a wrong option",
     },
     "penstock/cli/start_worker.py": {
-        "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"
+        "penstock.work.connect.distributed.worker": "with the next; few nodes have a worker",
+        "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed",
     },
     "penstock/cli/worker.py": {
         "penstock.work.connect.rest.running": "aiohttp comes with it, which may not be installed"

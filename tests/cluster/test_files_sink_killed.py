@@ -31,6 +31,7 @@ def a_worker(folder: Path, bootstrap: str) -> "subprocess.Popen[bytes]":
     (folder / "worker.properties").write_text(
         f"bootstrap.servers={bootstrap}\noffset.storage.file.filename={folder}/offsets\noffset.flush.interval.ms=10\n"
         "value.converter=JsonConverter\nvalue.converter.schemas.enable=false\nconsumer.max.poll.records=7\n"
+        "listeners=http://127.0.0.1:0\n"
     )
     job = {
         "name": "files",

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from penstock.work.connect.distributed.statuses import Statuses
 from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.runtime.statuses import Statuses
 
 LIMIT_S = 60
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from tests.wire.connect_workers import LIMIT_S, worker_config
 
 from penstock.cli.main import main
+from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.rest.running import RunningWorker
 
 
@@ -35,7 +36,7 @@ class Typing:
 @pytest.fixture
 async def penstock(bootstrap: str, topic: str) -> AsyncIterator[Typing]:
     config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
-    async with RunningWorker(config) as running:
+    async with RunningWorker(DistributedWorker, config) as running:
         assert running.worker is not None
         async with asyncio.timeout(LIMIT_S):
             while not running.worker.leading.leads:

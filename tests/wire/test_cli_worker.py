@@ -1,5 +1,9 @@
 """`penstock worker` with files that cannot be right: one line that says what to mend."""
 
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,6 +11,12 @@ from click.testing import CliRunner
 from tests.wire.connect_workers import worker_config
 
 from penstock.cli.main import main
+from penstock.work.connect.api import SourceConnector
+
+
+class NeverConnector(SourceConnector):
+    def start(self, config: Mapping[str, str]) -> None:
+        raise RuntimeError("it never starts")
 
 
 def run(path: Path, config: dict[str, str], *arguments: str) -> str:
@@ -43,4 +53,40 @@ def test_a_connector_of_a_standalone_worker_that_is_wrong(bootstrap: str, tmp_pa
     job = tmp_path / "job.properties"
     job.write_text("name=n\nconnector.class=FileStreamSource\n")
     config = {"bootstrap.servers": bootstrap, "offset.storage.file.filename": str(tmp_path / "offsets")}
+    config |= {"listeners": "http://127.0.0.1:0"}
     assert "file is missing" in run(tmp_path / "worker.properties", config, "--standalone", str(job))
+    job.write_text(f"name=n\nconnector.class={__name__}:NeverConnector\n")
+    assert "it never starts" in run(tmp_path / "worker.properties", config, "--standalone", str(job))
+
+
+def test_a_standalone_worker_is_asked_like_any_other(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    worker, job = tmp_path / "worker.properties", tmp_path / "job.properties"
+    worker.write_text(
+        f"bootstrap.servers={bootstrap}\noffset.storage.file.filename={tmp_path}/offsets\n"
+        "listeners=http://127.0.0.1:0\noffset.flush.interval.ms=10\nvalue.converter=StringConverter\n"
+    )
+    (tmp_path / "lines").write_text("one\n")
+    job.write_text(f"name=lines\nconnector.class=FileStreamSource\nfile={tmp_path}/lines\ntopic={topic}\n")
+    command = [sys.executable, "-m", "penstock", "worker", "--standalone", str(worker)]
+
+    def connect(url: str, *words: str) -> str:
+        result = CliRunner().invoke(main, ["connect", "--worker", url, *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    for life, given in enumerate(([], [str(job)])):
+        with subprocess.Popen([*command, *given], stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                url = process.stdout.readline().rpartition(" ")[2].strip()
+                if not given:
+                    assert connect(url, "list") == "there are no connectors\n"
+                    connect(url, "create", str(job))
+                said = {process.stdout.readline() for _ in range(2)}
+                assert said == {"connector lines: running\n", "task lines-0: running\n"}
+                while not (stored := json.loads(connect(url, "offsets", "lines", "--json"))["offsets"]):
+                    pass
+                assert stored == [{"partition": {"filename": f"{tmp_path}/lines"}, "offset": {"position": 4}}]
+            finally:
+                process.terminate()
+        assert process.returncode == 0, f"life {life}"

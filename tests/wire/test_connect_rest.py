@@ -1,4 +1,7 @@
-"""Kafka Connect's REST interface: its shapes and status codes, on the worker that leads and on one that does not."""
+"""Kafka Connect's REST interface: its shapes and status codes.
+
+Asked are a worker that shares connectors and does not lead, or one that leads, and a worker that stands alone.
+"""
 
 import asyncio
 import json
@@ -14,20 +17,21 @@ from tests.wire.connect_workers import LIMIT_S, worker_config
 
 from penstock.client.producer import Producer
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.rest.running import RunningWorker
+from penstock.work.connect.standalone.worker import StandaloneWorker
 
 Answer = tuple[int, Any]
 
 
 class Asking:
-    """Two workers, of which one does not lead; what is asked of it goes on to the other."""
+    """Two workers, of which one does not lead; what is asked of it goes on to the other. Or one that is alone."""
 
-    def __init__(self, workers: list[RunningWorker], session: aiohttp.ClientSession) -> None:
+    def __init__(self, workers: Sequence[RunningWorker[Any]], session: aiohttp.ClientSession) -> None:
         self.workers = workers
         self.session = session
-        leads = [worker for worker in workers if worker.worker is not None and worker.worker.leading.leads]
-        (self.leader,) = leads
-        (self.other,) = [worker for worker in workers if worker is not self.leader]
+        (self.leader,) = [worker for worker in workers if worker.worker is not None and worker.worker.leading.leads]
+        self.other = next((worker for worker in workers if worker is not self.leader), self.leader)
 
     async def ask(
         self,
@@ -68,7 +72,7 @@ class Asking:
         return (await self.ask("GET", f"/connectors/{name}/status"))[1]
 
 
-def agree(*both: RunningWorker) -> bool:
+def agree(*both: RunningWorker[DistributedWorker]) -> bool:
     """Whether one of them leads and all know that, each in the same generation."""
     workers = [each.worker for each in both if each.worker is not None]
     leaders = [worker for worker in workers if worker.leading.leads]
@@ -79,13 +83,33 @@ def agree(*both: RunningWorker) -> bool:
 
 
 @pytest.fixture
-async def asking(bootstrap: str, topic: str) -> AsyncIterator[Asking]:
+async def sharing(bootstrap: str, topic: str) -> AsyncIterator[Asking]:
     config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
-    async with RunningWorker(config) as one, RunningWorker(config) as two, aiohttp.ClientSession() as session:
+    async with (
+        RunningWorker(DistributedWorker, config) as one,
+        RunningWorker(DistributedWorker, config) as two,
+        aiohttp.ClientSession() as session,
+    ):
         async with asyncio.timeout(LIMIT_S):
             while not agree(one, two):
                 await asyncio.sleep(0.02)
         yield Asking([one, two], session)
+
+
+@pytest.fixture
+async def alone(bootstrap: str, topic: str, tmp_path: Path) -> AsyncIterator[Asking]:
+    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
+    config["offset.storage.file.filename"] = str(tmp_path / "offsets")
+    async with RunningWorker(StandaloneWorker, config) as one, aiohttp.ClientSession() as session:
+        assert one.worker is not None
+        one.worker.has_begun = True
+        yield Asking([one], session)
+
+
+@pytest.fixture(params=["sharing", "alone"])
+def asking(request: pytest.FixtureRequest) -> Asking:
+    found: Asking = request.getfixturevalue(request.param)
+    return found
 
 
 def source(tmp_path: Path, topic: str, **more: str) -> dict[str, str]:
@@ -201,16 +225,16 @@ class Lingering(SourceConnector):
     task_class = LingeringTask
 
 
-async def test_offsets_are_changed_when_the_last_task_has_ended(asking: Asking, topic: str) -> None:
+async def test_offsets_are_changed_when_the_last_task_has_ended(sharing: Asking, topic: str) -> None:
     LingeringTask.let_go = threading.Event()
     config = {"connector.class": f"{__name__}:Lingering", "topic": topic}
-    await asking.ask("PUT", "/connectors/slow/config", config)
-    await asking.until_running("slow")
-    await asking.ask("PUT", "/connectors/slow/stop")
-    await asking.until("/connectors/slow/tasks", [])
+    await sharing.ask("PUT", "/connectors/slow/config", config)
+    await sharing.until_running("slow")
+    await sharing.ask("PUT", "/connectors/slow/stop")
+    await sharing.until("/connectors/slow/tasks", [])
     change = {"offsets": [{"partition": {"p": 1}, "offset": {"at": 4}}]}
-    changing = asyncio.create_task(asking.ask("PATCH", "/connectors/slow/offsets", change, leader=True))
-    leader = asking.leader.worker
+    changing = asyncio.create_task(sharing.ask("PATCH", "/connectors/slow/offsets", change, leader=True))
+    leader = sharing.leader.worker
     assert leader is not None
     async with asyncio.timeout(LIMIT_S):
         while leader.group.machine.in_hand != frozenset(("connector-task-slow-0",)) and not changing.done():
@@ -218,9 +242,9 @@ async def test_offsets_are_changed_when_the_last_task_has_ended(asking: Asking, 
     LingeringTask.let_go.set()
     assert (await changing)[0] == 200
     async with asyncio.timeout(LIMIT_S):
-        while any(one.worker is not None and one.worker.group.machine.running for one in asking.workers):
+        while any(one.worker is not None and one.worker.group.machine.running for one in sharing.workers):
             await asyncio.sleep(0.01)
-    assert (await asking.ask("GET", "/connectors/slow/offsets"))[1] == change
+    assert (await sharing.ask("GET", "/connectors/slow/offsets"))[1] == change
 
 
 async def test_the_offsets_of_a_sink(asking: Asking, bootstrap: str, topic: str, tmp_path: Path) -> None:
@@ -332,7 +356,10 @@ async def test_a_page_that_is_named_may_ask(bootstrap: str, topic: str) -> None:
         "access.control.allow.origin": "http://*.example, http://[::1]:9000",
         "access.control.allow.methods": "GET,PUT",
     }
-    async with RunningWorker(config) as running, aiohttp.ClientSession(running.server.urls[0]) as session:
+    async with (
+        RunningWorker(DistributedWorker, config) as running,
+        aiohttp.ClientSession(running.server.urls[0]) as session,
+    ):
         for origin, status, allowed in ((page, 200, page), (ours, 200, ours), ("http://evil.com", 403, None)):
             async with session.get("/", headers={"Origin": origin}) as answer:
                 assert (answer.status, answer.headers.get("Access-Control-Allow-Origin")) == (status, allowed)
@@ -358,10 +385,10 @@ async def test_a_connector_of_which_no_status_is_known_is_left_out_where_that_is
         assert list((await asking.ask("GET", f"/connectors?{query}", leader=True))[1]) == names
 
 
-async def test_a_request_does_not_go_in_a_circle(asking: Asking, tmp_path: Path, topic: str) -> None:
+async def test_a_request_does_not_go_in_a_circle(sharing: Asking, tmp_path: Path, topic: str) -> None:
     config = source(tmp_path, topic)
-    assert (await asking.ask("PUT", "/connectors/lines/config?forward=false", config))[0] == 409
-    assert (await asking.ask("PUT", "/connectors/lines/config?forward=true", config))[0] == 201
+    assert (await sharing.ask("PUT", "/connectors/lines/config?forward=false", config))[0] == 409
+    assert (await sharing.ask("PUT", "/connectors/lines/config?forward=true", config))[0] == 201
 
 
 async def test_a_client_of_others_drives_it(asking: Asking, topic: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.wire.connect_workers import LIMIT_S, worker_config
 
 from penstock.cli.main import main
 from penstock.work.connect.config import ConfigError
+from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.rest.running import RunningWorker
 from penstock.work.connect.rest.tls import asking_of, tls_of
 
@@ -99,8 +100,8 @@ async def test_workers_are_asked_and_ask_each_other(bootstrap: str, topic: str, 
     of_one["listeners.https.ssl.keystore.location"] = str(made.pem)
     of_other = made.configs("PKCS12")
     async with (
-        RunningWorker(config | of_one) as one,
-        RunningWorker(config | of_other) as other,
+        RunningWorker(DistributedWorker, config | of_one) as one,
+        RunningWorker(DistributedWorker, config | of_other) as other,
         asyncio.timeout(LIMIT_S),
     ):
         url = other.server.urls[0]
@@ -177,4 +178,4 @@ def test_keys_that_cannot_be_used(change: dict[str, str], reason: str, made: Mad
 
 def test_who_listens_needs_a_key() -> None:
     with pytest.raises(ConfigError, match=r"ssl\.keystore\.location is missing"):
-        RunningWorker(worker_config("localhost:1", "group") | {"listeners": "https://127.0.0.1:0"})
+        RunningWorker(DistributedWorker, worker_config("localhost:1", "group") | {"listeners": "https://127.0.0.1:0"})

@@ -28,15 +28,16 @@ from penstock.work.connect.api import (
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.jobs import State
 from penstock.work.connect.plugins import PluginError
-from penstock.work.connect.standalone import StandaloneWorker
+from penstock.work.connect.runtime.records import Status
+from penstock.work.connect.standalone.worker import StandaloneWorker
 
 HERE = __name__
 LIMIT_S = 60
 Start = Callable[[], Awaitable["Watched"]]
 
 
-class Watched(StandaloneWorker):
-    """A worker whose changes of state can be waited for."""
+class Watched:
+    """A standalone worker, begun with its first connector, whose changes of state can be waited for."""
 
     def __init__(self, bootstrap: str, folder: Path, shutdown_ms: int = 30_000) -> None:
         self.said: list[tuple[str, State, str]] = []
@@ -49,10 +50,19 @@ class Watched(StandaloneWorker):
             "offset.flush.interval.ms": "50",
             "task.shutdown.graceful.timeout.ms": str(shutdown_ms),
         }
-        super().__init__(config, self._hear)
+        self.worker = StandaloneWorker(config)
+        self.worker.on_status = self._hear
 
-    def _hear(self, name: str, state: State, reason: str) -> None:
-        self.said.append((name, state, reason))
+    async def start(self, config: Mapping[str, str]) -> None:
+        if not self.worker.cluster_id:
+            await self.worker.start()
+        await self.worker.create(config)
+
+    async def stop(self) -> None:
+        await self.worker.stop()
+
+    def _hear(self, name: str, status: Status) -> None:
+        self.said.append((name, State[status.state], status.trace or ""))
         self.news.set()
 
     async def until(self, name: str, state: State) -> str:
@@ -64,9 +74,9 @@ class Watched(StandaloneWorker):
                 self.news.clear()
                 await self.news.wait()
 
-    async def until_said(self, end: str) -> None:
+    async def until_said(self, words: str) -> None:
         async with asyncio.timeout(LIMIT_S):
-            while not any(reason.endswith(end) for _, _, reason in self.said):
+            while not any(words in reason for _, _, reason in self.said):
                 self.news.clear()
                 await self.news.wait()
 
@@ -184,8 +194,9 @@ async def test_a_record_that_cannot_be_converted_ends_the_task_or_is_left_out(
     json = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "task.restarts.max": "0"}
     await worker.start(sink(topic, tmp_path / "strict") | json | {"name": f"{topic}-strict"})
     await worker.start(sink(topic, tmp_path / "lenient") | json | {"errors.tolerance": "all"})
-    assert "ConversionError" in await worker.until(f"{topic}-strict-0", State.FAILED)
-    assert "JsonConverter" in worker.jobs[f"{topic}-strict"].tasks[0].trace
+    trace = await worker.until(f"{topic}-strict-0", State.FAILED)
+    assert "ConversionError" in trace
+    assert "JsonConverter" in trace
     assert await lines_of(tmp_path / "lenient", 2) == ["1", "2"]
 
 
@@ -243,8 +254,7 @@ async def test_a_bad_plugin_disturbs_nobody(
     if reason:
         assert reason in await worker.until("bad-0", State.FAILED)
         await worker.until_said("it is not started again")
-        assert reason in worker.jobs["bad"].tasks[0].trace
-        assert worker.jobs["bad"].tasks[0].restarts == 1
+        assert sum(said[:2] == ("task bad-0", State.FAILED) for said in worker.said) == 2
     else:
         await worker.until("bad-0", State.RUNNING)
     await write(bootstrap, topic, "good")
@@ -375,4 +385,4 @@ async def test_configurations_that_are_wrong(
     with pytest.raises(error) as raised:
         await worker.start(config)
     assert reason in str(raised.value)
-    assert worker.jobs == {}
+    assert worker.worker.state.connectors == {}

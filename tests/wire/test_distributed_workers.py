@@ -16,8 +16,8 @@ from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.topic_admin import NewTopic
 from penstock.work.connect.api import SinkConnector, SourceConnector, SourceContext, SourceRecord, SourceTask
-from penstock.work.connect.distributed.offset_topic import OffsetTopic
-from penstock.work.connect.distributed.records import Target
+from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
 
 HERE = __name__
 IN_GOOD_ORDER = {"task_shutdown_graceful_timeout_ms": "30000"}
@@ -222,7 +222,7 @@ async def test_a_worker_goes_and_others_go_on_where_it_was(workers: Workers, boo
     assert len(values) == len(set(values))
 
 
-def stored(offsets: OffsetTopic, name: str, position: int) -> bool:
+def stored(offsets: SourceOffsets, name: str, position: int) -> bool:
     return offsets.get(name, {"part": "0"}) == {"next": position}
 
 

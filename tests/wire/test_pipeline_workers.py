@@ -9,8 +9,8 @@ import pytest
 from tests.wire.connect_workers import Workers
 
 from penstock.pipeline.jobs import connector
-from penstock.work.connect.distributed.records import TaskId
 from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.runtime.records import TaskId
 
 PROGRAM = """
 import json, pathlib, sys, time, uuid

@@ -1,4 +1,4 @@
-"""`penstock connect`: connectors on workers that share them (docs/connect.md)."""
+"""`penstock connect`: connectors on workers (docs/connect.md)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
 from penstock.node.properties import read_properties
-from penstock.work.connect.standalone import JobFileError, read_job
+from penstock.work.connect.standalone.job_files import JobFileError, read_job
 
 
 @click.group("connect")
 @worker_option
 def command() -> None:
-    """List, create, watch and change the connectors of workers that share them.
+    """List, create, watch and change the connectors of workers.
 
-    Any worker can be asked, one of Apache Kafka's Connect as well.
+    Any worker of those that share connectors can be asked, or one that stands alone; Apache Kafka's own ones as well.
     """
 
 

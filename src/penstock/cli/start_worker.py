@@ -24,9 +24,10 @@ def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
 async def run_beside(broker: tuple[str, int], port: int) -> None:
     """Run a worker until this is cancelled, and say where it is, or why there is none: the node runs on without."""
     try:
+        from penstock.work.connect.distributed.worker import DistributedWorker
         from penstock.work.connect.rest.running import RunningWorker
 
-        async with RunningWorker(worker_config(broker, port)) as running:
+        async with RunningWorker(DistributedWorker, worker_config(broker, port)) as running:
             click.echo(f"  worker      {running.server.urls[0]} (`penstock connect`)")
             await asyncio.Event().wait()
     except ModuleNotFoundError as error:

@@ -13,10 +13,10 @@ from penstock.cli.session import parse_pairs, run
 from penstock.node.properties import read_properties
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.distributed.topic_log import TopicError
-from penstock.work.connect.jobs import State
-from penstock.work.connect.offsets import OffsetFileError
 from penstock.work.connect.plugins import PluginError
-from penstock.work.connect.standalone import JobFileError, read_job, run_standalone
+from penstock.work.connect.standalone.job_files import JobFileError, read_job
+from penstock.work.connect.standalone.logs import FileLogError
+from penstock.work.connect.standalone.worker import NotStartedError
 
 
 @click.command("worker")
@@ -29,36 +29,26 @@ def command(standalone: bool, changes: tuple[str, ...], file: Path, jobs: tuple[
 
     FILE is Kafka's connect-distributed.properties: workers with the same group.id share connectors, which are created
     by `penstock connect` or over REST. With --standalone it is connect-standalone.properties, and each JOB is the
-    configuration of a connector, as properties or JSON.
+    configuration of a connector, as properties or JSON; others may be created as well, and are forgotten at the end.
     """
-    if standalone != bool(jobs):
-        raise click.UsageError(
-            "name at least one connector's file" if standalone else "JOBs are for --standalone: use `penstock connect`"
-        )
+    if jobs and not standalone:
+        raise click.UsageError("JOBs are for --standalone: use `penstock connect`")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = {**read_properties(file), **parse_pairs(changes, "--set")}
         read = [read_job(job, read_properties) for job in jobs]
     except JobFileError as error:
         raise click.ClickException(str(error)) from None
-    run(_in_words(run_standalone(config, read, _say) if standalone else _distributed(config)))
-
-
-def _distributed(config: dict[str, str]) -> Coroutine[Any, Any, None]:
     try:
-        from penstock.work.connect.rest.running import run_distributed
+        from penstock.work.connect.rest.running import run_distributed, run_standalone
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'penstock[work]'") from None
-    return run_distributed(config, click.echo)
+    run(_in_words(run_standalone(config, read, click.echo) if standalone else run_distributed(config, click.echo)))
 
 
 async def _in_words(work: Coroutine[Any, Any, None]) -> None:
     """What is wrong with the files and the topics is the user's to mend."""
     try:
         await work
-    except (ConfigError, PluginError, OffsetFileError, TopicError) as error:
+    except (ConfigError, PluginError, FileLogError, NotStartedError, TopicError) as error:
         raise click.ClickException(str(error)) from None
-
-
-def _say(name: str, state: State, reason: str) -> None:
-    click.echo(f"{name}: {state.value.lower()}{f' ({reason})' if reason else ''}", err=state is State.FAILED)

@@ -15,9 +15,8 @@ from typing import Any, Final, Protocol
 from penstock.client.errors import ConnectionFailedError
 from penstock.work.connect.calls import LONG_S, Calls
 from penstock.work.connect.config import parse
-from penstock.work.connect.making import KEYS, Around, checked, checked_task_configs, new_task
+from penstock.work.connect.making import KEYS, checked, checked_task_configs
 from penstock.work.connect.metrics import Metric
-from penstock.work.connect.tasks import OffsetStore
 
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
@@ -168,50 +167,13 @@ class Kept:
             self._on_change(self.name, state, reason)
 
 
-class Job:
-    """A connector and its tasks on a worker that has all of them."""
-
-    def __init__(self, config: Mapping[str, str], around: Around, store: OffsetStore, on_change: OnChange) -> None:
-        self.config = dict(config)
-        self.name = config.get("name", "")
-        self.tasks: list[Kept] = []
-        self._around = around
-        self._store = store
-        self._on_change = on_change
-        self._running: RunningConnector | None = None
-
-    async def start(self) -> None:
-        """Check the configuration, start the connector and its tasks; ConfigError, PluginError, or what it raises."""
-        self._running = RunningConnector(self.config)
-        for number, config in enumerate(await self._running.start()):
-            self.tasks.append(self._kept(number, {**self.config, **config}))
-
-    async def stop(self) -> None:
-        """End all tasks, then the connector."""
-        await asyncio.gather(*(task.stop() for task in self.tasks))
-        if self._running is not None:
-            try:
-                async with asyncio.timeout(self._around.shutdown_timeout_s):
-                    await self._running.end()
-            except Exception as error:
-                logger.warning("connector %s did not stop well: %r", self.name, error)
-
-    def _kept(self, number: int, config: Mapping[str, str]) -> Kept:
-        restarts, patience_s = parse(KEYS, config)["task.restarts.max"], self._around.shutdown_timeout_s
-
-        def make() -> Runnable:
-            return new_task(config, number, self._around, self._store)
-
-        return Kept(f"task {self.name}-{number}", make, restarts, patience_s, self._on_change)
-
-
 class RunningConnector:
     """A connector while it runs; `publish` is told what its tasks are to be."""
 
     def __init__(
         self,
         config: Mapping[str, str],
-        publish: Callable[[list[dict[str, str]]], Awaitable[None]] | None = None,
+        publish: Callable[[list[dict[str, str]]], Awaitable[None]],
     ) -> None:
         self.records = 0
         self.has_started = asyncio.Event()
@@ -222,21 +184,19 @@ class RunningConnector:
         self._calls = Calls(f"connector {config.get('name', '')}", lambda method: self.on_long(method))
         self._connector = checked(config)()
 
-    async def start(self) -> list[dict[str, str]]:
-        """The configurations of its tasks; ConfigError, or what it raises."""
+    async def _start(self) -> list[dict[str, str]]:
         await self._calls.call(self._connector.start, self._config)
         most = parse(KEYS, self._config)["tasks.max"]
         return checked_task_configs(await self._calls.call(self._connector.task_configs, most), self._config)
 
     async def run(self) -> None:
         """See Runnable."""
-        assert self._publish is not None
         try:
-            await self._publish(await self.start())
+            await self._publish(await self._start())
             self.has_started.set()
             await self._stopping.wait()
         finally:
-            await self.end()
+            await self._end()
 
     def stop(self) -> None:
         """See Runnable."""
@@ -250,8 +210,7 @@ class RunningConnector:
         """See Runnable."""
         return ()
 
-    async def end(self) -> None:
-        """Let the connector go; what it raises."""
+    async def _end(self) -> None:
         try:
             await self._calls.call(self._connector.stop)
         finally:

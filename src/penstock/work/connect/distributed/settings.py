@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
-from penstock.work.connect.standalone import SHARED_KEYS
+from penstock.work.connect.runtime import settings as of_all
 
 STORES: Final = ("config", "offset", "status")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 KEYS: Final = (
-    *SHARED_KEYS,
+    *of_all.KEYS,
     ConfigKey("group.id", required=True, documentation="what the workers that share connectors have in common"),
     ConfigKey("config.storage.topic", required=True, documentation="the topic that has connectors and their tasks"),
     ConfigKey("offset.storage.topic", required=True, documentation="the topic that has how far sources were read"),
@@ -29,13 +29,6 @@ KEYS: Final = (
     ConfigKey("heartbeat.interval.ms", "int", 3_000, "How often it shows that it lives.", least=1),
     ConfigKey("rebalance.timeout.ms", "int", 60_000, "How long all may take to join a generation.", least=1),
     ConfigKey("scheduled.rebalance.max.delay.ms", "int", 0, "How long tasks wait for a worker that has left.", least=0),
-    ConfigKey("listeners", "list", ("http://127.0.0.1:8083",), "Where the REST interface listens."),
-    ConfigKey("rest.advertised.host.name", documentation="How other workers reach it."),
-    ConfigKey("rest.advertised.port", "int", None, "How other workers reach it."),
-    ConfigKey("access.control.allow.origin", "list", (), "Whose web pages may ask, * for any and in parts of names."),
-    ConfigKey("access.control.allow.methods", "list", (), "What these may do; GET,POST,HEAD, if nothing is named."),
-    ConfigKey("topic.tracking.enable", "boolean", True, "Whether it is kept which topics a connector uses."),
-    ConfigKey("topic.tracking.allow.reset", "boolean", True, "Whether that may be forgotten on request."),
     ConfigKey("exactly.once.source.support", "string", "disabled", "Transactions of sources.", choices=("disabled",)),
 )
 

@@ -18,12 +18,11 @@ from penstock.client.topic_admin import NewTopic
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.distributed.settings import Storage
+from penstock.work.connect.runtime.logs import OnRecord
 
 POLL_MS: Final = 500
 PAUSE_S: Final = 1.0
 READ_LIMIT_S: Final = 30.0
-OnRecord = Callable[[bytes, bytes | None, int], None]
-"""Told of each record: its key, its value and its offset."""
 logger = logging.getLogger(__name__)
 
 

@@ -1,31 +1,20 @@
 """A worker that shares connectors with others, by Kafka's `connect-distributed.properties`.
 
-config topic ──▶ ConfigState ──▶ which tasks there are ──▶ Group: who runs which, who leads
-                      │                                       │               │
-                      └──────────── Tasks: what runs here ◀───┘               ▼
-                      ▲                                            Leading: connectors, which
-                      └──────────────── records ───────────────────────  want tasks
+What it knows is in three topics; the group says who runs which task, and who leads.
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
 
-from penstock.client.admin import Admin
 from penstock.client.settings import ClientSettings
-from penstock.work.connect.distributed.config_state import ConfigState, LoggerLevel, News, RestartRequest
-from penstock.work.connect.distributed.leading import Leading, NotLeadingError
-from penstock.work.connect.distributed.offset_topic import OffsetTopic
-from penstock.work.connect.distributed.records import RESTART, TASK, TaskId, encode, parse_task
 from penstock.work.connect.distributed.settings import parse_settings, storage_of
-from penstock.work.connect.distributed.statuses import Statuses
-from penstock.work.connect.distributed.tasks import Tasks
 from penstock.work.connect.distributed.topic_log import TopicLog
-from penstock.work.connect.jobs import State
-from penstock.work.connect.making import Around
+from penstock.work.connect.runtime.leading import NotLeadingError
+from penstock.work.connect.runtime.logs import OnRecord
+from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
+from penstock.work.connect.runtime.worker import Worker
 from penstock.work.plan import Task
 from penstock.work.wire import Group
 from penstock.work.worker import WorkerSettings
@@ -34,47 +23,40 @@ RETRY_S: Final = 1.0
 logger = logging.getLogger(__name__)
 
 
-class DistributedWorker:
-    """See the module. `worker_id` is the host and port at which others reach it. `start`, and `stop` at the end."""
+class DistributedWorker(Worker):
+    """See the module."""
 
-    def __init__(
-        self, config: Mapping[str, str], worker_id: str, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
-    ) -> None:
-        self.config = dict(config)
-        self.settings = parse_settings(config)
-        self.worker_id = worker_id
-        self.url = self._url_of(worker_id)
-        self.cluster_id = ""
-        self.state = ConfigState()
-        self.on_logger_level: Callable[[LoggerLevel], None] = lambda _: None
-        bootstrap = self.settings["bootstrap.servers"]
-        storages = {store: storage_of(store, self.settings, config) for store in ("config", "offset", "status")}
-        name = f"{self.settings['group.id']}-{worker_id}"
-        self.offsets = OffsetTopic(bootstrap, storages["offset"], name)
-        self.statuses = Statuses(worker_id, self._post_status)
-        self._status_log = TopicLog(bootstrap, storages["status"], f"{name}-statuses", self._read_status)
-        self.config_log = TopicLog(bootstrap, storages["config"], f"{name}-configs", self._read_config, self._look)
-        patience_s = self.settings["task.shutdown.graceful.timeout.ms"] / 1000
-        around = Around(
-            bootstrap_servers=bootstrap,
-            config=config,
-            flush_interval_ms=self.settings["offset.flush.interval.ms"],
-            shutdown_timeout_s=patience_s,
-        )
-        is_tracking = self.settings["topic.tracking.enable"]
-        self.tasks = Tasks(
-            self.state, self.statuses, self.offsets, around, now_ms, self._owned_until_s, is_tracking=is_tracking
-        )
-        self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
-        self.group = self._new_group(bootstrap)
+    config_log: TopicLog
+
+    def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
+        super().__init__(config, worker_id)
+        self._status_log = self._new_log("status", "statuses", self._read_status)
+        self.group = self._new_group(self.settings["bootstrap.servers"])
         self.tasks.ended = self.group.ended
         self.group.on_generation = self._new_generation
-        self._is_started = False
         self._failed = asyncio.Event()
         self._next_generation = asyncio.Event()
         self.tasks.on_complaint = self._complain
         self._changing = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
+
+    @staticmethod
+    def parse(config: Mapping[str, str]) -> dict[str, Any]:
+        """See Worker."""
+        return parse_settings(config)
+
+    def _new_log(
+        self, store: str, name: str, on_record: OnRecord, on_read: Callable[[], None] = lambda: None
+    ) -> TopicLog:
+        storage = storage_of(store, self.settings, self.config)
+        name = f"{self.settings['group.id']}-{self.worker_id}-{name}"
+        return TopicLog(self.settings["bootstrap.servers"], storage, name, on_record, on_read)
+
+    def _new_config_log(self) -> TopicLog:
+        return self._new_log("config", "configs", self._read_config, self._look)
+
+    def _new_offset_log(self, on_record: OnRecord) -> TopicLog:
+        return self._new_log("offset", "offsets", on_record)
 
     def _new_group(self, bootstrap: str) -> Group:
         settings = self.settings
@@ -90,10 +72,9 @@ class DistributedWorker:
 
     async def start(self) -> None:
         """Read the three topics, then join; TopicError, ClientError, KafkaError."""
-        async with Admin(self.settings["bootstrap.servers"]) as admin:
-            self.cluster_id = (await admin.describe_cluster()).cluster_id
+        await self._look_at_cluster()
         await asyncio.gather(self.config_log.start(), self._status_log.start(), self.offsets.log.start())
-        self.group.set_tasks(self._group_tasks())
+        self._share_out()
         await self.group.start(self.config_log.end)
         self._is_started = True
 
@@ -105,7 +86,7 @@ class DistributedWorker:
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
-        await asyncio.gather(self.config_log.stop(), self._status_log.stop(), self.offsets.log.stop())
+        await asyncio.gather(*(log.stop() for log in (self.config_log, self._status_log, self.offsets.log)))
 
     async def ended(self) -> Exception:
         """Wait for what ends the membership for good, a group of somebody else's for instance."""
@@ -141,12 +122,8 @@ class DistributedWorker:
         assignment = self.group.machine.assignment
         for worker, names in assignment.step.plan.items() if assignment is not None else ():
             if f"task-{task}" in names:
-                return self._url_of(worker)
+                return self.url_of(worker)
         return None
-
-    def _url_of(self, worker: str) -> str:
-        """All workers listen in the same way."""
-        return f"{urlsplit(self.settings['listeners'][0]).scheme}://{worker}/"
 
     async def until_ended(self, connector: str) -> None:
         """As the leader: wait until no worker runs a task of this connector, which is to have none."""
@@ -158,11 +135,6 @@ class DistributedWorker:
         tasks = (parse_task(name.removeprefix(TASK)) for name in in_hand or ())
         return in_hand is None or any(task is not None and task.connector == connector for task in tasks)
 
-    async def request_restart(self, request: RestartRequest) -> None:
-        """Let all workers start again what they have of a connector."""
-        words = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
-        await self.config_log.put(f"{RESTART}{request.connector}".encode(), encode(words))
-
     # Records
 
     def _post_status(self, key: bytes, value: bytes | None) -> None:
@@ -172,33 +144,11 @@ class DistributedWorker:
         self.statuses.read(key, value, offset)
 
     def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:
-        news = self.state.apply(key.decode("utf-8", "replace"), value)
+        super()._read_config(key, value, offset)
         self.group.machine.position = offset + 1
-        if news is not None and self._is_started:
-            self._obey(news)
 
-    def _look(self) -> None:
-        if self._is_started:
-            self.group.set_tasks(self._group_tasks())
-            self.tasks.look()
-            self.leading.look()
-
-    def _group_tasks(self) -> list[Task]:
-        return [Task(name) for name in self.state.task_names()]
-
-    def _obey(self, news: News) -> None:
-        if isinstance(news, LoggerLevel):
-            self.on_logger_level(news)
-            return
-        connector = self.statuses.connector(news.connector)
-        if not news.only_failed or (connector is not None and connector.state == State.FAILED.value):
-            self.leading.restart(news.connector)
-        if news.include_tasks:
-            statuses = self.statuses.tasks(news.connector)
-            for task in self.state.task_ids(news.connector):
-                status = statuses.get(task.number)
-                if not news.only_failed or (status is not None and status.state == State.FAILED.value):
-                    self.tasks.restart(task)
+    def _share_out(self) -> None:
+        self.group.set_tasks([Task(name) for name in self.state.task_names()])
 
     # Generations
 

@@ -67,7 +67,7 @@ def keys_of(kind: Kind) -> list[ConfigKey]:
 
 
 def validated(
-    config: Mapping[str, str | None], defaults: Mapping[str, str], group_id: str, plugin: str | None = None
+    config: Mapping[str, str | None], defaults: Mapping[str, str], group_id: str | None, plugin: str | None = None
 ) -> dict[str, Any]:
     """What each key says and what is wrong with it; RestError if there is no such connector."""
     name = config.get("connector.class")
@@ -95,7 +95,7 @@ def validated(
     return {"name": name, "error_count": count, "groups": groups, "configs": rows}
 
 
-def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], group_id: str) -> Errors:
+def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], group_id: str | None) -> Errors:
     errors: Errors = {}
     for key in keys_of(kind):
         try:

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from penstock import __version__
 from penstock.work.connect.calls import Calls
-from penstock.work.connect.distributed.config_state import Known, RestartRequest
-from penstock.work.connect.distributed.leading import NotLeadingError
-from penstock.work.connect.distributed.records import LOGGER, Status, Target, TaskId, encode
-from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.making import kind_of
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
+from penstock.work.connect.runtime.config_state import Known, RestartRequest
+from penstock.work.connect.runtime.leading import NotLeadingError
+from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
+from penstock.work.connect.runtime.worker import Worker
 
 LIMIT_S: Final = 90.0
 Json = Any
@@ -25,7 +25,7 @@ Json = Any
 class Herder:
     """See the module: connectors and their tasks."""
 
-    def __init__(self, worker: DistributedWorker) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
 
     # Looking
@@ -179,7 +179,7 @@ class Herder:
         worker = self.worker
         try:
             async with asyncio.timeout(LIMIT_S):
-                return await calls.call(validated, config, worker.config, worker.settings["group.id"], plugin)
+                return await calls.call(validated, config, worker.config, worker.settings.get("group.id"), plugin)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s"

@@ -8,11 +8,11 @@ from typing import Any, Final
 from penstock.client.admin import Admin
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.work.connect.distributed.config_state import Known
-from penstock.work.connect.distributed.records import Target
 from penstock.work.connect.making import is_source, kind_of
 from penstock.work.connect.rest.errors import RestError, bad_request, conflict
 from penstock.work.connect.rest.herder import Herder
+from penstock.work.connect.runtime.config_state import Known
+from penstock.work.connect.runtime.records import Target
 
 LIMIT_S: Final = 30.0
 """How long tasks of a stopped connector may take to end before a change of its offsets is refused."""

@@ -5,13 +5,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from penstock.protocol.value import Value, fresh
-from penstock.work.connect.distributed.records import Target
 from penstock.work.connect.metrics import MEDIA_TYPE, page
 from penstock.work.connect.rest.catalog import definitions, plugins
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.loggers import Loggers, level_named
 from penstock.work.connect.rest.offsets import Offsets
+from penstock.work.connect.runtime.records import Target
 
 NOTHING: Final = object()
 """An answer without a body."""

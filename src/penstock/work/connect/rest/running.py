@@ -1,35 +1,41 @@
-"""A worker that shares connectors, as a whole: its REST interface, its membership, and its end."""
+"""A worker as a whole: its REST interface, what it runs, and its end."""
 
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Mapping
-from typing import Self
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
 
-from penstock.work.connect.distributed.config_state import LoggerLevel
-from penstock.work.connect.distributed.settings import parse_settings
 from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.jobs import State
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.loggers import Loggers
 from penstock.work.connect.rest.offsets import Offsets
 from penstock.work.connect.rest.routes import Served
 from penstock.work.connect.rest.server import RestServer
 from penstock.work.connect.rest.tls import tls_of
+from penstock.work.connect.runtime.config_state import LoggerLevel
+from penstock.work.connect.runtime.records import Status
+from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.standalone.worker import StandaloneWorker
+
+Kind = TypeVar("Kind", bound=Worker)
 
 
-class RunningWorker:
-    """See the module; `async with` starts and ends it. ConfigError at once; OSError, TopicError and the client's."""
+class RunningWorker(Generic[Kind]):
+    """See the module; `async with` starts and ends it. ConfigError at once, then OSError and what `start` raises."""
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, kind: type[Kind], config: Mapping[str, str]) -> None:
+        self._kind = kind
         self._config = config
-        self._settings = parse_settings(config)
+        self._settings = kind.parse(config)
         self.server = RestServer(
             self._settings["listeners"],
             self._settings["access.control.allow.origin"],
             self._settings["access.control.allow.methods"],
             lambda: tls_of(config),
         )
-        self.worker: DistributedWorker | None = None
+        self.worker: Kind | None = None
 
     async def __aenter__(self) -> Self:
         await self.server.start()
@@ -37,7 +43,7 @@ class RunningWorker:
             advertised = self.server.advertised(
                 self._settings["rest.advertised.host.name"], self._settings["rest.advertised.port"]
             )
-            self.worker = worker = DistributedWorker(self._config, advertised)
+            self.worker = worker = self._kind(self._config, advertised)
             loggers = Loggers(lambda: round(time.time() * 1000))
             worker.on_logger_level = lambda news: _set_level(loggers, news)
             herder = Herder(worker)
@@ -65,18 +71,49 @@ def _set_level(loggers: Loggers, news: LoggerLevel) -> None:
 
 
 async def run_distributed(config: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Run a worker until SIGINT or SIGTERM."""
-    stopped = asyncio.Event()
+    """Run a worker that shares connectors until SIGINT or SIGTERM."""
+    async with RunningWorker(DistributedWorker, config) as running:
+        worker = running.worker
+        assert worker is not None
+        group = worker.settings["group.id"]
+        say(f"worker {worker.worker_id} of group {group}, REST at {', '.join(running.server.urls)}")
+
+        async def fail() -> None:
+            raise await worker.ended()
+
+        await _until_told(fail())
+
+
+async def run_standalone(
+    config: Mapping[str, str], jobs: Sequence[Mapping[str, str]], say: Callable[[str], None]
+) -> None:
+    """Run a worker that has its connectors for itself, these to begin with, until SIGINT or SIGTERM."""
+
+    def tell(name: str, status: Status) -> None:
+        if status.state != State.UNASSIGNED.value:
+            reason = (status.trace or "").partition("\n")[0]
+            say(f"{name}: {status.state.lower()}{f' ({reason})' if reason else ''}")
+
+    async with RunningWorker(StandaloneWorker, config) as running:
+        worker = running.worker
+        assert worker is not None
+        worker.on_status = tell
+        say(f"standalone worker {worker.worker_id}, REST at {', '.join(running.server.urls)}")
+
+        async def begin() -> None:
+            for job in jobs:
+                await worker.create(job)
+            worker.has_begun = True
+            await asyncio.Event().wait()
+
+        await _until_told(begin())
+
+
+async def _until_told(work: Coroutine[Any, Any, None]) -> None:
+    """Work until SIGINT or SIGTERM, or until that raises."""
+    working = asyncio.create_task(work)
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with RunningWorker(config) as running:
-        assert running.worker is not None
-        group = running.worker.settings["group.id"]
-        say(f"worker {running.worker.worker_id} of group {group}, REST at {', '.join(running.server.urls)}")
-        failed = asyncio.create_task(running.worker.ended())
-        stopping = asyncio.create_task(stopped.wait())
-        done, _ = await asyncio.wait([failed, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for task in (failed, stopping):
-            task.cancel()
-        if failed in done:
-            raise failed.result()
+        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
+    await asyncio.wait([working])
+    if not working.cancelled():
+        working.result()

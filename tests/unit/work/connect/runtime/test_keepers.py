@@ -1,7 +1,7 @@
 import asyncio
 
-from penstock.work.connect.distributed.keepers import Keeper, Wanted
 from penstock.work.connect.jobs import Kept
+from penstock.work.connect.runtime.keepers import Keeper, Wanted
 
 
 class Slow:

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from penstock.protocol.value import Value
-from penstock.work.connect.distributed.records import Target
 from penstock.work.connect.jobs import Kept, State
+from penstock.work.connect.runtime.records import Target
 
 Begin = Callable[["Keeper", "Wanted"], Kept]
 Tell = Callable[[State], None]

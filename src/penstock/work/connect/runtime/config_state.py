@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.protocol.value import Value
-from penstock.work.connect.distributed.records import (
+from penstock.work.connect.runtime.records import (
     COMMIT,
     CONNECTOR,
     LOGGER,

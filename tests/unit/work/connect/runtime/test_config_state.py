@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from penstock.work.connect.distributed.config_state import ConfigState, LoggerLevel, RestartRequest
-from penstock.work.connect.distributed.records import Target, encode, properties, target_state
+from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, RestartRequest
+from penstock.work.connect.runtime.records import Target, encode, properties, target_state
 
 Log = list[tuple[str, bytes | None]]
 

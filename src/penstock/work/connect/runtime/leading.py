@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.work.connect.config import parse
-from penstock.work.connect.distributed.config_state import Config, ConfigState
-from penstock.work.connect.distributed.keepers import Keeper, Wanted, told
-from penstock.work.connect.distributed.records import (
+from penstock.work.connect.jobs import Kept, RunningConnector, State
+from penstock.work.connect.making import KEYS, is_source, kind_of
+from penstock.work.connect.runtime.config_state import Config, ConfigState
+from penstock.work.connect.runtime.keepers import Keeper, Wanted, told
+from penstock.work.connect.runtime.logs import Log
+from penstock.work.connect.runtime.records import (
     COMMIT,
     CONNECTOR,
     TARGET_STATE,
@@ -20,10 +23,7 @@ from penstock.work.connect.distributed.records import (
     properties,
     target_state,
 )
-from penstock.work.connect.distributed.statuses import Statuses
-from penstock.work.connect.distributed.topic_log import TopicLog
-from penstock.work.connect.jobs import Kept, RunningConnector, State
-from penstock.work.connect.making import KEYS, is_source, kind_of
+from penstock.work.connect.runtime.statuses import Statuses
 
 RETRY_S: Final = 1.0
 
@@ -38,7 +38,7 @@ class Leading:
     def __init__(
         self,
         state: ConfigState,
-        log: TopicLog,
+        log: Log,
         statuses: Statuses,
         patience_s: float,
         may_write: Callable[[], bool],

@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from penstock.work.connect.config import parse
-from penstock.work.connect.distributed.config_state import ConfigState
-from penstock.work.connect.distributed.keepers import Keeper, Wanted, told
-from penstock.work.connect.distributed.offset_topic import OffsetTopic, TaskOffsets
-from penstock.work.connect.distributed.records import TASK, TaskId, parse_task
-from penstock.work.connect.distributed.statuses import Statuses
 from penstock.work.connect.jobs import Kept, Runnable, State
 from penstock.work.connect.making import KEYS, Around, new_task
 from penstock.work.connect.metrics import Metric
+from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.keepers import Keeper, Wanted, told
+from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
+from penstock.work.connect.runtime.source_offsets import SourceOffsets, TaskOffsets
+from penstock.work.connect.runtime.statuses import Statuses
 
 
 class Tasks:
@@ -23,7 +23,7 @@ class Tasks:
         self,
         state: ConfigState,
         statuses: Statuses,
-        offsets: OffsetTopic,
+        offsets: SourceOffsets,
         around: Around,
         now_ms: Callable[[], int],
         owned_until_s: Callable[[], float],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.work.connect.distributed.records import (
+from penstock.work.connect.runtime.records import (
     Status,
     Target,
     TaskId,

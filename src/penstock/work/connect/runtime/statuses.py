@@ -7,7 +7,8 @@ later generation is right.
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from penstock.work.connect.distributed.records import (
+from penstock.work.connect.jobs import State
+from penstock.work.connect.runtime.records import (
     CONNECTOR_STATUS,
     TASK_STATUS,
     TOPIC_STATUS,
@@ -22,7 +23,6 @@ from penstock.work.connect.distributed.records import (
     topic_key,
     topic_use,
 )
-from penstock.work.connect.jobs import State
 
 LONGEST_TRACE: Final = 20_000
 Key = TypeVar("Key")

@@ -1,24 +1,23 @@
-"""How far sources have been read, in a topic: any worker may go on where another has ended."""
+"""How far sources have been read: whoever runs a task goes on where the last one has ended."""
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
 
 from penstock.work.connect.api import Position
-from penstock.work.connect.distributed.records import encode, offset_key, parse_offset_key
-from penstock.work.connect.distributed.settings import Storage
-from penstock.work.connect.distributed.topic_log import TopicLog
+from penstock.work.connect.runtime.logs import Log, OnRecord
+from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key
 
 
 class FencedError(Exception):
     """The task belongs to another worker by now: nothing of it is stored."""
 
 
-class OffsetTopic:
+class SourceOffsets:
     """The offsets of all sources. A partition keeps the bytes of its first key, for compaction goes by them."""
 
-    def __init__(self, bootstrap_servers: str, storage: Storage, name: str) -> None:
-        self.log = TopicLog(bootstrap_servers, storage, f"{name}-offsets", self._read)
+    def __init__(self, new_log: Callable[[OnRecord], Log]) -> None:
+        self.log = new_log(self._read)
         self._offsets: dict[str, dict[str, tuple[bytes, Position, Position]]] = {}
 
     def get(self, connector: str, partition: Position) -> Position | None:
@@ -59,23 +58,23 @@ class OffsetTopic:
 class TaskOffsets:
     """The offsets as one task sees them, which stores nothing any more once it is fenced."""
 
-    def __init__(self, topic: OffsetTopic, may_write: Callable[[], bool]) -> None:
-        self._topic = topic
+    def __init__(self, offsets: SourceOffsets, may_write: Callable[[], bool]) -> None:
+        self._offsets = offsets
         self._may_write = may_write
 
     async def ready(self) -> None:
         """See OffsetStore."""
-        await self._topic.log.read_to_end()
+        await self._offsets.log.read_to_end()
 
     def get(self, connector: str, partition: Position) -> Position | None:
         """See OffsetStore."""
-        return self._topic.get(connector, partition)
+        return self._offsets.get(connector, partition)
 
     async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
         """See OffsetStore; FencedError."""
         if not self._may_write():
             raise FencedError(f"{connector}: this task runs elsewhere by now, so its offsets are not stored")
-        await self._topic.write(connector, list(offsets.values()))
+        await self._offsets.write(connector, list(offsets.values()))
 
 
 def _name(partition: Position) -> str:

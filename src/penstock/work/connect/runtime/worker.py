@@ -1,0 +1,149 @@
+"""A worker, as far as it is the same whether workers share connectors or one has them all.
+
+config log ──▶ ConfigState ──▶ which tasks there are ──▶ who runs which, who leads
+                    │                                       │               │
+                    └──────────── Tasks: what runs here ◀───┘               ▼
+                    ▲                                            Leading: connectors, which
+                    └──────────────── records ───────────────────────  want tasks
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.client.admin import Admin
+from penstock.work.connect.jobs import State
+from penstock.work.connect.making import Around
+from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
+from penstock.work.connect.runtime.leading import Leading
+from penstock.work.connect.runtime.logs import Log, OnRecord
+from penstock.work.connect.runtime.records import RESTART, TaskId, encode
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.tasks import Tasks
+
+
+class Worker(ABC):
+    """See the module. `worker_id` is the host and port at which others reach it. `start`, and `stop` at the end."""
+
+    def __init__(
+        self, config: Mapping[str, str], worker_id: str, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
+    ) -> None:
+        self.config = dict(config)
+        self.settings = settings = self.parse(config)
+        self.worker_id = worker_id
+        self.url = self.url_of(worker_id)
+        self.cluster_id = ""
+        self.state = ConfigState()
+        self.on_logger_level: Callable[[LoggerLevel], None] = lambda _: None
+        self.config_log = self._new_config_log()
+        self.offsets = SourceOffsets(self._new_offset_log)
+        self.statuses = Statuses(worker_id, self._post_status)
+        patience_s = settings["task.shutdown.graceful.timeout.ms"] / 1000
+        around = Around(
+            bootstrap_servers=settings["bootstrap.servers"],
+            config=config,
+            flush_interval_ms=settings["offset.flush.interval.ms"],
+            shutdown_timeout_s=patience_s,
+        )
+        is_tracking = settings["topic.tracking.enable"]
+        self.tasks = Tasks(
+            self.state, self.statuses, self.offsets, around, now_ms, self._owned_until_s, is_tracking=is_tracking
+        )
+        self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
+        self._is_started = False
+
+    @staticmethod
+    @abstractmethod
+    def parse(config: Mapping[str, str]) -> dict[str, Any]:
+        """The values of all keys; ConfigError."""
+
+    # What depends on who shares connectors
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Read what there is, then begin; what goes wrong with files, topics and the cluster."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End everything in good order."""
+
+    @property
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it can do what it is for."""
+
+    @abstractmethod
+    def may_lead(self) -> bool:
+        """Whether it leads at this moment, as far as it can know."""
+
+    @property
+    @abstractmethod
+    def leader_url(self) -> str | None:
+        """Where the leader is reached; None if that is not known."""
+
+    @abstractmethod
+    def owner_url(self, task: TaskId) -> str | None:
+        """Where the worker is reached that has a task."""
+
+    @abstractmethod
+    async def until_ended(self, connector: str) -> None:
+        """As the leader: wait until no worker runs a task of this connector, which is to have none."""
+
+    @abstractmethod
+    def _new_config_log(self) -> Log: ...
+
+    @abstractmethod
+    def _new_offset_log(self, on_record: OnRecord) -> Log: ...
+
+    @abstractmethod
+    def _post_status(self, key: bytes, value: bytes | None) -> None: ...
+
+    @abstractmethod
+    def _owned_until_s(self) -> float: ...
+
+    @abstractmethod
+    def _share_out(self) -> None:
+        """What tasks there are may have changed."""
+
+    # What does not
+
+    def url_of(self, worker: str) -> str:
+        """All workers listen in the same way."""
+        return f"{urlsplit(self.settings['listeners'][0]).scheme}://{worker}/"
+
+    async def request_restart(self, request: RestartRequest) -> None:
+        """Let all workers start again what they have of a connector."""
+        words = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+        await self.config_log.put(f"{RESTART}{request.connector}".encode(), encode(words))
+
+    async def _look_at_cluster(self) -> None:
+        async with Admin(self.settings["bootstrap.servers"]) as admin:
+            self.cluster_id = (await admin.describe_cluster()).cluster_id
+
+    def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:
+        news = self.state.apply(key.decode("utf-8", "replace"), value)
+        if news is not None and self._is_started:
+            self._obey(news)
+
+    def _look(self) -> None:
+        if self._is_started:
+            self._share_out()
+            self.tasks.look()
+            self.leading.look()
+
+    def _obey(self, news: News) -> None:
+        if isinstance(news, LoggerLevel):
+            self.on_logger_level(news)
+            return
+        connector = self.statuses.connector(news.connector)
+        if not news.only_failed or (connector is not None and connector.state == State.FAILED.value):
+            self.leading.restart(news.connector)
+        if news.include_tasks:
+            statuses = self.statuses.tasks(news.connector)
+            for task in self.state.task_ids(news.connector):
+                status = statuses.get(task.number)
+                if not news.only_failed or (status is not None and status.state == State.FAILED.value):
+                    self.tasks.restart(task)

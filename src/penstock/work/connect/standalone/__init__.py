@@ -1,0 +1,1 @@
+"""A worker that has its connectors for itself, by Kafka's `connect-standalone.properties`."""

@@ -1,0 +1,100 @@
+"""What a worker knows that asks nobody: in its memory until it ends, or in a file for the next one."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.work.connect.runtime.logs import OnRecord
+from penstock.work.connect.runtime.records import encode
+
+
+class MemoryLog:
+    """Keeps nothing: what is written is read at once. `on_read` is called after some records, as of a topic."""
+
+    def __init__(self, on_record: OnRecord, on_read: Callable[[], None]) -> None:
+        self._on_record = on_record
+        self._on_read = on_read
+        self._is_due = False
+
+    async def start(self) -> None:
+        """See Log."""
+
+    async def stop(self) -> None:
+        """See Log."""
+
+    async def put(self, key: bytes, value: bytes | None) -> None:
+        """See Log."""
+        self._on_record(key, value, 0)
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    async def read_to_end(self) -> None:
+        """See Log."""
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._is_due:
+            self._is_due = False
+            self._on_read()
+
+
+class FileLogError(Exception):
+    """The file cannot be read."""
+
+
+class FileLog:
+    """Objects of JSON in a file, by keys that are JSON. A crash leaves it as it was, or as it is to be.
+
+    Whoever writes while another one does is written together with those who come meanwhile.
+    """
+
+    def __init__(self, path: Path, on_record: OnRecord) -> None:
+        self._path = path
+        self._on_record = on_record
+        self._records: dict[str, object] = {}
+        self._writing = asyncio.Lock()
+        self._changes = 0
+        self._written = 0
+
+    async def start(self) -> None:
+        """See Log; FileLogError."""
+        try:
+            self._records = dict(json.loads(await asyncio.to_thread(self._path.read_text, encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError) as error:
+            raise FileLogError(f"{self._path} cannot be read as a file of offsets: {error}") from error
+        for key, value in self._records.items():
+            self._on_record(key.encode(), encode(value), 0)
+
+    async def stop(self) -> None:
+        """See Log."""
+
+    async def put(self, key: bytes, value: bytes | None) -> None:
+        """See Log; OSError."""
+        if value is None:
+            self._records.pop(key.decode(), None)
+        else:
+            self._records[key.decode()] = json.loads(value)
+        self._changes += 1
+        wanted = self._changes
+        async with self._writing:
+            if self._written < wanted:
+                changes, text = self._changes, json.dumps(self._records, indent=1, sort_keys=True)
+                await asyncio.to_thread(self._write, text)
+                self._written = changes
+        self._on_record(key, value, 0)
+
+    async def read_to_end(self) -> None:
+        """See Log."""
+
+    def _write(self, text: str) -> None:
+        beside = self._path.with_name(f"{self._path.name}.tmp")
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)

@@ -1,0 +1,122 @@
+"""A worker that has its connectors for itself: they are in its memory, and how far sources were read is in a file."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.work.connect.config import ConfigKey, parse
+from penstock.work.connect.jobs import State
+from penstock.work.connect.making import checked
+from penstock.work.connect.runtime import settings as of_all
+from penstock.work.connect.runtime.logs import OnRecord
+from penstock.work.connect.runtime.records import TASK, Status, TaskId, decode, parse_task, read_status
+from penstock.work.connect.runtime.worker import Worker
+from penstock.work.connect.standalone.alone import Alone
+from penstock.work.connect.standalone.logs import FileLog, MemoryLog
+
+KEYS: Final = (
+    *of_all.KEYS,
+    ConfigKey(
+        "offset.storage.file.filename", required=True, documentation="the file that keeps how far sources were read"
+    ),
+)
+DEFAULT_ID: Final = "127.0.0.1:8083"
+STATUS: Final = "status-"
+
+
+class NotStartedError(Exception):
+    """A connector does not start, and why."""
+
+
+class StandaloneWorker(Worker):
+    """See the module. `on_status` is told how connectors and tasks are: `task lines-0`, and its status.
+
+    `has_begun` is for whoever starts it to set: it runs what it was to run from the beginning.
+    """
+
+    def __init__(self, config: Mapping[str, str], worker_id: str = DEFAULT_ID) -> None:
+        super().__init__(config, worker_id)
+        self.on_status: Callable[[str, Status], None] = lambda *_: None
+        self.has_begun = False
+        self._alone = Alone(self.tasks)
+        self.tasks.ended = self._alone.ended
+        self._news = asyncio.Event()
+
+    @staticmethod
+    def parse(config: Mapping[str, str]) -> dict[str, Any]:
+        """See Worker."""
+        return parse(KEYS, config)
+
+    def _new_config_log(self) -> MemoryLog:
+        return MemoryLog(self._read_config, self._look)
+
+    def _new_offset_log(self, on_record: OnRecord) -> FileLog:
+        return FileLog(Path(self.settings["offset.storage.file.filename"]), on_record)
+
+    async def start(self) -> None:
+        """Read the file of offsets; FileLogError, ClientError, KafkaError."""
+        await self._look_at_cluster()
+        await self.offsets.log.start()
+        self._is_started = True
+        await self.leading.lead()
+
+    async def stop(self) -> None:
+        """End all connectors and their tasks."""
+        self._is_started = False
+        await self.leading.retire()
+        await self._alone.stop()
+
+    async def create(self, config: Mapping[str, str]) -> None:
+        """Start a connector, and wait until it has started; ConfigError, PluginError, NotStartedError."""
+        await asyncio.to_thread(checked, config)
+        name = config["name"]
+        await self.leading.put_connector(name, config, None)
+        while (status := self.statuses.connector(name)) is None or status.state == State.UNASSIGNED.value:
+            self._news.clear()
+            await self._news.wait()
+        if status.state == State.FAILED.value:
+            raise NotStartedError(f"connector {name} does not start: {status.trace}")
+
+    @property
+    def is_ready(self) -> bool:
+        """See Worker."""
+        return self._is_started and self.has_begun
+
+    def may_lead(self) -> bool:
+        """There is nobody else."""
+        return True
+
+    @property
+    def leader_url(self) -> str:
+        """See Worker."""
+        return self.url
+
+    def owner_url(self, task: TaskId) -> str:
+        """See Worker."""
+        return self.url
+
+    async def until_ended(self, connector: str) -> None:
+        """See Worker."""
+        while any(self._is_of(connector, name) for name in self._alone.in_hand):
+            await self._alone.next_end()
+
+    @staticmethod
+    def _is_of(connector: str, name: str) -> bool:
+        task = parse_task(name.removeprefix(TASK))
+        return task is not None and task.connector == connector
+
+    def _owned_until_s(self) -> float:
+        return math.inf
+
+    def _share_out(self) -> None:
+        self._alone.set_tasks(self.state.task_names())
+
+    def _post_status(self, key: bytes, value: bytes | None) -> None:
+        kind, _, name = key.decode().removeprefix(STATUS).partition("-")
+        document = decode(value)
+        status = read_status(document) if document is not None else None
+        if status is not None:
+            self.on_status(f"{kind} {name}", status)
+        self._news.set()

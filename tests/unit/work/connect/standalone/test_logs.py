@@ -1,0 +1,58 @@
+"""The file of offsets that a standalone worker keeps."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.standalone.logs import FileLog, FileLogError
+
+
+async def opened(path: Path) -> SourceOffsets:
+    offsets = SourceOffsets(lambda on_record: FileLog(path, on_record))
+    await offsets.log.start()
+    return offsets
+
+
+async def test_offsets_outlive_the_worker(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    offsets = await opened(path)
+    assert offsets.get("one", {"filename": "a"}) is None
+    await offsets.write("one", [({"filename": "a"}, {"position": 7})])
+    await offsets.write("two", [({"filename": "a"}, {"position": 9})])
+    again = await opened(path)
+    assert [again.get(name, {"filename": "a"}) for name in ("one", "two")] == [{"position": 7}, {"position": 9}]
+    assert len(json.loads(path.read_text())) == 2
+    await again.write("one", [({"filename": "a"}, None)])
+    assert again.all_of("one") == (await opened(path)).all_of("one") == []
+
+
+async def test_those_who_write_at_once_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, texts = tmp_path / "offsets", []
+    write = FileLog._write
+
+    def writing(log: FileLog, text: str) -> None:
+        texts.append(text)
+        write(log, text)
+
+    monkeypatch.setattr(FileLog, "_write", writing)
+    offsets = await opened(path)
+    await offsets.write("one", [({"n": number}, {"position": number}) for number in range(50)])
+    assert len((await opened(path)).all_of("one")) == 50
+    assert len(texts) <= 2
+
+
+async def test_the_order_of_a_partitions_words_does_not_matter(tmp_path: Path) -> None:
+    offsets = await opened(tmp_path / "offsets")
+    await offsets.write("one", [({"a": 1, "b": 2}, {"position": 7})])
+    await offsets.write("one", [({"b": 2, "a": 1}, {"position": 8})])
+    assert offsets.all_of("one") == [({"a": 1, "b": 2}, {"position": 8})]
+
+
+@pytest.mark.parametrize("content", [b"\xac\xed\x00\x05", b"[1]", b"7"])
+async def test_a_file_of_somebody_else(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(content)
+    with pytest.raises(FileLogError, match="cannot be read as a file of offsets"):
+        await opened(path)
