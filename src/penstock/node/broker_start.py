@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -45,9 +44,6 @@ from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import process_uuid
-
-SERVE: Final = "serve"
-"""Of `leader.lease.on.quorum.loss`."""
 
 
 class BrokerParts:
@@ -138,7 +134,7 @@ class BrokerParts:
 
     def _lease(self) -> BrokerLease:
         config, elapsed_s = self._parts.config, self._parts.surroundings.elapsed_s
-        while_awake = config.leader_lease_on_quorum_loss == SERVE
+        while_awake = not config.refuses_without_lease
         lease = BrokerLease(config.broker_session_timeout_ms, elapsed_s, while_awake=while_awake)
         self._parts.more_figures.append(lease.figures)
         return lease

@@ -91,6 +91,7 @@ class QuorumParts:
                 surroundings.random,
                 node_id=config.node_id,
                 now_ms=self.steady_ms,
+                leases=config.refuses_without_lease,
             )
         self.quorum = _driver(config, surroundings, directories, self._advertised, self.log)
         self.quorum.on_failure = self.fail
@@ -231,6 +232,7 @@ def _driver(
         application=application,
         random=surroundings.random,
         now_ms=surroundings.now_ms,
+        elapsed_s=surroundings.elapsed_s if config.refuses_without_lease else None,
     )
 
 
@@ -266,6 +268,7 @@ def raft_settings(config: BrokerConfig) -> RaftSettings:
         fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 2),
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+        leases=config.refuses_without_lease,
     )
 
 

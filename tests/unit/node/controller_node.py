@@ -51,16 +51,20 @@ class Channel:
 class OneNode:
     """The parts, started or not."""
 
-    def __init__(self, stored: GatedLog, settings: ControllerSettings, limits: SnapshotLimits) -> None:
+    def __init__(
+        self, stored: GatedLog, settings: ControllerSettings, limits: SnapshotLimits, *, leases: bool = False
+    ) -> None:
         self.stored = stored
         self.image = ClusterImage(CLUSTER)
         self.log = MetadataLog(self.image, lambda: 1_000, limits)
-        self.controller = ControllerDriver(self.log, settings, random.Random(1), node_id=NODE, now_ms=lambda: 1_000)
+        self.controller = ControllerDriver(
+            self.log, settings, random.Random(1), node_id=NODE, now_ms=lambda: 1_000, leases=leases
+        )
         local = Voter(ReplicaKey(NODE))
         self.quorum = QuorumDriver(
             local=local,
             configured=Quorum.of([local], 0),
-            settings=RaftSettings(),
+            settings=RaftSettings(leases=leases),
             log=stored,
             snapshots=stored.snapshots,
             state=StateFile(Disk(), stored.directory),
@@ -110,8 +114,11 @@ def node_over(
     stored: GatedLog,
     limits: SnapshotLimits = SnapshotLimits(),
     settings: ControllerSettings | None = None,
+    *,
+    leases: bool = False,
 ) -> OneNode:
-    return OneNode(stored, settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE), limits)
+    known = settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE)
+    return OneNode(stored, known, limits, leases=leases)
 
 
 def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:

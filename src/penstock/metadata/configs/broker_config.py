@@ -9,7 +9,7 @@ written in the file is remembered. So read an attribute when it is needed; do no
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
@@ -38,6 +38,9 @@ EMBEDDED_DEFAULTS: dict[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 """What stands in for a file when there is none: one node, on this machine only."""
+
+REFUSE: Final = "refuse"
+"""Of `leader.lease.on.quorum.loss`."""
 
 
 def embedded_settings(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -122,6 +125,11 @@ class BrokerConfig(BrokerSettings):
     def is_controller(self) -> bool:
         """Tell whether this node decides about metadata."""
         return "controller" in self.process_roles
+
+    @property
+    def refuses_without_lease(self) -> bool:
+        """Tell whether nothing is led here without a lease, and brokers' leases renewed only by who surely may."""
+        return self.leader_lease_on_quorum_loss == REFUSE
 
     @property
     def metadata_dir(self) -> str:

@@ -78,7 +78,7 @@ leader.balance.move.timeout.ms int 10000 1.. fixed medium
     | How long a broker has to take over a partition; then who led before leads again. A key of Penstock's own.
 leader.lease.on.quorum.loss string serve serve/refuse fixed medium
     | What a broker does with partitions of several replicas when no controller renews its lease, although it was
-    | awake: it leads on, as in Kafka, or refuses. All brokers must have the same. A key of Penstock's own.
+    | awake: it leads on, as in Kafka, or refuses. All nodes must have the same. A key of Penstock's own.
 leader.balance.pinned list "" * cluster medium
     | Who should lead whatever is most even: a list of topic:partition:broker. A key of Penstock's own.
 unclean.leader.election.interval.ms long 300000 1.. fixed low | How often unclean elections are looked for.

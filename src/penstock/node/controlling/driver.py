@@ -11,6 +11,10 @@ A command is decided against all decisions before it, committed or not; its reco
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
 listeners, then the reply goes out: whoever is told that a topic exists can use it on this node.
 
+Where brokers lead within their leases alone (`leases`), only who surely is the active controller may renew one: its
+heartbeat is answered within the controller's own lease, or else when a record is committed that was appended after the
+heartbeat came. So a controller that was replaced and has not heard of it renews nothing.
+
 A decision that raises is our own fault: that command is refused with UNKNOWN_SERVER_ERROR, the fault is logged once,
 and the queue goes on.
 """
@@ -28,10 +32,11 @@ from penstock.controller.decision import Chance, ControllerSettings, Decision
 from penstock.controller.decisions import is_command
 from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import AbortTransactionRecord
+from penstock.metadata.records import AbortTransactionRecord, NoOpRecord
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.metrics import Latency
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 
@@ -73,6 +78,7 @@ class ControllerDriver:
         *,
         node_id: int,
         now_ms: Callable[[], int],
+        leases: bool = False,
     ) -> None:
         self.statistics = QueueStatistics()
         self._log = log
@@ -81,6 +87,7 @@ class ControllerDriver:
         self._chance = chance
         self._node_id = node_id
         self._now_ms = now_ms
+        self._leases = leases
         self._controller: Controller | None = None
         self._epoch = -1
         self._queue: deque[_Queued] = deque()
@@ -203,7 +210,7 @@ class ControllerDriver:
             if controller is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
             controller.state.next_offset = self._log.next_offset
-            decision = controller.decide(command, self._now_ms())
+            decision = self._proved(command, controller.decide(command, self._now_ms()))
             committed = self._carry_out(controller, decision)
         except KafkaError as error:
             queued.reply.set_exception(error)
@@ -214,6 +221,13 @@ class ControllerDriver:
         else:
             logger.debug("%s: %d records, %s", type(command).__name__, len(decision.records), decision.reply)
             committed.add_done_callback(lambda done: _answer_when_committed(queued.reply, decision.reply, done))
+
+    def _proved(self, command: Message, decision: Decision[Any]) -> Decision[Any]:
+        """With a record if its answer renews a lease: who leads no longer cannot commit it."""
+        renews = self._leases and isinstance(command, BrokerHeartbeatRequest)
+        if not renews or decision.records or self._log.leads_alone:
+            return decision
+        return Decision([NoOpRecord()], decision.reply)
 
     def _carry_out(self, controller: Controller, decision: Decision[Any]) -> asyncio.Future[int]:
         """Appends what was decided and takes it into the controller's state. Raises KafkaError.

@@ -80,6 +80,10 @@ class ReplicatedLog(Protocol):
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
 
+    @property
+    def has_all(self) -> bool:
+        """Whether this node leads within its lease, and has applied all that is committed."""
+
     def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
         """Appends a batch; the future is done when it is committed and applied."""
 
@@ -149,6 +153,11 @@ class MetadataLog:
     def next_offset(self) -> int:
         """The offset that the next record gets, if this node leads."""
         return self.quorum.log_end_offset
+
+    @property
+    def leads_alone(self) -> bool:
+        """Whether nobody else can lead the quorum just now; never so where leaders hold no leases."""
+        return self.quorum.has_all
 
     @property
     def is_in_transaction(self) -> bool:

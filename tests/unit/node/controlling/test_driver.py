@@ -17,14 +17,17 @@ from penstock.metadata.records import (
     BeginTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    NoOpRecord,
     TopicRecord,
 )
 from penstock.metadata.security_records import UserScramCredentialRecord
 from penstock.metadata.snapshot import encode_snapshot, record_values
 from penstock.node.controlling import driver as controller_driver
+from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import SnapshotLimits
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft.control import batches_in
@@ -304,6 +307,40 @@ async def test_what_is_not_committed_by_its_deadline_is_refused_and_may_hold_all
     memory.open.set()
     await driver.submit(create("delays"))
     assert list(driver.image.topics) == ["flights", "delays"]
+
+
+async def test_a_controller_within_its_lease_renews_that_of_a_broker_at_once(memory: GatedLog) -> None:
+    node = node_over(memory, leases=True)
+    await node.start()
+    epoch = await node.join(identity())
+    end_offset, memory_syncs = node.quorum.log_end_offset, memory.syncs
+    reply = await node.submit(BrokerHeartbeatRequest(broker_id=NODE, broker_epoch=epoch, current_metadata_offset=99))
+    assert (reply.error_code, reply.is_fenced) == (ErrorCode.NONE, False)
+    assert (node.quorum.log_end_offset, memory.syncs) == (end_offset, memory_syncs)
+    await node.stop()
+
+
+async def test_a_controller_without_a_lease_proves_that_it_leads_before_it_renews_one(
+    memory: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = node_over(memory, leases=True)
+    await node.start()
+    epoch = await node.join(identity())
+    monkeypatch.setattr(QuorumDriver, "has_all", False)
+    memory.open.clear()
+    end_offset = node.quorum.log_end_offset
+    heartbeat = BrokerHeartbeatRequest(broker_id=NODE, broker_epoch=epoch, current_metadata_offset=99)
+    reply = node.submit(heartbeat)
+    while node.quorum.log_end_offset == end_offset:
+        await asyncio.sleep(0)
+    assert not reply.done()
+    assert [type(record) for record in records_of(memory)][-1] is NoOpRecord
+    memory.open.set()
+    assert (await reply).error_code == ErrorCode.NONE
+    pending = node.submit(heartbeat)
+    node.quorum.resign()
+    assert await refused(pending) == ErrorCode.NOT_CONTROLLER
+    await node.stop()
 
 
 async def test_a_stopped_controller_refuses(memory: GatedLog) -> None:

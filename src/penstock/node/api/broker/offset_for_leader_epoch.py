@@ -25,17 +25,22 @@ def offset_for_leader_epoch(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_end_of_epoch(broker, topic.topic, wanted) for wanted in topic.partitions],
+                partitions=[
+                    _end_of_epoch(broker, topic.topic, wanted, request.replica_id) for wanted in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _end_of_epoch(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_of_epoch(broker: Broker, topic: str, wanted: OffsetForLeaderPartition, replica_id: int) -> EpochEndOffset:
     try:
         partition = broker.partition(topic, wanted.partition)
-        partition.check_leader(wanted.current_leader_epoch)
+        if replica_id < 0:
+            broker.check_leader(partition, wanted.current_leader_epoch)
+        else:
+            partition.check_leader(wanted.current_leader_epoch)
         epoch, end_offset = partition.end_offset_for_epoch(wanted.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)

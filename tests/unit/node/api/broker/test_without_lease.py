@@ -17,6 +17,11 @@ from penstock.protocol.messages.delete_records import DeleteRecordsPartition, De
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 OTHER = 2
@@ -47,6 +52,7 @@ def asked_for(node: Node) -> dict[str, int]:
     deleted = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
     producers = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[0])])
     return {
+        "end of an epoch": end_of_epoch(node),
         "fetch": told_of(told(node, fetch_of(0), 10)).error_code,
         "fetch from any replica": told_of(told(node, fetch_of(0))).error_code,
         "offsets": node.ask(ListOffsetsRequest(topics=[offsets]), 7).topics[0].partitions[0].error_code,  # type: ignore[attr-defined]
@@ -54,6 +60,12 @@ def asked_for(node: Node) -> dict[str, int]:
         "producers": node.ask(producers, 0).topics[0].partitions[0].error_code,  # type: ignore[attr-defined]
         "produce": node.ask(produce, 9).responses[0].partition_responses[0].error_code,  # type: ignore[attr-defined]
     }
+
+
+def end_of_epoch(node: Node, replica_id: int = -1) -> int:
+    wanted = OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)])
+    answer = node.ask(OffsetForLeaderEpochRequest(replica_id=replica_id, topics=[wanted]), 4)
+    return answer.topics[0].partitions[0].error_code  # type: ignore[attr-defined,no-any-return]
 
 
 def test_it_answers_nothing_as_a_leader_until_it_is_renewed(node: Node) -> None:
@@ -68,6 +80,7 @@ def test_it_answers_nothing_as_a_leader_until_it_is_renewed(node: Node) -> None:
 def test_followers_go_on(node: Node) -> None:
     node.broker.lease.ends()
     assert told_of(told(node, fetch_of(3, replica=OTHER, leader_epoch=0))).error_code == ErrorCode.NONE
+    assert end_of_epoch(node, OTHER) == ErrorCode.NONE
 
 
 def test_a_partition_with_one_replica_needs_no_lease(node: Node) -> None:
