@@ -1,24 +1,28 @@
 """Bugs that are planted must be found: otherwise the simulation proves nothing."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from tests.simulation.whole_nodes import planted_plans
 from tests.simulation.whole_nodes.planted_plans import is_found_with
 
+from penstock.client.group_membership import GroupMembership
+from penstock.client.values import TopicPartition
 from penstock.log import recovery
 from penstock.log.log_content import LogContent
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_log import StoredLog as QuorumLog
 from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 
 SEEDS = range(40)
 
 
-def plan_of(*faults: str, flushes_each: bool = True) -> Plan:
-    return planted_plans.plan_of(*faults, flushes_each=flushes_each, producers=2, topics=4)
+def plan_of(*faults: str, flushes_each: bool = True, consumers: int = 1) -> Plan:
+    return planted_plans.plan_of(*faults, flushes_each=flushes_each, producers=2, consumers=consumers, topics=4)
 
 
 def test_metadata_that_is_answered_before_it_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +67,20 @@ def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(PartitionLog, "flush", every_other)
     assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
+
+
+def test_a_member_that_gives_all_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = GroupMembership._decide
+
+    async def decide_for_all(
+        self: GroupMembership, joined: JoinGroupResponse
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        given = await decide(self, joined)
+        everything = [partition for partitions in given.values() for partition in partitions]
+        return dict.fromkeys(given, everything)
+
+    monkeypatch.setattr(GroupMembership, "_decide", decide_for_all)
+    assert is_found_with(SEEDS, plan_of("power", flushes_each=False, consumers=2), "belongs to")
 
 
 def test_nothing_is_found_where_nothing_is_planted() -> None:

@@ -25,9 +25,12 @@ LONELY = replicated_plan(
     "isolate", "isolate", "cut", tables=2, settings=QUICK | {"log.cleaner.min.compaction.lag.ms": "0"}
 )
 """Leaders that are alone go on, and must take back what they have alone."""
+LOSSY = replicated_plan("power all", "power all", "kill", flushes_each=False, tables=2, settings=LONELY.settings)
+"""Power cuts take what others have compacted already."""
 
 
-def test_a_last_record_that_goes_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("plan", [PLAN, LOSSY])
+def test_a_last_record_that_goes_as_well(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> None:
     """Now and then a key's last offset is taken for one behind it."""
     index = PlainKeys.index
 
@@ -39,7 +42,7 @@ def test_a_last_record_that_goes_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
         return is_done
 
     monkeypatch.setattr(PlainKeys, "index", index_further)
-    assert is_found_with(SEEDS, PLAN, "other values", "was written")
+    assert is_found_with(SEEDS, plan, "other values", "was written")
 
 
 def test_records_that_are_compacted_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

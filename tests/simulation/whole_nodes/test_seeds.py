@@ -28,6 +28,9 @@ REGRESSIONS = {
     (60017, 3): "the same where a follower was looked at before its leader",
     (60020, 3): "the harness: a coordinator that was cut off and replaced may tell old offsets",
     (843871324, 5): "a segment that was flushed whole when it was sealed lost its indexes, and so its times",
+    (942758359, 3): "the harness: a member learned after a power cut what it had been given before",
+    (2420694633, 3): "the harness: a replica had compacted what it cut off when power cuts had taken the leader's",
+    (1476681646, 3): "the harness: outdated replicas had led and compacted before anybody looked",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

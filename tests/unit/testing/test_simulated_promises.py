@@ -155,6 +155,69 @@ def test_a_tombstone_that_power_cuts_need_not_have_taken_may_have_done_its_work(
     assert looks.look("leader", log, 3, leads=True) == []
 
 
+def log_of(path: Path, *pairs_of_epochs: tuple[int, str, str]) -> PartitionLog:
+    path.mkdir()
+    log = open_log(path, COMPACTED)
+    for epoch, key, value in pairs_of_epochs:
+        log.append_as_leader(pairs((key, value)), leader_epoch=epoch, now_ms=NOW)
+    return log
+
+
+def only(path: Path, log: PartitionLog, *offsets: int) -> PartitionLog:
+    """What compaction, and a cut, leave of that log."""
+    path.mkdir()
+    left = open_log(path, COMPACTED)
+    for offset in offsets:
+        left.append_as_follower(memoryview(log.read(offset, READ_BYTES, upper_offset=offset + 1).read()))
+    return left
+
+
+BEFORE = ((0, "a", "1"), (0, "b", "1"), (0, "a", "2"))
+AFTER = (*BEFORE[:2], (1, "a", "3"), (1, "c", "1"))
+
+
+def test_a_key_may_be_missing_that_was_compacted_because_of_what_power_cuts_took(tmp_path: Path) -> None:
+    before, after = log_of(tmp_path / "1", *BEFORE), log_of(tmp_path / "2", *AFTER)
+    for offset, is_right in ((1, True), (0, False)):  # the newest record of "b" is there
+        looks = Looks()
+        assert looks.look("leader", before, 3, leads=True) == []
+        looks.history.lost(1)
+        assert looks.look("other leader", after, 2, leads=True) == []
+        follower = only(tmp_path / f"only {offset}", before, offset)
+        assert (looks.look("follower", follower, 2) == []) is is_right
+
+
+def test_a_key_may_not_be_missing_that_was_written_again_after_power_cuts(tmp_path: Path) -> None:
+    before, after = log_of(tmp_path / "1", *BEFORE), log_of(tmp_path / "2", *AFTER)
+    for offsets, is_right in (((1, 2, 3), True), ((1, 3), False), ((0, 1, 3), False)):
+        looks = Looks()
+        assert looks.look("leader", before, 3, leads=True) == []
+        looks.history.lost(1)
+        assert looks.look("other leader", after, 4, leads=True) == []
+        follower = only(tmp_path / f"only {offsets}", after, *offsets)
+        assert (looks.look("follower", follower, 4) == []) is is_right
+
+
+def test_a_key_may_not_be_missing_whose_newest_record_power_cuts_left(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "1", *BEFORE)
+    looks = Looks()
+    assert looks.look("leader", log, 3, leads=True) == []
+    looks.history.lost(1)
+    looks.history.forget_node("leader")
+    assert looks.look("leader", log, 3, leads=True) == []
+    assert len(looks.look("follower", only(tmp_path / "2", log, 1), 3)) == 1
+
+
+def test_after_unclean_elections_the_values_count_that_there_are(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "1", *BEFORE, (0, "c", "1"))
+    for offsets, is_right in (((1, 2, 3), True), ((2, 3), True), ((0, 1, 3), False)):
+        looks = Looks()
+        looks.history.began_late = True
+        assert looks.look("leader", log, 4, leads=True) == []
+        follower = only(tmp_path / f"only {offsets}", log, *offsets)
+        assert (looks.look("follower", follower, 4) == []) is is_right
+
+
 def test_a_record_may_not_be_missing_while_it_is_too_young(tmp_path: Path) -> None:
     leader, follower = filled(tmp_path / "1"), compacted(tmp_path / "2")
     follower.config = COMPACTED.replace(min_compaction_lag_ms=1000)

@@ -187,7 +187,7 @@ class ConsumingClient(RebalanceListener):
         losses = self._world.ledger.lossy_crashes
         last: dict[TopicPartition, int] = {}
         while not self._world.stopping and self._world.loop.time() < until:
-            self._losses = self._world.ledger.lossy_crashes
+            self._note_losses(consumer)
             for record in await consumer.poll(500):
                 if losses == self._world.ledger.lossy_crashes:  # else it may have been fetched before the power cut
                     self._world.ledger.consumed(record)
@@ -197,6 +197,12 @@ class ConsumingClient(RebalanceListener):
             if mine:
                 await self._commit(consumer)
                 last.clear()
+
+    def _note_losses(self, consumer: Consumer) -> None:
+        """What a poll tells of was given after this, unless the member was on its way into a generation already."""
+        rebalances = consumer._preparation._rebalances
+        if rebalances is None or not rebalances.is_joining:
+            self._losses = self._world.ledger.lossy_crashes
 
     async def _commit(self, consumer: Consumer) -> None:
         positions = {partition: await consumer.position(partition) for partition in consumer.assignment}
@@ -222,3 +228,4 @@ class ConsumingClient(RebalanceListener):
         self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
         if self._losses == self._world.ledger.lossy_crashes:  # else it may have been given before the power cut
             self._world.ledger.owns(self.group, generation, self._member, held)
+        self._losses = self._world.ledger.lossy_crashes  # the next generation is not on its way yet

@@ -10,6 +10,10 @@
 | `min.compaction.lag.ms`        | one that the harness knows of                                                     |
 | a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
 |                                | tombstone was gone before it came back, as in Kafka                               |
+| a key whose newer record power | may be missing in a replica that had compacted with that record in its log and    |
+| cuts have taken                | has cut it off since, as the leader lacks it: until the key is written again      |
+| a key, after unclean elections | may be missing in any replica for that reason, or live on as its tombstone is     |
+|                                | gone: of a history that `began_late` only the values count that there are         |
 
 What is committed is known although compaction may be faster than whoever looks: all that was ever written to a segment
 is noted, and in one epoch of the partition one leader gives each offset once.
@@ -19,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.partition_log import PartitionLog
@@ -32,6 +37,8 @@ LONG_MS = 3_600_000
 
 Pair = tuple[bytes | None, bytes | None]
 """A record's key and value."""
+Seen = tuple[int, int, int, Pair]
+"""A record's offset, leader epoch and timestamp, and its pair."""
 
 
 @dataclass(slots=True)
@@ -47,10 +54,15 @@ class CompactedHistory:
     """Up to where leaders were looked at."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
-    deleted: dict[bytes | None, None] = field(default_factory=dict)
-    """Keys with a tombstone that power cuts may have taken, but need not: it may have done its work and be gone."""
+    gone: dict[bytes | None, tuple[int, int]] = field(default_factory=dict)
+    """Keys with a record that power cuts may have taken, but need not: it may have taken those before it away.
+
+    With the epoch in which the log ended then, and the offset of the newest such record.
+    """
     tombstones: dict[str, set[int]] = field(default_factory=dict)
     """By node: where tombstones were seen."""
+    began_late: bool = False
+    """Nobody looked while outdated replicas could lead."""
 
     def note(self, batches: bytes) -> None:
         """These batches were written to a segment of a replica."""
@@ -71,11 +83,17 @@ class CompactedHistory:
 
     def lost(self, offset: int) -> None:
         """Power cuts may have taken all that lies at this offset and behind it."""
+        latest_epoch = max((max(known) for known in self.written.values()), default=0)
+        unseen = [
+            (at, pair[0])
+            for at, known in self.written.items()
+            if at >= max(offset, self.end_offset)
+            for _, pair in known.values()
+        ]
+        seen = [(at, self.records.pop(at)[0]) for at in sorted(self.records) if at >= offset]
+        for at, key in seen + sorted(unseen, key=itemgetter(0)):
+            self.gone[key] = latest_epoch, at
         self.end_offset = min(self.end_offset, offset)
-        for gone in [known for known in self.records if known >= offset]:
-            key, value = self.records.pop(gone)
-            if value is None:
-                self.deleted[key] = None
 
     def compare(
         self, name: str, partition: Partition, *, leads: bool, now_ms: int, violated: Callable[[str], None]
@@ -94,7 +112,7 @@ class CompactedHistory:
         except DecodeError as error:
             violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
             return
-        found = {offset: pair for offset, _, pair in read}
+        found = {offset: pair for offset, _, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         if leads:
             self._learn([*self._committed(log.leader_epochs, end), *read])
@@ -114,17 +132,20 @@ class CompactedHistory:
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
-    def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[tuple[int, int, Pair]]:
+    def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
         """What a leader has committed since leaders were looked at last, were it not compacted."""
         for offset in range(self.end_offset, end):
-            found = self.written.get(offset, {}).get(epochs.epoch_at(offset))
+            epoch = epochs.epoch_at(offset)
+            found = self.written.get(offset, {}).get(epoch)
             if found is not None:
-                yield offset, *found
+                yield offset, epoch, *found
 
-    def _learn(self, records: Iterable[tuple[int, int, Pair]]) -> None:
-        for offset, timestamp_ms, pair in records:
+    def _learn(self, records: Iterable[Seen]) -> None:
+        for offset, epoch, timestamp_ms, pair in records:
             if offset not in self.records:
-                self.deleted.pop(pair[0], None)
+                gone_epoch, gone_offset = self.gone.get(pair[0], (epoch, offset))
+                if epoch > gone_epoch or offset >= gone_offset:
+                    self.gone.pop(pair[0], None)
                 self.records[offset] = pair
                 self.times[offset] = timestamp_ms
 
@@ -133,7 +154,9 @@ class CompactedHistory:
         history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
-        differing -= self.deleted.keys() - table.keys()
+        differing -= self.gone.keys() - table.keys()
+        if self.began_late:
+            differing &= table.keys() & whole.keys()
         deleted = {key: offset for offset, (key, _) in history if key in differing - whole.keys()}
         if differing and (differing != deleted.keys() or retention_ms >= LONG_MS):
             return False
@@ -150,8 +173,8 @@ def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
     return table
 
 
-def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int, int, Pair]]:
-    """(offset, timestamp, pair) of the records of the batches from an offset on that end before another one."""
+def _records(partition: Partition, offset: int, end: int) -> Iterator[Seen]:
+    """The records of the batches from an offset on that end before another one."""
     while offset < end:
         data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
         if not data:
@@ -159,5 +182,6 @@ def _records(partition: Partition, offset: int, end: int) -> Iterator[tuple[int,
         for position, header in iterate_batches(data):
             for record in iterate_records(data, position, header):
                 if record.offset >= offset:
-                    yield record.offset, record.timestamp_ms, (record.key, record.value)
+                    pair = record.key, record.value
+                    yield record.offset, header.partition_leader_epoch, record.timestamp_ms, pair
             offset = header.last_offset + 1

@@ -252,7 +252,7 @@ class Ledger:
         """From now on replicas must agree, also where an outdated one has led."""
         if self._is_careless:
             self._is_careless = False
-            self.replica_agreement = ReplicaAgreement(self.violated)
+            self.replica_agreement = ReplicaAgreement(self.violated, begins_late=True)
 
     def _known(self, partition: Partition) -> PartitionImage | None:
         """What the newest metadata say of a partition."""

@@ -39,14 +39,17 @@ class _Committed:
     leaders: dict[int, str] = field(default_factory=dict)
     high_watermarks: dict[int, int] = field(default_factory=dict)
     """By leader epoch."""
+    directory: str = ""
     compacted: CompactedHistory = field(default_factory=CompactedHistory)
 
 
 class ReplicaAgreement:
     """Keeps what was seen anywhere; `violated` is told what does not go together."""
 
-    def __init__(self, violated: Callable[[str], None]) -> None:
+    def __init__(self, violated: Callable[[str], None], *, begins_late: bool = False) -> None:
+        """`begins_late`: until now outdated replicas could lead."""
         self._violated = violated
+        self._begins_late = begins_late
         self._committed: dict[Key, _Committed] = {}
         self._checked: dict[tuple[str, Key], tuple[PartitionLog | None, int]] = {}
         self._written: dict[str, list[bytes]] = {}
@@ -69,7 +72,10 @@ class ReplicaAgreement:
         `now_ms`: no clock is further.
         """
         key = (partition.topic_id, partition.index)
-        committed = self._committed.setdefault(key, _Committed())
+        committed = self._committed.get(key)
+        if committed is None:
+            compacted = CompactedHistory(began_late=self._begins_late)
+            committed = self._committed[key] = _Committed(compacted=compacted)
         if leads:
             self._look_at_leader(name, partition, committed)
         elif is_current and not is_weak and partition.log.log_end_offset < committed.high_watermark:
@@ -77,10 +83,10 @@ class ReplicaAgreement:
                 f"{name} is in sync in epoch {partition.leader_epoch} of {partition} and ends at "
                 f"{partition.log.log_end_offset}; {committed.high_watermark} was committed"
             )
-        written = self._written.pop(f"{partition.topic}-{partition.index}", ())
-        if partition.log.config.is_compacted:
-            for batches in written:
-                committed.compacted.note(batches)
+        committed.directory = f"{partition.topic}-{partition.index}"
+        is_compacted = partition.log.config.is_compacted
+        self._note_written(committed, is_compacted)
+        if is_compacted:
             if leads or not is_weak:
                 committed.compacted.compare(name, partition, leads=leads, now_ms=now_ms, violated=self._violated)
         elif leads or not is_weak:
@@ -100,9 +106,15 @@ class ReplicaAgreement:
             return
         committed.high_watermark = min(committed.high_watermark, offset)
         committed.high_watermarks.clear()
+        self._note_written(committed, bool(committed.compacted.written))
         committed.compacted.lost(offset)
         for base_offset in [base for base, batch in committed.batches.items() if batch[0] > offset]:
             del committed.batches[base_offset]
+
+    def _note_written(self, committed: _Committed, is_compacted: bool) -> None:
+        for batches in self._written.pop(committed.directory, ()):
+            if is_compacted:
+                committed.compacted.note(batches)
 
     def _look_at_leader(self, name: str, partition: Partition, committed: _Committed) -> None:
         epoch, high_watermark = partition.leader_epoch, partition.high_watermark
