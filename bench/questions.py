@@ -22,6 +22,7 @@ from bench.replicas import replicas
 from bench.round_trip import REQUESTS_OF, SmallRequests
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
+from bench.storage_groups import storage_groups
 from bench.work import connectors
 
 ONE_RECORD_A_REQUEST = {"linger.ms": 0, "batch.num.messages": 1, "max.in.flight.requests.per.connection": 50}
@@ -208,6 +209,7 @@ QUESTIONS: dict[str, Question] = {
     "failover": failover,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
+    "storage-groups": storage_groups,
     "work": connectors,
 }
 

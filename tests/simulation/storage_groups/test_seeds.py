@@ -23,7 +23,7 @@ def test_replicas_copy_what_the_group_has_forgotten() -> None:
 
 
 def test_appends_are_collected_while_they_linger() -> None:
-    assert max(simulate(seed, faults=(), seconds=4).entries_per_proposal for seed in SEEDS) > 1.5
+    assert any(simulate(seed, faults=(), seconds=1).entries_per_proposal > 1.5 for seed in SEEDS)
 
 
 def test_a_seed_decides_everything() -> None:

@@ -41,7 +41,7 @@ class Outcome:
     forgotten: int
     """Offset up to which the group's log was forgotten, where most of it was."""
     copied: int
-    """How often a replica took a snapshot of another one."""
+    """How often a replica asked another one for what the group has forgotten."""
     entries_per_proposal: float
 
 

@@ -24,7 +24,7 @@ from penstock.node.storage_groups.copying import copy_missing, flush_all
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
-from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, decode_proposals
+from penstock.replication.storage_groups.entries import Kind, PartitionId, decode_proposals
 from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
 from penstock.replication.storage_groups.snapshot import PartitionState, decode_snapshot, encode_snapshot
 from penstock.replication.waits import Waiter
@@ -60,7 +60,6 @@ class StorageGroup:
         self._is_started = False
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._closed: list[GroupPartition] = []
-        self._grown: dict[PartitionId, GroupPartition] = {}
 
     async def start(self, driver: QuorumDriver) -> None:
         """Take part. Raises what the driver raises, and KAFKA_STORAGE_ERROR where a partition's log is not whole."""
@@ -179,40 +178,36 @@ class StorageGroup:
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
         """Entries that a majority has on its disks. What is none, or has no place, ends the driver."""
-        for entry in decode_proposals(batches):
-            self._apply(entry)
+        entries = list(decode_proposals(batches))
+        appended: dict[PartitionId, list[bytes]] = {}
+        for entry in entries:
+            if entry.kind is Kind.OPENED:
+                if entry.partition not in self.partitions:
+                    self._open(entry.partition, entry.content.decode())
+            elif entry.kind is Kind.CLOSED:
+                appended.pop(entry.partition, None)
+                self._close(entry.partition)
+            elif entry.partition in self.partitions:
+                appended.setdefault(entry.partition, []).append(entry.content)
+            else:
+                raise DecodeError(f"a batch for {entry.partition}, which is not in the storage group")
+        for partition, contents in appended.items():
+            self.partitions[partition].apply(contents)
+        for entry in entries:
             self.proposer.applied(entry)
         self.bytes_since_snapshot += len(batches)
-        self._tell()
+        for partition in appended:
+            found = self.partitions[partition]
+            _call(found.committed.advance(found.end_offset))
 
-    def _apply(self, entry: Entry) -> None:
-        if entry.kind is Kind.OPENED:
-            if entry.partition not in self.partitions:
-                self._open(entry.partition, entry.content.decode())
-            return
-        found = self.partitions.get(entry.partition)
-        if found is None:
-            if entry.kind is Kind.CLOSED:
-                return
-            raise DecodeError(f"a batch for {entry.partition}, which is not in the storage group")
-        if entry.kind is Kind.APPENDED:
-            found.apply(entry.content)
-            self._grown[entry.partition] = found
-        else:
-            del self.partitions[entry.partition]
-            self._grown.pop(entry.partition, None)
+    def _open(self, partition: PartitionId, topic: str) -> None:
+        self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic))
+
+    def _close(self, partition: PartitionId) -> None:
+        found = self.partitions.pop(partition, None)
+        if found is not None:
             self._closed.append(found)
             _call(found.committed.waits.take_all())
-
-    def _open(self, partition: PartitionId, topic: str) -> GroupPartition:
-        found = self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic))
-        return found
-
-    def _tell(self) -> None:
-        """Whoever waits for what was applied has it now."""
-        grown, self._grown = self._grown, {}
-        for found in grown.values():
-            _call(found.committed.advance(found.end_offset))
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """Who leads now; this replica only when it has applied all that was proposed before."""

@@ -5,6 +5,8 @@ So all of it may be read, it is never cut, and its end is the high watermark.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producers_ahead import ProducersAhead
 from penstock.log.validation import CLIENT, AppendRules, check_batch
@@ -50,21 +52,26 @@ class GroupPartition:
             self._rules = AppendRules(self.log.config)
         return check_batch(batch, self._rules, now_ms=now_ms, origin=CLIENT, topic=self.topic)
 
-    def apply(self, batch: bytes) -> None:
-        """Append a committed batch, unless the log has it: it is ahead of the group's after a start or a copy.
+    def apply(self, batches: Sequence[bytes]) -> None:
+        """Append committed batches, but those that the log has: it is ahead of the group's after a start or a copy.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR) if it lacks what comes before, and as `append_as_follower` says.
         """
-        header, end_offset = read_header(batch), self.log.log_end_offset
-        if header.last_offset < end_offset:
-            return
-        if header.base_offset != end_offset:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the log of {self.topic}-{self.id.number} ends at {end_offset}, and its storage group goes on from"
-                f" {header.base_offset}",
-            )
-        self.log.append_as_follower(memoryview(batch))
+        end_offset, missing = self.log.log_end_offset, []
+        for batch in batches:
+            header = read_header(batch)
+            if header.last_offset < end_offset:
+                continue
+            if header.base_offset != end_offset:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"the log of {self.topic}-{self.id.number} ends at {end_offset}, and its storage group goes on from"
+                    f" {header.base_offset}",
+                )
+            missing.append(batch)
+            end_offset = header.last_offset + 1
+        if missing:
+            self.log.append_as_follower(memoryview(b"".join(missing)))
 
     def copy(self, start_offset: int, batches: bytes) -> bool:
         """Take over what another replica's log has behind this one's end; whether there was anything."""

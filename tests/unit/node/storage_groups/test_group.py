@@ -228,6 +228,23 @@ async def test_a_lease_is_needed_for_what_is_read(tmp_path: Path) -> None:
         assert not group.can_be_read
 
 
+async def test_batches_are_applied_once_and_in_their_order(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    partition = GroupPartition(ORDERS, "orders", node.open(ORDERS, "orders"))
+    batches = [bytes(encode_batch([Record(value=b"x")] * 2, base_offset=offset)) for offset in (0, 2, 4, 6)]
+    partition.apply(batches[:2])
+    partition.apply(batches[:3])
+    assert partition.end_offset == 6
+    partition.apply(batches)
+    partition.apply([])
+    assert partition.end_offset == 8
+    for skipped in ([10], [8, 12]):
+        with pytest.raises(KafkaError, match="orders-0 ends at"):
+            partition.apply([bytes(encode_batch([Record(value=b"x")] * 2, base_offset=offset)) for offset in skipped])
+    assert partition.end_offset == 8
+    node.directories.close()
+
+
 async def test_a_replica_copies_from_where_the_leaders_log_begins(tmp_path: Path) -> None:
     node = Node(tmp_path)
     partition = GroupPartition(ORDERS, "orders", node.open(ORDERS, "orders"))

@@ -1,0 +1,208 @@
+"""What group commit brings: three replicas of a storage group, without a node around them, on files of one disk.
+
+They live in one process and hand each other messages as they are, so what is measured is the disk's syncs and the work
+of leader and followers together. Beside it stands a log of which each batch is flushed by itself.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from bench.measure import Measure, measure
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.node.broker import wall_clock_ms
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import PeerAnswer
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.requests import Answer, AskVersions, PeerRequest
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.proposer import ProposalSettings
+
+IDS: Final = (1, 2, 3)
+VOTERS: Final = Quorum.of([Voter(ReplicaKey(node_id)) for node_id in IDS], 0)
+CONFIG: Final = LogConfig(retention_ms=-1, cleanup_policy=frozenset())
+BATCH: Final = bytes(encode_batch([Record(timestamp_ms=0, value=os.urandom(1000))]))
+SECONDS: Final = 1.0
+KINDS: Final = ((1, 1, 0), (1, 12, 0), (12, 12, 0), (12, 12, 2), (12, 12, 10), (1, 100, 0), (12, 100, 0))
+"""Topics, producers that wait for each batch, and for how many milliseconds appends are collected."""
+
+
+class Replica:
+    """One replica: its logs and its driver."""
+
+    def __init__(self, node_id: int, path: Path, replicas: "dict[int, Replica]", linger_ms: int) -> None:
+        path.mkdir()
+        directories = LogDirectories([str(path)], node_id=node_id, random=Random(node_id), cluster_id="bench")
+        directories.open_all(lambda topic: CONFIG)
+        directories.begin()
+        self.directories = directories
+        self.group = StorageGroup(self, _nobody, ProposalSettings(linger_ms=linger_ms), wall_clock_ms)
+        log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
+        snapshots = StoredSnapshots(Disk(), log.directory)
+        self.driver = QuorumDriver(
+            local=Voter(ReplicaKey(node_id)),
+            configured=VOTERS,
+            settings=RaftSettings(leases=True),
+            log=StoredLog(log, snapshots),
+            snapshots=snapshots,
+            state=StateFile(Disk(), log.directory),
+            peers=Links(replicas),
+            application=self.group,
+            random=Random(node_id),
+            now_ms=wall_clock_ms,
+        )
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        """The log of a partition."""
+        return self.directories.create(topic, partition.number, partition.topic_id, CONFIG)
+
+    def remove(self, log: PartitionLog) -> None:
+        """Nothing is removed here."""
+
+
+async def _nobody(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody falls so far behind here")
+
+
+class Links:
+    """`PeerLinks` within one process."""
+
+    def __init__(self, replicas: dict[int, Replica]) -> None:
+        self._replicas = replicas
+        self._answered: Callable[[int, PeerRequest, PeerAnswer], None]
+
+    def start(
+        self,
+        quorum: Callable[[], Quorum],
+        answered: Callable[[int, PeerRequest, PeerAnswer], None],
+        failed: Callable[[int, PeerRequest], None],
+    ) -> None:
+        """Nothing fails."""
+        self._answered = answered
+
+    def send(self, to: int, request: PeerRequest) -> None:
+        """In the next turn of the event loop."""
+        asyncio.get_running_loop().call_soon(self._ask, to, request)
+
+    def _ask(self, to: int, request: PeerRequest) -> None:
+        assert not isinstance(request, AskVersions), "the voters are always the same"
+        asked = self._replicas[to].driver
+        if asked.is_running:
+            asked.request(request).add_done_callback(partial(self._answer, to, request))
+
+    def _answer(self, to: int, request: PeerRequest, answer: asyncio.Future[Answer]) -> None:
+        if answer.exception() is None:
+            self._answered(to, request, answer.result())
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        """Everybody is known."""
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Nobody asks."""
+        return None
+
+    def hears(self, node_id: int) -> bool:
+        """Nobody asks."""
+        return True
+
+    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
+        """Nothing is under way for long."""
+
+    async def stop(self) -> None:
+        """There is nothing to close."""
+
+
+def storage_groups(runs: int) -> list[Measure]:
+    """How many batches of 1 KB are on the disks of a majority in a second, and how long does each take?"""
+    found = []
+    with _directory() as path:
+        flushed = [_flushed_one_by_one(path / f"{run}") for run in range(runs)]
+    found.append(measure("one log, each batch flushed", "batches/s", flushed))
+    for topics, producers, linger_ms in KINDS:
+        rates, middles, worst, shared = [], [], [], []
+        for _ in range(runs):
+            with _directory() as path:
+                trips, together = asyncio.run(_produced(path, topics, producers, linger_ms))
+            rates.append(len(trips) / SECONDS)
+            middles.append(statistics.median(trips))
+            worst.append(sorted(trips)[len(trips) * 99 // 100])
+            shared.append(together)
+        name = f"storage group, topics {topics}, producers {producers}, linger {linger_ms} ms"
+        found += [
+            measure(name, "batches/s", rates),
+            measure(f"{name}, p50", "ms", middles),
+            measure(f"{name}, p99", "ms", worst),
+            measure(f"{name}, batches in a proposal", "", shared),
+        ]
+    return found
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
+        yield Path(name)
+
+
+def _flushed_one_by_one(path: Path) -> float:
+    path.mkdir()
+    directories = LogDirectories([str(path)], node_id=1, random=Random(1), cluster_id="bench")
+    directories.open_all(lambda topic: CONFIG)
+    directories.begin()
+    log = directories.create("flushed", 0, UUID(int=2), CONFIG.replace(flush_messages=1))
+    end, count = time.perf_counter() + SECONDS, 0
+    while time.perf_counter() < end:
+        log.append_as_leader(memoryview(bytearray(BATCH)), leader_epoch=0, now_ms=wall_clock_ms())
+        count += 1
+    directories.abandon()
+    return count / SECONDS
+
+
+async def _produced(path: Path, topics: int, producers: int, linger_ms: int) -> tuple[list[float], float]:
+    """Milliseconds from append to acknowledgement of each batch, and how many shared a proposal."""
+    replicas: dict[int, Replica] = {}
+    for node_id in IDS:
+        replicas[node_id] = Replica(node_id, path / f"{node_id}", replicas, linger_ms)
+    for replica in replicas.values():
+        await replica.group.start(replica.driver)
+    while not (leaders := [one.group for one in replicas.values() if one.group.proposer.epoch is not None]):
+        await asyncio.sleep(0.01)
+    group, partitions = leaders[0], [PartitionId(UUID(int=number), 0) for number in range(topics)]
+    for partition in partitions:
+        group.open(partition, f"topic{partition.topic_id.int}")
+    while len(group.partitions) < topics:
+        await asyncio.sleep(0.01)
+    proposals, entries, trips = group.proposer.proposals, group.proposer.entries, list[float]()
+    end = time.perf_counter() + SECONDS
+    works = [_produce(group, partitions[number % topics], end, trips) for number in range(producers)]
+    await asyncio.gather(*works)
+    together = (group.proposer.entries - entries) / (group.proposer.proposals - proposals)
+    for replica in replicas.values():
+        await replica.group.stop(resign=False)
+        replica.directories.abandon()
+    return trips, together
+
+
+async def _produce(group: StorageGroup, partition: PartitionId, end: float, trips: list[float]) -> None:
+    while (began := time.perf_counter()) < end:
+        place = group.append(partition, memoryview(bytearray(BATCH)), leader_epoch=0)
+        await group.acknowledged(partition, place.last_offset)
+        trips.append((time.perf_counter() - began) * 1000)
