@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.failover import failover
+from bench.hand_over import hand_over
 from bench.idle_replicas import idle_replicas
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.loading import loading
@@ -207,6 +208,7 @@ QUESTIONS: dict[str, Question] = {
     "replicas": replicas,
     "idle-replicas": idle_replicas,
     "failover": failover,
+    "handover": hand_over,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
     "storage-groups": storage_groups,

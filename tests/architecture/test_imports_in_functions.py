@@ -44,6 +44,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
         "penstock.node.peer_links": "30; a single node follows nobody",
     },
+    "penstock/node/partitions/hand_overs.py": {
+        "penstock.node.partitions.hand_over": "9; a single node hands over nothing"
+    },
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
     },

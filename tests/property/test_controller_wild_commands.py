@@ -41,7 +41,7 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceLeadersRequest, HandOverLeaderRequest
 from penstock.protocol.schema import Message
 
 COMMANDS = 12_000
@@ -72,6 +72,7 @@ def of_nodes(epoch: int) -> Iterator[Message]:
     update = FeatureUpdateKey(feature="metadata.version", max_version_level=20, upgrade_type=2)
     yield UpdateFeaturesRequest(feature_updates=[update])
     yield BalanceLeadersRequest(action=1)
+    yield HandOverLeaderRequest(broker_id=1, broker_epoch=epoch)
 
 
 def of_topics() -> Iterator[Message]:

@@ -31,6 +31,7 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.ELECT_LEADERS: "penstock.controller.elect_leaders:decide_elect_leaders",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "penstock.controller.reassignments:decide_alter_partition_reassignments",
     OwnApiKey.BALANCE_LEADERS: "penstock.controller.balance_leaders:decide_balance_leaders",
+    OwnApiKey.HAND_OVER_LEADER: "penstock.controller.hand_over_leader:decide_hand_over_leader",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """Every command, as `module:function`."""

@@ -7,9 +7,11 @@ time.
 | state | what happens | what follows |
 | --- | --- | --- |
 | resting | the interval is over, and too much is led by others; or somebody asks | balancing |
-| balancing | some partition is not led by who should, and that one is in sync and may lead | a move is under way |
+| balancing | some partition is not led by who should, and that one is in sync and may lead | it is offered |
 | | the same, and some partition lacks a replica in sync | it waits until none does |
 | | there is no such partition, or somebody has asked to stop | resting |
+| it is offered | who leads hands over (`transfer`), or does not in time | a move is under way |
+| | the partition has changed | balancing |
 | a move is under way | both brokers know of it; or the partition has changed again, or is gone | balancing |
 | | it takes longer than the time-out | the old leader leads again, if it may; resting |
 
@@ -27,6 +29,7 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.partition_index import each
+from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.protocol.value import Value
 
 AT_ONCE = 0
@@ -41,6 +44,8 @@ class BalanceSettings(Value):
     """So much of what a broker should lead may be led by others."""
     timeout_ms: int = 10_000
     """How long a move may take."""
+    handover_ms: int = 0
+    """How long who leads has to hand over by itself before its partition is simply moved."""
 
 
 class View(Protocol):
@@ -77,6 +82,21 @@ class Move(Value):
         return found if is_so else None
 
 
+class _Offer(Value):
+    """Who leads may make this move itself, until then."""
+
+    move: Move
+    deadline_ms: int
+
+    def holds(self, image: ClusterImage) -> bool:
+        """Whether the partition is what it was, and the taker in sync."""
+        topic = image.topics_by_id.get(self.move.topic_id)
+        found = None if topic is None else topic.partitions.get(self.move.index)
+        if found is None or self.move.taker not in found.isr:
+            return False
+        return (found.leader, found.leader_epoch) == (self.move.giver, self.move.leader_epoch - 1)
+
+
 class _Wait(Value):
     """Until these brokers know of what has this offset, or the time is up; `move` is what they are to know of."""
 
@@ -102,6 +122,7 @@ class Balancer:
         self._settings = settings
         self._next_ms: int | None = None
         self._wait: _Wait | None = None
+        self._offer: _Offer | None = None
 
     @property
     def move(self) -> Move | None:
@@ -110,6 +131,7 @@ class Balancer:
 
     def begin(self, view: View, offset: int, now_ms: int) -> None:
         """A controller takes over."""
+        self._offer = None
         self._rest(now_ms)
         active = tuple(broker.node_id for broker in view.image.brokers.values() if broker.active)
         self._wait = _Wait(offset - 1, active, now_ms + self._settings.timeout_ms)
@@ -129,7 +151,9 @@ class Balancer:
         if self._wait is not None and (self.is_balancing or self.move is not None):
             return AT_ONCE if self._wait.is_over(view) else self._wait.deadline_ms
         if self.is_balancing:
-            return None if waits_for_replicas(view.image) else AT_ONCE
+            if waits_for_replicas(view.image):
+                return None
+            return self._offer.deadline_ms if self._offer is not None and self._offer.holds(view.image) else AT_ONCE
         return self._next_ms
 
     def act(self, view: View, offset: int, now_ms: int) -> Move | None:
@@ -151,7 +175,25 @@ class Balancer:
         if found is None:
             self._rest(now_ms)
             return None
-        return self._under_way(found, offset, now_ms)
+        return None if self._is_offered(found, now_ms) else self._under_way(found, offset, now_ms)
+
+    def offer_for(self, image: ClusterImage, broker_id: int) -> Move | None:
+        """The move by which this broker is to hand over what it leads, if it is its turn."""
+        if not self.is_balancing or self._wait is not None or self._offer is None or waits_for_replicas(image):
+            return None
+        return self._offer.move if self._offer.move.giver == broker_id else None
+
+    def take_up(self, move: Move, offset: int, now_ms: int) -> None:
+        """The broker has handed over: the caller decides on the move now, with a record that has `offset`."""
+        self._under_way(move, offset, now_ms)
+
+    def _is_offered(self, move: Move, now_ms: int) -> bool:
+        """Whether who leads still has time to hand over. Coordinators have no way to do so yet."""
+        if not self._settings.handover_ms or move.topic in INTERNAL_TOPICS:
+            return False
+        if self._offer is None or self._offer.move != move:
+            self._offer = _Offer(move, now_ms + self._settings.handover_ms)
+        return now_ms < self._offer.deadline_ms
 
     def _look(self, image: ClusterImage, now_ms: int) -> None:
         """It is time to compare leadership with what should be, or not yet."""
@@ -180,6 +222,7 @@ class Balancer:
         return image.brokers[broker_id].epoch == self.late.get(broker_id)
 
     def _under_way(self, move: Move, offset: int, now_ms: int) -> Move:
+        self._offer = None
         self._wait = _Wait(offset, (move.giver, move.taker), now_ms + self._settings.timeout_ms, move)
         return move
 

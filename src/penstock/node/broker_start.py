@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -27,6 +28,7 @@ from penstock.node.coordinators.hosted import Hosted
 from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
+from penstock.node.partitions.hand_overs import HandOvers
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.moves import DirectoryMoves
@@ -45,6 +47,9 @@ from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import process_uuid
 
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+
 
 class BrokerParts:
     """What of a node serves clients. Making it starts nothing.
@@ -62,7 +67,7 @@ class BrokerParts:
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
         table = PartitionTable()
         self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
-        self.in_sync = self._in_sync(parts)
+        self.in_sync, self.hand_overs = self._in_sync(parts), self._hand_overs(table)
         self.throttles = Throttles(config)
         self.replicas = LocalReplicas(
             node_id=config.node_id,
@@ -177,6 +182,24 @@ class BrokerParts:
             now_ms=parts.surroundings.now_ms,
         )
 
+    def _hand_overs(self, table: PartitionTable) -> HandOvers:
+        parts = self._parts
+
+        def connect(broker_id: int) -> Awaitable[Connection]:
+            from penstock.node.peer_links import broker_connection
+
+            return broker_connection(broker_id, parts.config, parts.surroundings, parts.image)
+
+        return HandOvers(
+            parts.config.node_id,
+            lambda: self.broker.broker_epoch,
+            parts.image,
+            table,
+            parts.channel,
+            connect,
+            silent_ms=parts.config.broker_session_timeout_ms,
+        )
+
     def _fetcher(self, leader_id: int) -> Fetcher:
         from penstock.node.peer_links import replica_fetcher  # a single node starts without what clients need
 
@@ -210,6 +233,7 @@ class BrokerParts:
         self.broker.groups.start()
         self.upkeep.start()
         self.in_sync.start()
+        self.hand_overs.start()
         self.moves.start()
         self.cleaner.start()
         await self._server.listen(self._listeners)
@@ -231,6 +255,7 @@ class BrokerParts:
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.
             parts.push_async_callback(self.broker.groups.stop)
+            parts.push_async_callback(self.hand_overs.stop)
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()
 

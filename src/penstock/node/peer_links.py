@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
+from penstock.client.connection import Connection, connect
+from penstock.client.errors import ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
@@ -49,6 +51,22 @@ def cluster_client(config: BrokerConfig, surroundings: Surroundings, image: Clus
     return ClusterClient(addresses, _settings(config, surroundings, config.request_timeout_ms))
 
 
+async def broker_connection(
+    broker_id: int, config: BrokerConfig, surroundings: Surroundings, image: ClusterImage
+) -> Connection:
+    """A connection to another broker. ClientError if there is none to be had."""
+    address = _address_of(broker_id, config, image)
+    if address is None:
+        raise ClusterUnreachableError(f"nobody has said where broker {broker_id} listens")
+    return await connect(address, _settings(config, surroundings, config.request_timeout_ms))
+
+
+def _address_of(broker_id: int, config: BrokerConfig, image: ClusterImage) -> Address | None:
+    broker = image.brokers.get(broker_id)
+    endpoint = None if broker is None else broker.endpoint(config.inter_broker_listener_name)
+    return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+
 def replica_fetcher(
     leader_id: int,
     config: BrokerConfig,
@@ -57,12 +75,6 @@ def replica_fetcher(
     broker_epoch: Callable[[], int],
 ) -> ReplicaFetcher:
     """What follows the partitions that another broker leads."""
-
-    def address_of(node_id: int) -> Address | None:
-        broker = image.brokers.get(node_id)
-        endpoint = None if broker is None else broker.endpoint(config.inter_broker_listener_name)
-        return None if endpoint is None else Address(endpoint.host, endpoint.port)
-
     return ReplicaFetcher(
         leader_id,
         Follower(
@@ -70,7 +82,7 @@ def replica_fetcher(
             broker_epoch=broker_epoch,
             config=config,
             settings=_settings(config, surroundings, config.replica_socket_timeout_ms),
-            address_of=address_of,
+            address_of=lambda node_id: _address_of(node_id, config, image),
         ),
     )
 

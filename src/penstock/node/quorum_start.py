@@ -193,6 +193,7 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
             else None,
             least_percent=config.leader_imbalance_per_broker_percentage,
             timeout_ms=config.leader_balance_move_timeout_ms,
+            handover_ms=config.leader_handover_timeout_ms,
         ),
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
     )

@@ -7,8 +7,10 @@ Kafka's ever sees one.
 
 from enum import IntEnum
 from typing import Final
+from uuid import UUID
 
 from penstock.protocol.schema import Message, array, field
+from penstock.protocol.uuids import ZERO_UUID
 
 FIRST_OWN_KEY: Final = 15_000
 """Keys of our own start here and are not told to strangers."""
@@ -25,6 +27,7 @@ class OwnApiKey(IntEnum):
     DESCRIBE_METRICS = 15_002
     DESCRIBE_COMPACTION = 15_003
     BALANCE_LEADERS = 15_004
+    HAND_OVER_LEADER = 15_005
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -33,6 +36,7 @@ OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_002: ("own_apis", "DescribeMetrics", 0, 0, 0),
     15_003: ("own_apis", "DescribeCompaction", 0, 0, 0),
     15_004: ("own_apis", "BalanceLeaders", 0, 0, 0),
+    15_005: ("own_apis", "HandOverLeader", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -152,3 +156,33 @@ class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
     taker: int = field("int32", "0+", default=-1)
     under_replicated: int = field("int32", "0+", default=0)
     late: list[int] = array("int32", "0+", default_factory=list)
+
+
+class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
+    """A broker has handed over what it leads: `successor` is to lead. Without a successor it asks what it should.
+
+    The epochs are those that the broker knows, so that it is safe to ask again.
+    """
+
+    broker_id: int = field("int32", "0+", default=-1)
+    broker_epoch: int = field("int64", "0+", default=-1)
+    topic_id: UUID = field("uuid", "0+", default=ZERO_UUID)
+    partition: int = field("int32", "0+", default=-1)
+    leader_epoch: int = field("int32", "0+", default=-1)
+    partition_epoch: int = field("int32", "0+", default=-1)
+    successor: int = field("int32", "0+", default=-1)
+
+
+class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):
+    """NONE if that has come about, or nothing was asked for; FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION where the
+    partition has changed; INVALID_REQUEST where the broker is not to hand that over, or no longer.
+
+    What is to be handed over next: `topic_id` and `partition`, in this leader epoch, to `successor`; -1 if nothing is.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    topic_id: UUID = field("uuid", "0+", default=ZERO_UUID)
+    partition: int = field("int32", "0+", default=-1)
+    leader_epoch: int = field("int32", "0+", default=-1)
+    successor: int = field("int32", "0+", default=-1)

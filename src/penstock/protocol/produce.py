@@ -159,6 +159,14 @@ def encode_appended(
     return _NUMBERS.pack(index, 0, base_offset, log_append_time_ms) + _NO_MORE[version]
 
 
+def encode_appended_elsewhere(
+    version: int, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int, leader: tuple[int, int]
+) -> bytes:
+    """Return the answer for a partition to which its new leader has appended records: (id, epoch) of that one."""
+    answer = encode_appended(version, index, base_offset, log_append_time_ms, log_start_offset)
+    return answer if version < LEADER_FROM else answer[:-1] + _LEADER_TAG.pack(1, 0, 9, *leader)
+
+
 def encode_refused(
     version: int,
     index: int,

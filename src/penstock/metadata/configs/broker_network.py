@@ -76,6 +76,9 @@ leader.imbalance.per.broker.percentage int 10 * fixed high
     | Share of what a broker should lead that others may lead before leadership is balanced.
 leader.balance.move.timeout.ms int 10000 1.. fixed medium
     | How long a broker has to take over a partition; then who led before leads again. A key of Penstock's own.
+leader.handover.timeout.ms int 5000 0.. fixed medium
+    | How long a leader has to hand over a partition to the preferred replica, with what is being produced; then it is
+    | moved without that. 0: always without. A key of Penstock's own.
 leader.lease.on.quorum.loss string serve serve/refuse fixed medium
     | What a broker does with partitions of several replicas when no controller renews its lease, although it was
     | awake: it leads on, as in Kafka, or refuses. All nodes must have the same. A key of Penstock's own.

@@ -42,6 +42,7 @@ class BrokerSettings:
     delete_topic_enable: bool
     follower_replication_throttled_rate: int
     leader_balance_move_timeout_ms: int
+    leader_handover_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
     leader_lease_on_quorum_loss: str

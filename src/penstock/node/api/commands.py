@@ -85,6 +85,8 @@ ROWS: Final = (
         "a controller shall vote no longer (KIP-853)"),
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
+    Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), NODES, CONTROLLERS,
+        "a leader has handed over a partition, or asks whether it should; an API of our own"),
     Row(OwnApiKey.RESIGN_CONTROLLER, (0, 0), ALTER, BROKERS,
         "the active controller lays down its office; an API of our own"),
 )

@@ -21,7 +21,7 @@ from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.controlling.link import ControllerLink
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.api import ApiKey
+from penstock.protocol.api import ApiKey, OwnApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.envelope import EnvelopeResponse
@@ -36,6 +36,7 @@ OF_NODES: Final = (
     ApiKey.ALTER_PARTITION,
     ApiKey.CONTROLLER_REGISTRATION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    OwnApiKey.HAND_OVER_LEADER,
 )
 CHANGES_OF_VOTERS: Final = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 

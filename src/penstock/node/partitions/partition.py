@@ -33,6 +33,45 @@ class InSync(Protocol):
         """A follower has told how far it is."""
 
 
+class Held(Protocol):
+    """What is produced to a partition that is just handed over, until somebody has appended it."""
+
+    records: bytes
+    acks: int
+    timeout_ms: int
+
+    def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        """The new leader has, in all replicas if that was asked for."""
+
+    def refused(self, error: KafkaError) -> None:
+        """Nobody has."""
+
+    def append(self) -> None:
+        """Append it here, after all."""
+
+
+class HoldsBack(Protocol):
+    """Who keeps what arrives while a partition is handed over (`HandOver`)."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether what arrives, and cannot be appended here, is kept for the successor."""
+
+    def hold(self, held: Held) -> None:
+        """Keep it until somebody appends it."""
+
+    def forget(self, held: Held) -> None:
+        """Nobody waits for its answer any more."""
+
+
+class NotAppendingError(KafkaError):
+    """Nothing is appended here: another replica leads, or is about to."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.partition = partition
+
+
 class Partition:
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
@@ -42,10 +81,12 @@ class Partition:
 
     __slots__ = (
         "_min_insync_replicas",
+        "appender",
         "committed",
         "dirty",
         "follower",
         "follower_quota",
+        "hand_over",
         "in_sync",
         "index",
         "is_internal",
@@ -65,6 +106,9 @@ class Partition:
         self.log = log
         self.leader_epoch = -1
         self.leader: PartitionLeader | None = None
+        self.appender: PartitionLeader | None = None
+        """The leader, but for when it is handing over and appends nothing any more."""
+        self.hand_over: HoldsBack | None = None
         self.follower: PartitionFollower | None = None
         self.committed = Committed(high_watermark)
         self.is_internal = topic in INTERNAL_TOPICS
@@ -167,9 +211,9 @@ class Partition:
         With acks=-1 the caller waits until `high_watermark` has passed the result's last offset
         (`committed.waits`); on a partition with one replica that is so when this returns.
         """
-        leader = self.leader
+        leader = self.appender
         if leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise NotAppendingError(self)
         if acks == ALL_REPLICAS and len(leader.isr) < leader.needed_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -273,7 +317,7 @@ class Partition:
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
         self.committed.advance(self.log.log_start_offset)  # what was written down of it may be older than that
-        self.leader = PartitionLeader(
+        self.leader = self.appender = PartitionLeader(
             node_id,
             image.leader_epoch,
             image.partition_epoch,
@@ -304,7 +348,7 @@ class Partition:
 
     def _end_epoch(self) -> Sequence[Waiter]:
         role = self.role
-        self.leader = self.follower = None
+        self.leader = self.appender = self.follower = None
         return () if role is None else role.on_epoch_over()
 
 

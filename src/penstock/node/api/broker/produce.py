@@ -9,12 +9,13 @@ Not done: transactions. A transactional batch is refused (INVALID_REQUEST).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
 from penstock.node.broker import Broker
 from penstock.node.partitions.current_leaders import current_leader, endpoints_of
-from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
@@ -24,6 +25,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.produce import (
     LEADER_FROM,
     encode_appended,
+    encode_appended_elsewhere,
     encode_produce_response,
     encode_refused,
     parse_produce,
@@ -59,7 +61,7 @@ def produce(
         refusal = _refusal(acks)
     is_late, now_ms = broker.lease.is_over, broker.now_ms()
     answers: Answers = []
-    pending: list[Pending] = []
+    pending: list[Pending | _Held] = []
     refusals = _Refusals(broker, context)
     failure: str | None = None
     for topic, asked in topics:
@@ -70,6 +72,10 @@ def produce(
                 partition = _partition(broker, context, topic, index, refusal, is_late)
                 appended = partition.append(_checked(batch), acks=acks, now_ms=now_ms)
             except KafkaError as error:
+                held = _held(broker, error, (topic, index), batch, (acks, timeout_ms), done)
+                if held is not None:
+                    pending.append(held)
+                    continue
                 failure = failure or f"{topic}-{index}: {ErrorCode(error.code).name}"
                 done.append(refusals.encode(topic, index, error))
                 continue
@@ -78,8 +84,7 @@ def produce(
                 pending.append((partition, topic, index, last_offset, done, len(done)))
             done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
     if acks == 0:
-        if failure is not None:
-            raise CloseConnection(f"produce with acks=0 failed: {failure}")
+        _let_go(refusals, timeout_ms, pending, failure)
         return None
     if pending:
         return _Replicating(refusals, timeout_ms, answers, pending)
@@ -123,6 +128,32 @@ def _checked(batch: memoryview | None) -> memoryview:
     return batch
 
 
+def _let_go(refusals: _Refusals, timeout_ms: int, held: Sequence[Pending | _Held], failure: str | None) -> None:
+    """Nobody hears of what becomes of a request with acks=0; an error closes the connection."""
+    if held:
+        _Replicating(refusals, timeout_ms, [], held)
+    if failure is not None:
+        raise CloseConnection(f"produce with acks=0 failed: {failure}")
+
+
+def _held(
+    broker: Broker,
+    error: KafkaError,
+    where: tuple[str | UUID, int],
+    batch: memoryview | None,
+    how: tuple[int, int],
+    answers: list[bytes],
+) -> _Held | None:
+    """What is refused because its partition is just handed over, if that keeps it; its answer has a place then."""
+    if not isinstance(error, NotAppendingError) or batch is None:
+        return None
+    hand_over = error.partition.hand_over
+    if hand_over is None or not hand_over.takes:
+        return None
+    answers.append(b"")
+    return _Held(broker, hand_over, error.partition, where, bytes(batch), how, answers)
+
+
 class _Refusals:
     """What one request is refused, with who leads instead where that is news (KIP-951)."""
 
@@ -133,14 +164,24 @@ class _Refusals:
         self._context = context
         self._leaders: list[tuple[int, int]] = []
 
+    @property
+    def version(self) -> int:
+        """Of the request."""
+        return self._context.api_version
+
     def encode(self, topic: str | UUID, index: int, error: KafkaError) -> bytes:
         """The answer for a partition."""
         version, leader = self._context.api_version, None
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_FROM:
-            leader = current_leader(self._broker.image, topic, index)
-            self._leaders.append(leader)
+            leader = self.leader(topic, index)
         record_errors = error.record_errors if isinstance(error, InvalidRecords) else ()
         return encode_refused(version, index, error.code, error.message or None, record_errors, leader)
+
+    def leader(self, topic: str | UUID, index: int) -> tuple[int, int]:
+        """Who leads a partition, in which epoch; the response says where that one is."""
+        leader = current_leader(self._broker.image, topic, index)
+        self._leaders.append(leader)
+        return leader
 
     def response(self, answers: Answers) -> bytes:
         """The whole response."""
@@ -149,18 +190,27 @@ class _Refusals:
 
 
 class _Replicating(LateAnswer[list[bytes]]):
-    """A request with acks=-1 that waits for the in-sync replicas, at most as long as it says."""
+    """A request that waits for the in-sync replicas (acks=-1), or for a new leader, at most as long as it says."""
 
     __slots__ = ("_answers", "_timer", "_uncommitted", "refusals")
 
-    def __init__(self, refusals: _Refusals, timeout_ms: int, answers: Answers, pending: list[Pending]) -> None:
+    def __init__(
+        self, refusals: _Refusals, timeout_ms: int, answers: Answers, pending: Sequence[Pending | _Held]
+    ) -> None:
         super().__init__()
         self.refusals = refusals
         self._answers = answers
         self._timer = asyncio.get_running_loop().call_later(max(0, timeout_ms) / 1000, self._time_out)
-        self._uncommitted = {_Uncommitted(self, *one): None for one in pending}
+        self._uncommitted: dict[_Uncommitted | _Held, None] = {}
+        for one in pending:
+            self._uncommitted[one.begin(self) if isinstance(one, _Held) else _Uncommitted(self, *one)] = None
 
-    def answered(self, one: _Uncommitted) -> None:
+    def goes_on(self, one: _Held, as_one: _Uncommitted) -> None:
+        """What was held is appended, and waits for the other replicas."""
+        del self._uncommitted[one]
+        self._uncommitted[as_one] = None
+
+    def answered(self, one: _Uncommitted | _Held) -> None:
         """One partition has its answer."""
         del self._uncommitted[one]
         if not self._uncommitted:
@@ -222,3 +272,94 @@ class _Uncommitted:
     def cancel(self) -> None:
         """The request waits no longer."""
         self._partition.committed.waits.cancel(self._wait)
+
+
+class _Held:
+    """What a request has for a partition that is just handed over, until the old leader or the new one appends it."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_hand_over",
+        "_index",
+        "_partition",
+        "_place",
+        "_request",
+        "_topic",
+        "acks",
+        "records",
+        "timeout_ms",
+    )
+
+    _request: _Replicating
+
+    def __init__(
+        self,
+        broker: Broker,
+        hand_over: HoldsBack,
+        partition: Partition,
+        where: tuple[str | UUID, int],
+        records: bytes,
+        how: tuple[int, int],
+        answers: list[bytes],
+    ) -> None:
+        """The last one of `answers` is kept for it."""
+        self._broker = broker
+        self._hand_over = hand_over
+        self._partition = partition
+        self._topic, self._index = where
+        self.records = records
+        self.acks, self.timeout_ms = how
+        self._answers = answers
+        self._place = len(answers) - 1
+
+    def begin(self, request: _Replicating) -> _Held:
+        """The request waits."""
+        self._request = request
+        self._hand_over.hold(self)
+        return self
+
+    def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        """The new leader has: clients that can, find it by this answer."""
+        refusals = self._request.refusals
+        self._answers[self._place] = encode_appended_elsewhere(
+            refusals.version,
+            self._index,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            refusals.leader(self._topic, self._index),
+        )
+        self._request.answered(self)
+
+    def append(self) -> None:
+        """This node leads on."""
+        partition, request = self._partition, self._request
+        try:
+            appended = partition.append(
+                memoryview(bytearray(self.records)), acks=self.acks, now_ms=self._broker.now_ms()
+            )
+        except KafkaError as error:
+            self.refused(error)
+            return
+        base_offset, last_offset, time_ms, start_offset, _ = appended
+        version = request.refusals.version
+        self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
+        if self.acks == ALL_REPLICAS and partition.committed.high_watermark <= last_offset:
+            where = self._topic, self._index, last_offset, self._answers, self._place
+            request.goes_on(self, _Uncommitted(request, partition, *where))
+        else:
+            request.answered(self)
+
+    def refused(self, error: KafkaError) -> None:
+        """Neither has."""
+        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, error)
+        self._request.answered(self)
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Answer with an error, with the rest of the request."""
+        self._answers[self._place] = self._request.refusals.encode(self._topic, self._index, KafkaError(code))
+
+    def cancel(self) -> None:
+        """The request waits no longer."""
+        self._hand_over.forget(self)

@@ -1,0 +1,63 @@
+"""HandOverLeader: a leader has everything with its successor, holds what arrives, and lays leadership down.
+
+It may do so with the one partition that the balancer has offered it, fenced as in AlterPartition: by the broker's
+epoch, and by the leader epoch and the partition epoch that it knows. One record moves the leadership.
+"""
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.partition_change import Electorate, Wanted, changed
+from penstock.leadership.balancer import Move
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.topics import NO_LEADER
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
+
+
+def decide_hand_over_leader(
+    state: ControllerState, request: HandOverLeaderRequest, now_ms: int
+) -> Decision[HandOverLeaderResponse]:
+    """Decides on what was handed over; where nothing was, says what should be."""
+    broker = state.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Decision([], HandOverLeaderResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    move = state.balancer.offer_for(state.image, request.broker_id)
+    if request.successor == NO_LEADER:
+        return Decision([], HandOverLeaderResponse() if move is None else _told(move))
+    try:
+        _check_epochs(state.image, request)
+        record = _record(state, request, move)
+    except KafkaError as error:
+        return Decision([], HandOverLeaderResponse(error_code=error.code, error_message=error.message))
+    assert move is not None
+    state.balancer.take_up(move, state.next_offset, now_ms)
+    return Decision([record], HandOverLeaderResponse())
+
+
+def _told(move: Move) -> HandOverLeaderResponse:
+    return HandOverLeaderResponse(
+        topic_id=move.topic_id, partition=move.index, leader_epoch=move.leader_epoch - 1, successor=move.taker
+    )
+
+
+def _check_epochs(image: ClusterImage, request: HandOverLeaderRequest) -> None:
+    """KafkaError where the partition is not what the leader knows: it has heard, or will hear, what it is."""
+    topic = image.topics_by_id.get(request.topic_id)
+    partition = None if topic is None else topic.partitions.get(request.partition)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if request.leader_epoch != partition.leader_epoch or request.broker_id != partition.leader:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+    if request.partition_epoch != partition.partition_epoch:
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
+
+
+def _record(state: ControllerState, request: HandOverLeaderRequest, move: Move | None) -> PartitionChangeRecord:
+    wanted = request.topic_id, request.partition, request.successor
+    if move is None or wanted != (move.topic_id, move.index, move.taker):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "this broker is not to hand that over, or no longer")
+    topic = state.image.topics_by_id[request.topic_id]
+    record = changed(Electorate(state), topic, request.partition, Wanted(leader=request.successor))
+    if record is None or record.leader != request.successor:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {request.successor} cannot lead")
+    return record

@@ -1,0 +1,149 @@
+"""What this broker leads and others should goes to them, when the controller says that it is time for it.
+
+As long as the metadata show partitions that are not led by their preferred replicas, the controller is asked now and
+then whether one of ours is to be handed over. There is one at a time in the whole cluster (`leadership.balancer`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from penstock.leadership.transfer import Answer, Limits
+from penstock.metadata.image import ClusterImage
+from penstock.node.controlling.commands import ActiveController
+from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.table import PartitionTable
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
+
+PAUSE_S: Final = 1.0
+"""Between two questions, ..."""
+SOON_S: Final = 0.05
+"""... and after a move, as the next one may follow."""
+SOON_TIMES: Final = 20
+ANSWER_S: Final = 0.5
+"""So long for the controller to answer before it is asked again."""
+ELSEWHERE: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.STALE_BROKER_EPOCH,
+)
+"""Refusals that tell of a change that the metadata will bring."""
+NOBODY_KNOWS: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION)
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.node.partitions.hand_over import HandOver
+
+logger = logging.getLogger(__name__)
+
+
+class HandOvers:
+    """See the module. `connect` opens a connection to another broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        image: ClusterImage,
+        table: PartitionTable,
+        controller: ActiveController,
+        connect: Callable[[int], Awaitable[Connection]],
+        *,
+        silent_ms: int,
+    ) -> None:
+        """`silent_ms` is the length of a lease."""
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._image = image
+        self._table = table
+        self._controller = controller
+        self._connect = connect
+        self._limits = Limits(silent_ms=silent_ms)
+        self._open: list[HandOver] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Ask in the background."""
+        self._task = asyncio.create_task(self._run(), name="hand over what others should lead")
+
+    async def stop(self) -> None:
+        """Hand over no more. What is held is refused."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for hand_over in self._open:
+            await hand_over.stop()
+
+    async def _run(self) -> None:
+        soon = 0
+        while True:
+            await asyncio.sleep(SOON_S if soon else PAUSE_S)
+            soon = max(soon - 1, 0)
+            if not self._image.index.moved:
+                continue
+            try:
+                if await self._hand_over():
+                    soon = SOON_TIMES
+            except KafkaError as error:
+                logger.debug("no controller says what to hand over: %s", error)
+            except Exception:
+                logger.exception("a hand-over failed by our own fault")
+
+    async def _hand_over(self) -> bool:
+        """Hand over what it is time for; whether there was anything. Raises KafkaError."""
+        told = await self._submit(HandOverLeaderRequest())
+        partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
+        if partition is None or not self._can(partition, told.leader_epoch, told.successor):
+            return False
+        from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
+
+        self._open = [open_one for open_one in self._open if open_one.partition.hand_over is open_one]
+        hand_over = HandOver(
+            partition,
+            told.successor,
+            self._limits,
+            lambda epoch: self._asked(partition, told, epoch),
+            lambda: self._connect(told.successor),
+        )
+        self._open.append(hand_over)
+        await hand_over.is_decided.wait()
+        return True
+
+    def _can(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
+        leader = partition.leader
+        return (
+            leader is not None
+            and leader.leader_epoch == leader_epoch
+            and successor in leader.isr
+            and successor in leader.followers
+            and partition.hand_over is None
+        )
+
+    async def _asked(self, partition: Partition, told: HandOverLeaderResponse, partition_epoch: int) -> Answer:
+        request = HandOverLeaderRequest(
+            topic_id=partition.topic_id,
+            partition=partition.index,
+            leader_epoch=told.leader_epoch,
+            partition_epoch=partition_epoch,
+            successor=told.successor,
+        )
+        try:
+            code = ErrorCode((await self._submit(request)).error_code)
+        except KafkaError as error:
+            code = error.code
+        if code == ErrorCode.NONE:
+            return Answer.MADE
+        logger.info("%s: the controller says %s to its hand-over to %d", partition, code.name, told.successor)
+        if code in NOBODY_KNOWS:
+            return Answer.UNKNOWN
+        return Answer.CHANGED if code in ELSEWHERE else Answer.REFUSED
+
+    async def _submit(self, request: HandOverLeaderRequest) -> HandOverLeaderResponse:
+        request = request.replace(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        deadline_s = asyncio.get_running_loop().time() + ANSWER_S
+        return await self._controller.submit(request, HandOverLeaderResponse, deadline_s=deadline_s)

@@ -1,0 +1,62 @@
+"""A partition goes to its preferred leader, and a producer that knows only the old one gets no error."""
+
+import asyncio
+
+from tests.wire.raw_client import RawClient, batch_of, produce_request
+
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.records import decode_batch, iterate_batches
+from penstock.testing import Cluster
+
+TOPIC = TopicPartition("orders", 0)
+VERSION = 12
+IN_FLIGHT = 5
+MORE = 50
+"""Requests that go to the old leader after the change."""
+CONFIG = {
+    "auto.leader.rebalance.enable": "false",
+    "default.replication.factor": "2",
+    "min.insync.replicas": "2",
+    "leader.handover.timeout.ms": "60000",
+}
+
+
+async def move(bootstrap: str) -> tuple[int, int]:
+    """Who leads, and who is to lead from now on."""
+    async with Admin(bootstrap) as admin:
+        (topic,) = await admin.topics.describe([TOPIC.topic])
+        giver = topic.partitions[0].leader
+        taker = 3 - giver
+        await admin.partitions.reassign({TOPIC: [taker, giver]})
+        await admin.partitions.balance_leaders(BalanceAction.BEGIN)
+    return giver, taker
+
+
+def test_a_producer_that_knows_only_the_old_leader_gets_no_error_and_keeps_its_order() -> None:
+    with Cluster(brokers=2, controllers=1, config=CONFIG) as cluster:
+        addresses = {node.id: node.address for node in cluster.nodes if node.address is not None}
+        with RawClient(addresses[1]) as client:
+            client.create_topic(TOPIC.topic)
+        giver, taker = asyncio.run(move(cluster.bootstrap_servers))
+        offsets: list[int] = []
+        sent = sent_on = 0
+        with RawClient(addresses[giver]) as client:
+            while sent_on < MORE or len(offsets) < sent:
+                while sent - len(offsets) < IN_FLIGHT and sent_on < MORE:
+                    client.send(produce_request(TOPIC.topic, batch_of(str(sent).encode())), VERSION)
+                    sent += 1
+                answer = client.receive().responses[0].partition_responses[0]
+                assert answer.error_code == ErrorCode.NONE, (answer, sent, sent_on)
+                offsets.append(answer.base_offset)
+                sent_on += answer.current_leader.leader_id == taker
+        assert offsets == list(range(sent))
+        with RawClient(addresses[taker]) as client:
+            found = client.fetch(TOPIC.topic, 0)
+            assert found.error_code == ErrorCode.NONE
+            assert found.records is not None
+            batches = [decode_batch(found.records, at) for at, _ in iterate_batches(found.records)]
+            values = [record.value for records in batches for record in records]
+            assert values == [str(number).encode() for number in range(sent)]

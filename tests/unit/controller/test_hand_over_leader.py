@@ -1,0 +1,104 @@
+"""A leader hands over the partition that the balancer offers it, and no other one."""
+
+from typing import Any
+
+import pytest
+from tests.unit.controller.cluster import carry_out, heartbeat, tick
+from tests.unit.controller.test_leader_balance import SETTINGS, balance, beat, leaders, moved_away
+
+from penstock.controller.controller import Controller
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.own_apis import BalanceAction, HandOverLeaderRequest
+
+SETTINGS = SETTINGS.replace(handover_ms=200)
+
+
+def offering() -> Controller:
+    """Broker 2 is to hand over pairs-0 to broker 1 until 1200."""
+    controller = moved_away(settings=SETTINGS)
+    assert tick(controller, 1000) == []
+    assert controller.next_deadline_ms == 1200
+    return controller
+
+
+def ask(controller: Controller, broker_id: int = 2, now_ms: int = 1001, **fields: Any) -> Any:
+    epoch = controller.image.brokers[broker_id].epoch
+    request = HandOverLeaderRequest(broker_id=broker_id, broker_epoch=epoch).replace(**fields)
+    return carry_out(controller, request, now_ms)
+
+
+def handed(controller: Controller, **fields: Any) -> Any:
+    topic = controller.image.topics["pairs"]
+    partition = topic.partitions[0]
+    asked: dict[str, Any] = {
+        "topic_id": topic.topic_id,
+        "partition": 0,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "successor": 1,
+    }
+    return ask(controller, **asked | fields)
+
+
+def test_who_leads_is_told_and_hands_over() -> None:
+    controller = offering()
+    told = ask(controller)
+    assert (told.error_code, told.partition, told.successor) == (ErrorCode.NONE, 0, 1)
+    assert told.leader_epoch == controller.image.topics["pairs"].partitions[0].leader_epoch
+    assert ask(controller, 1).successor == -1, "it is for broker 2 to do"
+    assert handed(controller).error_code == ErrorCode.NONE
+    assert leaders(controller) == [1, 2, 2]
+    assert balance(controller, BalanceAction.TELL, 1002).taker == 1, "it is a move as any other"
+    assert ask(controller).successor == -1, "one at a time"
+    beat(controller, 1, 2, now_ms=1003)
+    tick(controller, 1003)
+    assert leaders(controller) == [1, 2, 2]
+    assert ask(controller, now_ms=1004).partition == 1
+
+
+def test_it_is_moved_without_that_after_a_while() -> None:
+    controller = offering()
+    assert tick(controller, 1199) == []
+    assert len(tick(controller, 1200)) == 1
+    assert leaders(controller) == [1, 2, 2]
+    assert handed(controller, now_ms=1201, leader_epoch=1).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
+        ({"broker_epoch": -1}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"partition": 7}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"successor": 3}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_not_so_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
+    controller = offering()
+    assert handed(controller, **fields).error_code == code
+    assert leaders(controller) == [2, 2, 2]
+
+
+def test_nothing_is_handed_over_when_somebody_has_stopped_the_balance() -> None:
+    controller = offering()
+    balance(controller, BalanceAction.STOP, 1001)
+    assert ask(controller).successor == -1
+    assert handed(controller).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_successor_that_is_gone_gets_nothing() -> None:
+    controller = offering()
+    carry_out(controller, heartbeat(controller, 1, want_fence=True), 1001)
+    assert handed(controller, partition_epoch=1).error_code != ErrorCode.NONE
+    assert controller.next_deadline_ms != 1200, "the offer does not hold any more"
+    assert leaders(controller) == [2, 2, 2]
+
+
+def test_nothing_is_handed_over_while_a_partition_lacks_a_replica() -> None:
+    controller = offering()
+    topic = controller.image.topics["pairs"]
+    controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic.topic_id, isr=[2])])
+    assert ask(controller).successor == -1
+    assert handed(controller).error_code == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,251 @@
+"""A partition is handed over: what arrives is held, and appended once, by the new leader or by the old one."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.unit.node.on_disk import NODE_ID, Node, batch, node_on, produce_request
+
+from penstock.client.errors import ConnectionFailedError
+from penstock.leadership.transfer import Answer, Limits, State
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
+from penstock.node.partitions import hand_over as module
+from penstock.node.partitions.hand_over import HandOver
+from penstock.node.serving.dispatch import Waiting
+from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import decode_response
+from penstock.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+OTHER = NODE_ID + 1
+ID = UUID(int=8)
+VERSION = 12
+
+
+class Successor:
+    """The connection to the new leader, which answers as the test says."""
+
+    def __init__(self) -> None:
+        self.got: asyncio.Queue[tuple[ProduceRequest, asyncio.Future[Any]]] = asyncio.Queue()
+        self.closed = False
+
+    def submit(self, request: ProduceRequest, answer: type[ProduceResponse], *, newest: int) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.got.put_nowait((request, future))
+        return future
+
+    async def answered(self, future: asyncio.Future[Any]) -> Any:
+        return await future
+
+    async def request(self, request: ProduceRequest, answer: type[ProduceResponse], *, newest: int) -> Any:
+        return await self.submit(request, answer, newest=newest)
+
+    def abort(self, why: str) -> None:
+        self.closed = True
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def answer(self, base_offset: int = -1, code: ErrorCode = ErrorCode.NONE) -> bytes | None:
+        """Answer the next request; what it was to append."""
+        request, future = await self.got.get()
+        row = PartitionProduceResponse(base_offset=base_offset, error_code=code)
+        future.set_result(ProduceResponse(responses=[TopicProduceResponse(partition_responses=[row])]))
+        return request.topic_data[0].partition_data[0].records
+
+
+class Giving:
+    """Broker 1 leads, and has begun to hand over to broker 2."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.partition = node.partition("copied")
+        self.successor = Successor()
+        self.asked: asyncio.Queue[tuple[int, asyncio.Future[Answer]]] = asyncio.Queue()
+        self.hand_over = HandOver(self.partition, OTHER, Limits(), self._ask, self._connect)
+
+    async def _connect(self) -> Any:
+        return self.successor
+
+    async def _ask(self, partition_epoch: int) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait((partition_epoch, future))
+        return await future
+
+    def follow(self, offset: int) -> None:
+        """Broker 2 has all before that."""
+        self.partition.on_fetched(OTHER, offset, 9, self.node.now_ms)
+
+    async def answer(self, answer: Answer) -> int:
+        """The controller answers; the partition epoch that it was asked with."""
+        partition_epoch, future = await self.asked.get()
+        future.set_result(answer)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return partition_epoch
+
+    def produce(self, value: bytes, acks: int = 1) -> asyncio.Task[PartitionProduceResponse]:
+        request = produce_request(batch(value), topic="copied", acks=acks)
+        found = self.node.dispatch(request, VERSION)
+        assert isinstance(found, Waiting)
+
+        async def answered() -> PartitionProduceResponse:
+            frame = b"".join(await found.answer)
+            _, response = decode_response(ApiKey.PRODUCE, VERSION, frame[4:])
+            assert isinstance(response, ProduceResponse)
+            return response.responses[0].partition_responses[0]
+
+        return asyncio.get_running_loop().create_task(answered())
+
+    def lead(self, leader: int) -> None:
+        self.node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, leader=leader))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    copied = [
+        RegisterBrokerRecord(broker_id=OTHER, broker_epoch=9, fenced=False),
+        TopicRecord(name="copied", topic_id=ID),
+        PartitionRecord(
+            partition_id=0,
+            topic_id=ID,
+            replicas=[NODE_ID, OTHER],
+            isr=[NODE_ID, OTHER],
+            leader=NODE_ID,
+            leader_epoch=0,
+            partition_epoch=4,
+        ),
+    ]
+    with node_on(tmp_path, *copied) as node:
+        yield node
+
+
+def test_what_arrives_goes_to_the_new_leader_in_its_order_and_is_answered_once(node: Node) -> None:
+    async def scene() -> None:
+        node.produce(b"before", topic="copied")
+        giving = Giving(node)
+        assert giving.partition.appender is not None
+        giving.follow(1)
+        assert giving.partition.appender is None
+        held = [giving.produce(b"1"), giving.produce(b"2", acks=-1), giving.produce(b"3")]
+        assert giving.partition.log.log_end_offset == 1
+        assert await giving.answer(Answer.MADE) == 4
+        giving.lead(OTHER)
+        assert await giving.successor.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER) == batch(b"1"), "too early"
+        assert await giving.successor.answer(1) == batch(b"1")
+        assert [await giving.successor.answer(2), await giving.successor.answer(3)] == [batch(b"2"), batch(b"3")]
+        answers = [await task for task in held]
+        assert [(it.error_code, it.base_offset) for it in answers] == [(0, 1), (0, 2), (0, 3)]
+        assert (answers[0].current_leader.leader_id, answers[0].current_leader.leader_epoch) == (OTHER, 1)
+        late = giving.produce(b"late")
+        assert await giving.successor.answer(4) == batch(b"late")
+        assert (await late).base_offset == 4
+        assert giving.partition.log.log_end_offset == 1
+        giving.lead(NODE_ID)
+        assert giving.hand_over.machine.state is State.OVER
+        assert node.produce(b"again", topic="copied")[0] == ErrorCode.NONE
+        assert giving.successor.closed
+
+    asyncio.run(scene())
+
+
+def test_a_refusal_lets_the_old_leader_append_what_it_held(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2", acks=-1)]
+        await giving.answer(Answer.REFUSED)
+        assert (await held[0]).base_offset == 0
+        assert giving.partition.log.log_end_offset == 2
+        assert not held[1].done()
+        giving.follow(2)
+        assert (await held[1]).base_offset == 1
+        assert giving.partition.hand_over is None
+        assert node.produce(b"3", topic="copied") == (ErrorCode.NONE, 2)
+
+    asyncio.run(scene())
+
+
+def test_a_connection_that_breaks_leaves_no_request_without_an_answer(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2"), giving.produce(b"3")]
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        await giving.successor.answer(0)
+        for _ in range(2):
+            _, future = await giving.successor.got.get()
+            future.set_exception(ConnectionFailedError("gone"))
+        codes = [(await task).error_code for task in held]
+        assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT]
+        assert giving.hand_over.machine.state is State.OVER
+        assert node.produce(b"4", topic="copied")[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scene())
+
+
+def test_what_is_held_is_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 200)
+
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(bytes(100)), giving.produce(bytes(100))]
+        assert [(await task).error_code for task in held] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        assert node.produce(b"3", topic="copied")[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert giving.partition.log.log_end_offset == 0
+
+    asyncio.run(scene())
+
+
+def test_another_change_of_the_partition_ends_it(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = giving.produce(b"1")
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[NODE_ID]))
+        assert giving.hand_over.machine.state is not State.OVER, "it was not asked for anything yet"
+        await asyncio.sleep(0)
+        await giving.answer(Answer.CHANGED)
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, isr=[NODE_ID, OTHER]))
+        assert (await held).base_offset == 0
+
+    asyncio.run(scene())
+
+
+def test_who_waits_no_longer_is_forgotten(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2")]
+        await asyncio.sleep(0)
+        held[0].cancel()
+        await asyncio.sleep(0)
+        await giving.answer(Answer.REFUSED)
+        assert (await held[1]).base_offset == 0
+        assert giving.partition.log.log_end_offset == 1
+
+    asyncio.run(scene())
+
+
+def test_a_node_that_stops_refuses_what_it_holds(node: Node) -> None:
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = giving.produce(b"1")
+        await giving.hand_over.stop()
+        assert (await held).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert giving.partition.log.log_end_offset == 0
+
+    asyncio.run(scene())
