@@ -34,8 +34,8 @@ class Served:
         self.by: dict[int, int] = dict.fromkeys(RACKS, 0)
         read_log = FetchReader._read_log
 
-        def noted(reader: FetchReader, partition: Any, request: Any, start_offset: int) -> LogSlice:
-            found = read_log(reader, partition, request, start_offset)
+        def noted(reader: FetchReader, *asked: Any) -> LogSlice:
+            found = read_log(reader, *asked)
             if found and reader._replica_id < 0:
                 self.by[reader.broker.node_id] += 1
             return found

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.fetch import FetchPartitionResult, TopicResults, encode_fetch_response
+from penstock.protocol.fetch import FetchPartitionResult, TopicResults, encode_fetch_response, parse_fetch
 from penstock.protocol.following import (
     Followed,
     FollowerRequest,
@@ -13,7 +13,7 @@ from penstock.protocol.following import (
     encode_follower_request,
     read_follower_response,
 )
-from penstock.protocol.framing import encode_request
+from penstock.protocol.framing import encode_request, read_request_header
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from penstock.protocol.topic_answers import NodeEndpoint
 
@@ -50,6 +50,20 @@ def test_a_request_is_written_as_the_message_is(version: int, count: int) -> Non
     positions = [((TOPIC, index), Position(100 + index, 9, 4, 3)) for index in range(count)]
     written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [(OTHER, 1), (OTHER, 2)])
     assert written == encode_request(message, version, 5, "penstock-2")
+
+
+@pytest.mark.parametrize("version", range(15, 19))
+@pytest.mark.parametrize("count", [0, 1, 100])
+def test_a_leader_reads_it_without_the_codec(version: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = [((topic, index), Position(100 + index, 9, 4, 3)) for topic in (TOPIC, OTHER) for index in range(count)]
+    written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [])
+    *_, position = read_request_header(written, 4)
+    monkeypatch.setattr("penstock.protocol.fetch.decode", None)
+    read = parse_fetch(written, position, version)
+    assert (read.replica_id, read.replica_epoch, read.session_id, read.session_epoch) == (2, 77, 12, 3)
+    assert [(topic.topic_id, one.index) for topic in read.topics for one in topic.partitions] == [
+        key for key, _ in positions
+    ]
 
 
 def told(topics: TopicResults, version: int, **more: object) -> list[Followed]:

@@ -45,6 +45,7 @@ class Wanted:
     """
 
     __slots__ = (
+        "is_asked",
         "key",
         "partition",
         "request",
@@ -57,12 +58,14 @@ class Wanted:
     def __init__(self, key: Key, request: FetchPartition) -> None:
         self.key = key
         self.request = request
+        self.is_asked = True
+        """Whether it has not left its session."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.partition: Partition | None = None
         self.role: PartitionLeader | PartitionFollower | None = None
         self.standing: StandingWait | None = None
-        """What marks it in its session when it has more, if that reads very many partitions."""
+        """What marks it in its session when it has more, if that goes by marks."""
 
     def is_quiet(self, replica_id: int) -> bool:
         """Whether the client has read everything and was told everything, so that it need not be looked at further.
@@ -99,7 +102,7 @@ class StandingWait:
     def __call__(self) -> None:
         """The wait is over."""
         self._wanted.standing = None
-        self._session.mark(self._wanted)
+        self._session.marked[self._wanted] = None
         self._session.woken()
 
     def cancel(self) -> None:
@@ -116,9 +119,9 @@ def nobody_waits() -> None:
 class Session:
     """What one client fetches. `epoch` is the one that its next request must bear; followers are `privileged`.
 
-    A poll of very many partitions looks at `marked` ones only. Every other one was quiet when it was last looked at,
-    and has a standing wait, which marks it and calls `woken`. What no wait tells of, as a beginning that retention
-    moved, a look at all of them finds now and then (`looked_at_all_s`).
+    A poll of a follower, or of very many partitions, looks at `marked` ones only. Every other one was quiet when it was
+    last looked at, and has a standing wait, which marks it and calls `woken`. What no wait tells of, as a beginning
+    that retention moved, a look at all of them finds now and then (`looked_at_all_s`).
     """
 
     session_id: int
@@ -128,24 +131,22 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = 1
-    marked: dict[Key, Wanted] = field(default_factory=dict)
+    marked: dict[Wanted, None] = field(default_factory=dict)
     woken: Callable[[], None] = nobody_waits
     is_open: bool = True
     looked_at_all_s: float = float("-inf")
 
     @property
-    def is_wide(self) -> bool:
-        """Whether it was ever polled with very many partitions; before, none is marked, nor has a standing wait."""
+    def keeps_marks(self) -> bool:
+        """Whether a poll ever looked at marked partitions; before, none is marked, nor has a standing wait."""
         return self.looked_at_all_s >= 0
 
     def to_look_at(self, now_s: float) -> list[Wanted]:
-        """What a poll of very many partitions looks at."""
-        if now_s - self.looked_at_all_s < LOOK_AT_ALL_S:
-            return list(self.marked.values())
-        if not self.is_wide:
-            self.marked = dict(self.wanted)
-        self.looked_at_all_s = now_s
-        return list(self.wanted.values())
+        """What a poll looks at that goes by the marks."""
+        if now_s - self.looked_at_all_s >= LOOK_AT_ALL_S:
+            self.looked_at_all_s = now_s
+            self.marked = dict.fromkeys(self.wanted.values())
+        return list(self.marked)
 
     def ask(self, key: Key, request: FetchPartition) -> None:
         """The client asks for this from now on."""
@@ -155,19 +156,17 @@ class Session:
         else:
             wanted.request = request
             wanted.role = None
-        if self.is_wide:
-            self.marked[key] = wanted
-
-    def mark(self, wanted: Wanted) -> None:
-        """Look at this partition in the next poll, if it is still asked for."""
-        if self.wanted.get(wanted.key) is wanted:
-            self.marked[wanted.key] = wanted
+        if self.keeps_marks:
+            self.marked[wanted] = None
 
     def forget(self, key: Key) -> None:
         """This partition is asked for no longer."""
-        self.marked.pop(key, None)
         wanted = self.wanted.pop(key, None)
-        if wanted is not None and wanted.standing is not None:
+        if wanted is None:
+            return
+        wanted.is_asked = False
+        self.marked.pop(wanted, None)
+        if wanted.standing is not None:
             wanted.standing.cancel()
 
     @property
@@ -186,8 +185,9 @@ class Session:
             wanted = self.wanted.pop(key, None)
             if wanted is not None:
                 self.wanted[key] = wanted
-                if self.marked.pop(key, None) is not None:
-                    self.marked[key] = wanted
+                if wanted in self.marked:
+                    del self.marked[wanted]
+                    self.marked[wanted] = None
 
 
 class FetchPlan(NamedTuple):
@@ -298,7 +298,7 @@ class FetchSessions:
         if session is not None:
             self._remembered -= len(session.wanted)
             session.is_open = False
-            if session.is_wide:
+            if session.keeps_marks:
                 self.ended.append(session)
 
     def _update(self, session: Session, frame: FetchFrame) -> None:

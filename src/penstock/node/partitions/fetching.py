@@ -110,7 +110,8 @@ class FetchReader:
             if partition is not None:
                 waits, reached = self._end_of(partition)
                 found.append((waits, waits.add(reached + 1, woken)))
-                self._wait_for_watermark(partition, found, woken)
+                if self._tells_watermarks:
+                    self._wait_for_watermark(partition, found, woken)
         return found
 
     def stand(self, session: Session, asked: Iterable[Wanted], woken: Callable[[], None]) -> list[tuple[Waits, Wait]]:
@@ -120,22 +121,19 @@ class FetchReader:
             partition = wanted.partition or self.broker.partitions.get(*wanted.key)
             if partition is None:
                 continue
-            if wanted.standing is None and session.is_open and session.wanted.get(wanted.key) is wanted:
+            if wanted.standing is None and wanted.is_asked and session.is_open:
                 waits, reached = self._end_of(partition)
                 wanted.standing = StandingWait(session, wanted, waits, reached + 1)
             if self._skips_quiet and wanted.is_quiet(self._replica_id):
-                session.marked.pop(wanted.key, None)
-            else:
-                session.mark(wanted)
+                session.marked.pop(wanted, None)
+            elif self._tells_watermarks:
                 self._wait_for_watermark(partition, found, woken)
         return found
 
-    def _wait_for_watermark(
-        self, partition: Partition, found: list[tuple[Waits, Wait]], woken: Callable[[], None]
-    ) -> None:
-        if self._tells_watermarks:
-            waits = partition.committed.waits
-            found.append((waits, waits.add(partition.high_watermark + 1, woken)))
+    @staticmethod
+    def _wait_for_watermark(partition: Partition, found: list[tuple[Waits, Wait]], woken: Callable[[], None]) -> None:
+        waits = partition.committed.waits
+        found.append((waits, waits.add(partition.high_watermark + 1, woken)))
 
     def _end_of(self, partition: Partition) -> tuple[Waits, int]:
         """Where who asks has to stop in a partition, and the waits for that to move."""
@@ -231,17 +229,20 @@ class FetchReader:
         request, partition = wanted.request, wanted.partition
         if partition is None or partition.role is None:
             partition = wanted.partition = self.broker.partition(*wanted.key)
-        wanted.role = self._check(partition, request.current_leader_epoch)
+        is_known = self._is_known(wanted, partition)
+        if not is_known:
+            wanted.role = self._check(partition, request.current_leader_epoch)
         start_offset, committed = partition.log.log_start_offset, partition.committed
         records, diverging, preferred = EMPTY_SLICE, None, NO_REPLICA
         if self._rack:
             preferred = self._nearest_replica(partition, request.fetch_offset)
-        if request.last_fetched_epoch >= 0 and preferred == NO_REPLICA and request.fetch_offset >= start_offset:
+        asks_anew = not is_known and request.last_fetched_epoch >= 0 and request.fetch_offset >= start_offset
+        if asks_anew and preferred == NO_REPLICA:
             diverging = _divergence(partition, request.last_fetched_epoch, request.fetch_offset)
         if preferred != NO_REPLICA or diverging is not None:
-            self.is_urgent = True
+            self.is_urgent, wanted.role = True, None
         else:
-            records = self._read_log(partition, request, start_offset)
+            records = self._read_log(partition, request, start_offset, is_known)
         if self._tells_starts and start_offset > wanted.told_log_start_offset:
             self.is_urgent = True
         if self._tells_watermarks and committed.high_watermark > wanted.told_high_watermark:
@@ -259,12 +260,22 @@ class FetchReader:
             preferred,
         )
 
-    def _read_log(self, partition: Partition, request: FetchPartition, start_offset: int) -> LogSlice:
+    def _is_known(self, wanted: Wanted, partition: Partition) -> bool:
+        """Whether the partition was read from where the client is now, in this epoch, and has taken note of it.
+
+        A follower that is not in sync is taken note of at each look: it may come in at any time.
+        """
+        role, leader = wanted.role, partition.leader
+        if role is None or role is not partition.role or self._is_late:
+            return False
+        return self._replica_id < 0 or (leader is not None and self._replica_id in leader.isr)
+
+    def _read_log(self, partition: Partition, request: FetchPartition, start_offset: int, is_known: bool) -> LogSlice:
         log, offset = partition.log, request.fetch_offset
         if not start_offset <= offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._replica_id >= 0:
-            upper_offset = self._follow(partition, request)
+            upper_offset = self._follow(partition, request, is_known)
         elif self._reads_committed:
             upper_offset = partition.committed.last_stable_offset
         else:
@@ -279,17 +290,18 @@ class FetchReader:
             self._throttled_bytes += found.length
         return found
 
-    def _follow(self, partition: Partition, request: FetchPartition) -> int:
-        """A follower says how far it is; where what it may read ends: at the log's beginning if it is held back
-        (KIP-73).
+    def _follow(self, partition: Partition, request: FetchPartition, is_known: bool) -> int:
+        """A follower says how far it is, if that is not known; where what it may read ends: at the log's beginning if
+        it is held back (KIP-73).
         """
-        replica, now_ms = self._replica_id, self.broker.now_ms()
-        partition.on_fetched(
-            replica, request.fetch_offset, self.request.replica_epoch, now_ms, request.log_start_offset
-        )
+        replica = self._replica_id
+        if not is_known:
+            now_ms = self.broker.now_ms()
+            epoch, start_offset = self.request.replica_epoch, request.log_start_offset
+            partition.on_fetched(replica, request.fetch_offset, epoch, now_ms, start_offset)
         quota = partition.leader_quota
         isr = () if partition.leader is None else partition.leader.isr
-        if quota is None or replica in isr or not quota.is_exceeded(now_ms):
+        if quota is None or replica in isr or not quota.is_exceeded(self.broker.now_ms()):
             return partition.log.log_end_offset
         return partition.log.log_start_offset
 

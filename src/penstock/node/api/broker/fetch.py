@@ -15,12 +15,12 @@ Not done: aborted transactions (there are none).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
 from penstock.node.broker import Broker
-from penstock.node.partitions.fetch_sessions import Key, Session, Wanted, nobody_waits, wanted_in
+from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
 from penstock.node.partitions.fetching import Answer, FetchReader
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -71,15 +71,22 @@ def _fetch(
         return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
     finally:
         while sessions.ended:
-            session = sessions.ended.pop()
-            asyncio.get_running_loop().create_task(_end(broker, session), name="end of a fetch session")
+            ending = _end(broker, sessions.ended.pop())
+            asyncio.get_running_loop().create_task(ending, name="end of a fetch session")
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
         return _WideFetch(reader).answer(broker.slices)
-    reader.read(plan.wanted.values())
+    # A follower polls many times a second: it looks at what can have changed.
+    session = plan.session if plan.is_incremental and request.replica_id >= 0 else None
+    reader.read(asked := _to_look_at(plan, session))
     if reader.is_enough or request.max_wait_ms <= 0 or not plan.wanted:
         return reader.answer()
-    return _WaitingFetch(reader)
+    return _WaitingFetch(reader, session, asked)
+
+
+def _to_look_at(plan: FetchPlan, session: Session | None) -> Collection[Wanted]:
+    """All that is asked for, or what the marks of a session say."""
+    return plan.wanted.values() if session is None else session.to_look_at(asyncio.get_running_loop().time())
 
 
 async def _end(broker: Broker, session: Session) -> None:
@@ -173,26 +180,35 @@ class _WideFetch:
 class _WaitingFetch(LateAnswer[list[Any]]):
     """A long poll: waits for enough bytes, or for the time to be up."""
 
-    __slots__ = ("_is_over", "_is_scheduled", "_loop", "_reader", "_timer", "_waits")
+    __slots__ = ("_is_over", "_is_scheduled", "_loop", "_reader", "_session", "_timer", "_waits")
 
-    def __init__(self, reader: FetchReader) -> None:
+    def __init__(self, reader: FetchReader, session: Session | None, asked: Collection[Wanted]) -> None:
+        """`session` is the one whose marks are looked at, if any; `asked` was looked at just now."""
         super().__init__()
         self._reader = reader
+        self._session = session
         self._is_scheduled = False
         self._is_over = False
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(reader.request.max_wait_ms / 1000, self._finish)
-        self._waits = self._wait()
+        self._waits = self._wait(asked)
 
-    def _wait(self) -> list[tuple[Waits, Wait]]:
+    def _wait(self, asked: Collection[Wanted]) -> list[tuple[Waits, Wait]]:
         """Be woken when any of the partitions has more than what was just looked at."""
-        return self._reader.wait(self._reader.plan.wanted.values(), self._woken)
+        if self._session is None:
+            return self._reader.wait(asked, self._woken)
+        self._session.woken = self._woken
+        return self._reader.stand(self._session, asked, self._woken)
 
     def _woken(self) -> None:
-        """Look again, once, when all requests that the node has at hand are done: they may bring more."""
+        """Look again, once, when all requests that the node has at hand are done: they may bring more.
+
+        The next turn of the loop begins with what was called for, and only then sees who else has sent something; a
+        client that has several requests under way sends one after the other.
+        """
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._loop.call_soon, self._look)
 
     def _look(self) -> None:
         self._is_scheduled = False
@@ -206,10 +222,10 @@ class _WaitingFetch(LateAnswer[list[Any]]):
         reader = self._reader
         try:
             reader.start()
-            reader.read(reader.plan.wanted.values())
+            reader.read(asked := _to_look_at(reader.plan, self._session))
             if not is_last and not reader.is_enough:
                 _cancel(self._waits)
-                self._waits = self._wait()
+                self._waits = self._wait(asked)
                 return
             answer = reader.answer()
         except Exception as error:  # the loop called us: whoever waits for the answer must hear of it
@@ -222,4 +238,7 @@ class _WaitingFetch(LateAnswer[list[Any]]):
     def call_off(self) -> None:
         self._is_over = True
         self._timer.cancel()
-        _cancel(self._waits)
+        if self._session is not None:
+            self._session.woken = nobody_waits
+        waits, self._waits = self._waits, []  # they refer to this object
+        _cancel(waits)

@@ -30,6 +30,8 @@ from penstock.protocol.produce import (
     encode_refused,
     parse_produce,
 )
+from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.replication.waits import Wait
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics."""
@@ -185,7 +187,9 @@ class _Refusals:
 
     def response(self, answers: Answers) -> bytes:
         """The whole response."""
-        endpoints = endpoints_of(self._broker.image, self._context.peer.listener, self._leaders)
+        endpoints: Sequence[NodeEndpoint] = ()
+        if self._leaders:
+            endpoints = endpoints_of(self._broker.image, self._context.peer.listener, self._leaders)
         return encode_produce_response(answers, self._context.api_version, self._context.correlation_id, endpoints)
 
 
@@ -227,7 +231,8 @@ class _Replicating(LateAnswer[list[bytes]]):
 
     def call_off(self) -> None:
         self._timer.cancel()
-        for one in self._uncommitted:
+        uncommitted, self._uncommitted = self._uncommitted, {}  # they refer to this object
+        for one in uncommitted:
             one.cancel()
 
 
@@ -253,14 +258,16 @@ class _Uncommitted:
         self._last_offset = last_offset
         self._answers = answers
         self._place = place
-        self._wait = partition.committed.waits.add(last_offset + 1, self._look)
+        self._wait: Wait | None = partition.committed.waits.add(last_offset + 1, self)
 
-    def _look(self) -> None:
+    def __call__(self) -> None:
+        """The wait is over."""
+        self._wait = None  # it refers to this object
         leader = self._partition.leader
         if leader is None:
             self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif leader.high_watermark <= self._last_offset:  # this node goes on leading in a new epoch
-            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self._look)
+            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self)
             return
         self._request.answered(self)
 
@@ -271,7 +278,9 @@ class _Uncommitted:
 
     def cancel(self) -> None:
         """The request waits no longer."""
-        self._partition.committed.waits.cancel(self._wait)
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            self._partition.committed.waits.cancel(wait)
 
 
 class _Held:

@@ -1,4 +1,4 @@
-"""A session of very many partitions: what did not change is neither looked at nor waited for anew at each poll."""
+"""A follower's session: what did not change is neither looked at nor waited for anew at each poll."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from penstock.protocol.messages.fetch import (
 )
 
 FOLLOWER = 2
-PARTITIONS = 2 * WIDE
+
+
+@pytest.fixture(params=[12, 2 * WIDE], ids=["few", "very many"])
+def partitions(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+def node(tmp_path: Path, partitions: int) -> Iterator[Node]:
     replicas = [NODE_ID, FOLLOWER]
     records = [
         PartitionRecord(
             partition_id=index, topic_id=TOPIC_ID, replicas=replicas, isr=replicas, leader=NODE_ID, leader_epoch=0
         )
-        for index in range(PARTITIONS)
+        for index in range(partitions)
     ]
     broker = RegisterBrokerRecord(broker_id=FOLLOWER, fenced=False)
     with node_on(tmp_path, broker, TopicRecord(name="orders", topic_id=TOPIC_ID), *records) as node:
@@ -65,18 +69,24 @@ class Follower:
             forgotten_topics_data=[ForgottenTopic(topic_id=TOPIC_ID, partitions=list(forget))] if forget else [],
         )
         found = self._node.dispatch(request, 17)
-        assert isinstance(found, Waiting)
-        answer = await self._node.wait(request, 17, found)
+        if isinstance(found, Waiting):
+            answer = await self._node.wait(request, 17, found)
+        else:
+            answer = self._node.decode(request, 17, found)
         assert isinstance(answer, FetchResponse)
         self._session = (answer.session_id, self._session[1] + 1)
         return {one.partition_index: one for topic in answer.responses for one in topic.partitions}
 
     async def opened(self) -> Follower:
         """With a session in which everything is quiet."""
-        await self.poll(*((index, 0) for index in range(PARTITIONS)))
+        await self.poll(*((index, 0) for index in range(len(list(self._node.table)))))
         for _ in range(2):
-            await self.poll()
+            await self.wait()
         return self
+
+    async def wait(self) -> Any:
+        """A poll that has waited for a moment: only such a one stands where it is."""
+        return await self.poll(max_wait_ms=1)
 
 
 def append(node: Node, index: int) -> None:
@@ -103,9 +113,9 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def test_what_did_not_change_is_not_looked_at(node: Node, looked_at: list[int]) -> None:
+async def test_what_did_not_change_is_not_looked_at(node: Node, looked_at: list[int], partitions: int) -> None:
     follower = await Follower(node).opened()
-    assert waits(node) == PARTITIONS
+    assert waits(node) == partitions
     looked_at.clear()
     assert await follower.poll() == {}
     assert looked_at == []
@@ -114,10 +124,12 @@ async def test_what_did_not_change_is_not_looked_at(node: Node, looked_at: list[
     assert set(looked_at) == {7}
     assert list(await follower.poll((7, 1))) == [7], "the high watermark that its fetch has moved"
     looked_at.clear()
-    assert await follower.poll() == {}
-    assert await follower.poll() == {}
-    assert looked_at == [7]
-    assert waits(node) == PARTITIONS
+    assert await follower.wait() == {}
+    assert set(looked_at) == {7}
+    looked_at.clear()
+    assert await follower.wait() == {}
+    assert looked_at == []
+    assert waits(node) == partitions
 
 
 async def woken(poll: asyncio.Task[dict[int, PartitionData]]) -> dict[int, PartitionData]:
@@ -140,6 +152,17 @@ async def test_a_poll_wakes_again_and_again(node: Node, looked_at: list[int]) ->
     assert set(looked_at) == {5}
 
 
+@pytest.mark.parametrize("partitions", [12], indirect=True)
+async def test_what_comes_in_the_next_turn_goes_with_it(node: Node) -> None:
+    follower = await Follower(node).opened()
+    poll = asyncio.create_task(follower.poll(max_wait_ms=60_000))
+    await asyncio.sleep(0)  # it waits
+    append(node, 5)
+    await asyncio.sleep(0)
+    append(node, 6)
+    assert sorted(await woken(poll)) == [5, 6]
+
+
 @pytest.mark.parametrize("change", ["leader", "isr"])
 async def test_a_change_of_the_metadata_is_noticed_at_once(node: Node, looked_at: list[int], change: str) -> None:
     follower = await Follower(node).opened()
@@ -160,7 +183,7 @@ async def test_what_no_wait_tells_of_is_found_by_a_look_at_all(node: Node, monke
     append(node, 9)
     await follower.poll()
     await follower.poll((9, 1))
-    await follower.poll()
+    await follower.wait()
     assert await follower.poll() == {}
     node.partition(index=9).log.advance_log_start(1)
     assert await follower.poll() == {}
@@ -171,15 +194,15 @@ async def test_what_no_wait_tells_of_is_found_by_a_look_at_all(node: Node, monke
     assert [one.log_start_offset for one in got.values()] == [1]
 
 
-async def test_waits_go_with_what_is_forgotten_and_with_the_session(node: Node) -> None:
+async def test_waits_go_with_what_is_forgotten_and_with_the_session(node: Node, partitions: int) -> None:
     follower = await Follower(node).opened()
     await follower.poll(forget=(1, 2))
-    assert waits(node) == PARTITIONS - 2
+    assert waits(node) == partitions - 2
     append(node, 1)
     assert await follower.poll() == {}
     sessions: FetchSessions = node.broker.fetch_sessions
     follower._session = (follower._session[0], -1)
-    await follower.poll(*((index, 0) for index in range(PARTITIONS)))
+    await follower.poll(*((index, 0) for index in range(partitions)))
     assert len(sessions) == 0
     async with asyncio.timeout(10):
         while waits(node):

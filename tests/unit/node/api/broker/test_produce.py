@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -18,6 +19,7 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from penstock.node.api.broker import produce
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.api import ApiKey
@@ -215,6 +217,21 @@ async def test_acks_all_gives_up_in_time(node: Node) -> None:
     request, found = waiting(node, timeout_ms=1)
     assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert not node.partition("copied").committed.waits
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+async def test_what_waited_leaves_nothing_for_the_collector(node: Node, is_in_time: bool) -> None:
+    gc.disable()
+    try:
+        request, found = waiting(node, timeout_ms=60_000 if is_in_time else 1)
+        if is_in_time:
+            node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
+        await result(node, request, found)
+        del found
+        await asyncio.sleep(0)
+        assert not [one for one in gc.get_objects() if type(one).__module__ == produce.__name__]
+    finally:
+        gc.enable()
 
 
 async def test_acks_all_ends_with_the_leadership(node: Node) -> None:
