@@ -8,6 +8,7 @@ import psutil
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.drills.balance import balanced_again
 from bench.drills.creations import Creations, delete, flaws, topics_of
 from bench.drills.curves import curves
 from bench.drills.full_node import measured as full_node_measured
@@ -151,6 +152,11 @@ def full_node(rounds: int, say: Callable[[str], None]) -> list[Measure]:
     return found
 
 
+def leaders_balanced_again(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """Two of three brokers restart and the third leads all: balanced by itself, and no client hears of it."""
+    return balanced_again(rounds, say, KAFKA_DEFAULTS)
+
+
 DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
@@ -162,6 +168,7 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "paused-leader": (paused_leader, 3),
     "lost-data": (lost_data, 1),
     "moved-partitions": (moved_partitions, 3),
+    "balanced-again": (leaders_balanced_again, 10),
     "workers": (workers_with_tasks, 3),
     "spark-cluster": (spark_cluster_killed, 3),
 }
