@@ -74,7 +74,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
-    "penstock/testing/pipeline.py": {"penstock.pipeline.frames": "120, and PySpark may not be installed"},
+    "penstock/testing/pipeline.py": {
+        "penstock.pipeline.frames": "120, and PySpark may not be installed",
+        "penstock.testing.typed_rows": "140, and few pipelines are of Avro or Protobuf",
+    },
     "penstock/testing/pytest_plugin.py": {
         "penstock.testing.cluster": "42 in each run of pytest, with or without cluster"
     },

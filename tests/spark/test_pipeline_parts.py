@@ -3,7 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -13,18 +13,16 @@ import fastavro
 import pytest
 import yaml
 from deltalake import DeltaTable
-from google.protobuf.json_format import ParseDict
-from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql import SparkSession
 from tests.spark.topics import batch_frame, new_topic, write
-from tests.unit.pipeline.descriptors import orders_set
+from tests.unit.pipeline.descriptors import events_file, orders_file
 from tests.wire.schema_registry import served
 
 from penstock.pipeline.backfill import run_backfill
 from penstock.pipeline.check import problems_of
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.protobuf_values import message_type
 from penstock.pipeline.run import run_pipeline
 from penstock.pipeline.spec import PipelineSpec
 from penstock.pipeline.spec_files import load_spec, load_yaml
@@ -214,20 +212,37 @@ def test_values_of_avro_are_read_by_a_stream_and_what_is_none_is_kept(
     assert bytes(bad[0].headers[-1].value) == b"no zero byte and the id of a schema before the value"
 
 
-def test_values_of_protobuf_become_columns(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "orders.desc").write_bytes(orders_set())
-    message = GetMessageClass(message_type(orders_set(), "shop.Order"))
-    value = {"id": 7, "at": "2026-01-02T03:04:00Z", "lines": [{"article": "a"}], "counts": {"x": 1}, "big": "9"}
+def test_values_of_protobuf_become_columns(spark: SparkSession) -> None:
+    files = FileDescriptorSet(file=[orders_file(), events_file()]).SerializeToString()
+    registry = {"schema.registry.url": "http://nowhere.invalid"}
     parts = {
-        "source": {"subscribe": "t", "protobuf": str(tmp_path / "orders.desc"), "message": "shop.Order"},
-        "sql": "SELECT id, at, lines[0].article AS article, counts['x'] AS x, big, tip FROM source",
-        "sink": {"format": "parquet", "path": "unused"},
+        "source": {"subscribe": "t", "protobuf": "latest", "dead_letter": "dead"} | registry,
+        "sql": "SELECT string(duration) AS duration, struct, text, number, by_name['y'].article AS y FROM source",
+        "sink": {"format": "parquet", "path": "good"},
     }
-    rows = [ParseDict(value, message()).SerializeToString(), b"{broken"]
-    (good, bad) = outcome(pipeline_spec("typed", parts), {"source": rows}, session=spark)["unused"]
-    assert good == {"id": 7, "at": good["at"], "article": "a", "x": 1, "big": Decimal(9), "tip": None}
-    assert good["at"].astimezone(UTC) == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    assert set(bad.values()) == {None}
+    row = {"duration": timedelta(hours=1), "struct": {"a": 1}, "text": "x", "byName": {"y": {"article": "b"}}}
+    rows = {"source": [row, b"{broken"]}
+    out = outcome(pipeline_spec("typed", parts), rows, schemas={"t-value": files}, session=spark)
+    (good,) = out["good"]
+    assert good.pop("duration") == "INTERVAL '0 01:00:00' DAY TO SECOND"
+    assert good == {"struct": '{"a": 1.0}', "text": "x", "number": None, "y": "b"}
+    (dead,) = out["dead"]
+    assert dict(dead["headers"])["__connect.errors.exception.message"].startswith("no zero byte")
+
+
+def test_a_union_of_avro_becomes_a_struct(spark: SparkSession) -> None:
+    town = {"type": "record", "name": "Town", "fields": [{"name": "name", "type": "string"}]}
+    fields = [{"name": "where", "type": ["null", "string", "Town", "long"]}]
+    schemas = {"Town": town, "t-value": {"type": "record", "name": "Order", "fields": fields}}
+    parts = {
+        "source": {"subscribe": "t", "avro": "latest", "schema.registry.url": "http://nowhere.invalid"},
+        "sql": "SELECT where.member0 AS text, where.member1.name AS town, where.member2 AS number FROM source",
+        "sink": {"format": "parquet", "path": "good"},
+    }
+    rows = {"source": [{"where": one} for one in ("text", {"name": "Rome"}, 7, None)]}
+    out = outcome(pipeline_spec("typed", parts), rows, schemas=schemas, session=spark)["good"]
+    read = [tuple(row.values()) for row in out]
+    assert read == [("text", None, None), (None, "Rome", None), (None, None, 7), (None, None, None)]
 
 
 def test_a_time_is_filled_once_more(spark: SparkSession, servers: str, tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ class SchemaRegistry:
 
     async def _register(self, request: web.Request) -> web.Response:
         assert request.content_type == MEDIA_TYPE
-        schema = json.loads((await request.json())["schema"])
-        return _json({"id": self.register(request.match_info["subject"], schema)})
+        document = await request.json()
+        schema = json.loads(document.pop("schema"))
+        return _json({"id": self.register(request.match_info["subject"], schema, **document)})
 
     async def _look_up(self, request: web.Request) -> web.Response:
         document = await request.json()

@@ -3,6 +3,9 @@
     out = outcome("delays.yaml", {"source": [{"carrier": "AA", "dep_delay": 3}]})
     assert out["delays"] == [{"key": "AA", "value": {"carrier": "AA", "delay": 3}}]
 
+Rows of a topic whose values are typed by Avro, Protobuf or JSON Schema are objects, too; they are encoded as a producer
+would do it. Where the pipeline has a schema registry, one in memory stands for it, with `schemas` by their subjects.
+
 The rows are one batch, and all there will ever be: windows are complete, and nothing is late. The first call takes the
 seconds in which Spark starts; the others use the same session.
 """
@@ -39,13 +42,20 @@ Rows = Mapping[str, Sequence[Any]]
 
 
 def outcome(
-    pipeline: str | Path | PipelineSpec, rows: Rows, *, session: "SparkSession | None" = None
+    pipeline: str | Path | PipelineSpec,
+    rows: Rows,
+    *,
+    schemas: Mapping[str, Any] | None = None,
+    session: "SparkSession | None" = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """What each sink would get, by its name, when sources and tables have these rows.
 
-    A row of a topic is a value (an object becomes JSON, text and bytes stay) or a Message; what is in a topic comes
-    back as `key` and `value`, JSON as objects. A row of a table or of another source is an object with its columns.
-    A table without rows here is read from where it is. PipelineError.
+    A row of a topic is a value (an object becomes JSON, or what the source's schema says; text and bytes stay) or a
+    Message; what is in a topic comes back as `key` and `value`, JSON as objects. A row of a table or of another source
+    is an object with its columns. A table without rows here is read from where it is. PipelineError.
+
+    Of `schemas` each may refer to those before it, by their names here: Avro and JSON Schema as objects, as text or as
+    names of files, Protobuf as descriptors or names of files with such.
     """
     if session is None:
         declared = pipeline if isinstance(pipeline, PipelineSpec) else session_spec(Path(pipeline))
@@ -55,15 +65,24 @@ def outcome(
     if unknown:
         known = ", ".join([*spec.sources, *spec.tables])
         raise PipelineError(f"Pipeline {spec.name} has no {unknown[0]}; there are {known}.")
-    return _outcome(session, spec, rows)
+    return _outcome(session, spec, rows, schemas or {})
 
 
-def _outcome(session: "SparkSession", spec: PipelineSpec, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+def _outcome(
+    session: "SparkSession", spec: PipelineSpec, rows: Rows, schemas: Mapping[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
     from penstock.pipeline.frames import frames_of_sinks
+    from penstock.testing.typed_rows import encoded, in_memory
+
+    spec = spec.replace(sources=in_memory(spec.sources, schemas))
 
     def raw(name: str, source: SourceSpec) -> "DataFrame":
         given = rows.get(name, ())
-        return _topic(session, source, given) if source.format == PENSTOCK else session.createDataFrame(list(given))
+        if source.format != PENSTOCK:
+            return session.createDataFrame(list(given))
+        messages = [one if isinstance(one, Message) else Message(one) for one in given]
+        values = encoded(name, source, [message.value for message in messages])
+        return _topic(session, source, [one.replace(value=value) for one, value in zip(messages, values, strict=True)])
 
     tables = {name: session.createDataFrame(list(rows[name])) for name in spec.tables if name in rows}
     return {
@@ -75,9 +94,8 @@ def _outcome(session: "SparkSession", spec: PipelineSpec, rows: Rows) -> dict[st
     }
 
 
-def _topic(session: "SparkSession", source: SourceSpec, given: Sequence[Any]) -> "DataFrame":
+def _topic(session: "SparkSession", source: SourceSpec, messages: Sequence[Message]) -> "DataFrame":
     topic = source.options.get("subscribe", "topic")
-    messages = [one if isinstance(one, Message) else Message(one) for one in given]
     rows = [
         (
             _bytes(message.key),

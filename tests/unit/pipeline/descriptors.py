@@ -40,6 +40,39 @@ def orders_file() -> FileDescriptorProto:
     return file
 
 
+def events_file() -> FileDescriptorProto:
+    """events.proto: well-known types, a oneof, and maps of enums and messages."""
+    names = ("Duration", "Struct", "Value", "Any", "Empty", "FieldMask")
+    event = DescriptorProto(
+        name="Event",
+        field=[
+            *(
+                field(name.lower(), number, FIELD.TYPE_MESSAGE, f".google.protobuf.{name}")
+                for number, name in enumerate(names, 1)
+            ),
+            field("number", 11, FIELD.TYPE_INT32, oneof_index=0),
+            field("text", 12, FIELD.TYPE_STRING, oneof_index=0),
+            field("line", 13, FIELD.TYPE_MESSAGE, ".shop.Line", oneof_index=0),
+            field("nothing", 14, FIELD.TYPE_MESSAGE, ".shop.Nothing", oneof_index=0),
+            field("states", 15, FIELD.TYPE_MESSAGE, ".shop.Event.StatesEntry", label=REPEATED),
+            field("by_name", 16, FIELD.TYPE_MESSAGE, ".shop.Event.ByNameEntry", label=REPEATED),
+        ],
+    )
+    event.oneof_decl.add(name="what")
+    for entry, kind, type_name in (
+        ("StatesEntry", FIELD.TYPE_ENUM, ".shop.State"),
+        ("ByNameEntry", FIELD.TYPE_MESSAGE, ".shop.Line"),
+    ):
+        nested = event.nested_type.add(name=entry)
+        nested.options.map_entry = True
+        nested.field.extend([field("key", 1, FIELD.TYPE_STRING), field("value", 2, kind, type_name)])
+    nothing = DescriptorProto(name="Nothing", field=[field("e", 1, FIELD.TYPE_MESSAGE, ".google.protobuf.Empty")])
+    file = FileDescriptorProto(name="events.proto", package="shop", syntax="proto3", message_type=[event, nothing])
+    imported = ("duration", "struct", "any", "empty", "field_mask")
+    file.dependency.extend(["orders.proto", *(f"google/protobuf/{name}.proto" for name in imported)])
+    return file
+
+
 def orders_set() -> bytes:
     made: bytes = FileDescriptorSet(file=[orders_file()]).SerializeToString()
     return made

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
-from tests.unit.pipeline.descriptors import FIELD, REPEATED, field, orders_file, orders_set
+from tests.unit.pipeline.descriptors import events_file, orders_file, orders_set
 
 from penstock.pipeline.errors import SchemaError
 from penstock.pipeline.protobuf_values import message_type
@@ -76,39 +76,6 @@ def test_what_cannot_be(orders: str, tmp_path: Path) -> None:
     ]:
         with pytest.raises(SchemaError, match=reason):
             typed_values("protobuf", dict(options))
-
-
-def events_file() -> FileDescriptorProto:
-    """events.proto: well-known types, a oneof, and maps of enums and messages."""
-    names = ("Duration", "Struct", "Value", "Any", "Empty", "FieldMask")
-    event = DescriptorProto(
-        name="Event",
-        field=[
-            *(
-                field(name.lower(), number, FIELD.TYPE_MESSAGE, f".google.protobuf.{name}")
-                for number, name in enumerate(names, 1)
-            ),
-            field("number", 11, FIELD.TYPE_INT32, oneof_index=0),
-            field("text", 12, FIELD.TYPE_STRING, oneof_index=0),
-            field("line", 13, FIELD.TYPE_MESSAGE, ".shop.Line", oneof_index=0),
-            field("nothing", 14, FIELD.TYPE_MESSAGE, ".shop.Nothing", oneof_index=0),
-            field("states", 15, FIELD.TYPE_MESSAGE, ".shop.Event.StatesEntry", label=REPEATED),
-            field("by_name", 16, FIELD.TYPE_MESSAGE, ".shop.Event.ByNameEntry", label=REPEATED),
-        ],
-    )
-    event.oneof_decl.add(name="what")
-    for entry, kind, type_name in (
-        ("StatesEntry", FIELD.TYPE_ENUM, ".shop.State"),
-        ("ByNameEntry", FIELD.TYPE_MESSAGE, ".shop.Line"),
-    ):
-        nested = event.nested_type.add(name=entry)
-        nested.options.map_entry = True
-        nested.field.extend([field("key", 1, FIELD.TYPE_STRING), field("value", 2, kind, type_name)])
-    nothing = DescriptorProto(name="Nothing", field=[field("e", 1, FIELD.TYPE_MESSAGE, ".google.protobuf.Empty")])
-    file = FileDescriptorProto(name="events.proto", package="shop", syntax="proto3", message_type=[event, nothing])
-    imported = ("duration", "struct", "any", "empty", "field_mask")
-    file.dependency.extend(["orders.proto", *(f"google/protobuf/{name}.proto" for name in imported)])
-    return file
 
 
 def test_well_known_types_oneofs_and_maps(tmp_path: Path) -> None:
