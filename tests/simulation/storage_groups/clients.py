@@ -7,10 +7,11 @@ from random import Random
 
 from tests.simulation.storage_groups.history import History
 from tests.simulation.storage_groups.post import Post
-from tests.simulation.storage_groups.server import IDS, PARTITIONS, Server
+from tests.simulation.storage_groups.server import IDS, PARTITIONS, Server, key_of
 
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
+from penstock.raft.requests import AddVoter, RemoveVoter
 from penstock.replication.storage_groups.entries import PartitionId
 from penstock.testing.simulator.loop import Process
 from penstock.testing.simulator.trace import Trace
@@ -128,3 +129,30 @@ class Consumer(Client):
             self._history.saw(self.name, partition, place, value)
         self.answered += 1
         self._trace.note(self.name, f"{partition.number} ends at {end_offset}")
+
+
+class Mover(Client):
+    """Changes who votes, of four replicas: one is added if there are three, else one is removed."""
+
+    async def act(self, partition: PartitionId) -> None:
+        """Ask who leads; nobody knows what becomes of a change that fails."""
+        await asyncio.sleep(self._random.expovariate(1))
+        server = self._peer(self._server)
+        try:
+            if server is None:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
+            voters = server.driver.quorum.ids
+            if len(voters) > 3:
+                change: AddVoter | RemoveVoter = RemoveVoter(key_of(self._random.choice(voters)))
+            else:
+                change = AddVoter(key_of(next(node_id for node_id in IDS if node_id not in voters)), timeout_ms=1000)
+            ask = partial(server.change_voters, change)
+            error = await self._post.ask(self.process, server.process, ask, 2 * ATTEMPT_S)
+        except KafkaError as raised:
+            self.elsewhere(raised)
+            return
+        if error is ErrorCode.NONE:
+            self.answered += 1
+            self._trace.note(self.name, f"{change} of {voters}")
+        else:
+            self._server = self._random.choice(IDS)

@@ -18,24 +18,38 @@ from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import iterate_batches, iterate_records
+from penstock.raft.effects import ANY_SERVER
+from penstock.raft.ports import SnapshotId
+from penstock.raft.requests import AddVoter, RemoveVoter, VoterChangeAnswer
 from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Quorum, ReplicaKey, Voter
+from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId
 from penstock.replication.storage_groups.proposer import ProposalSettings
+from penstock.replication.storage_groups.snapshot import encode_snapshot
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process
 
 CLUSTER_ID = "storage-group"
 GROUP_TOPIC = "__storage_group"
 GROUP_TOPIC_ID = UUID(int=1)
-IDS = (1, 2, 3)
-VOTERS = Quorum.of([Voter(ReplicaKey(node_id)) for node_id in IDS], 0)
+FIRST_IDS = (1, 2, 3)
+NEWCOMER = 4
+IDS = (*FIRST_IDS, NEWCOMER)
 GROUP_CONFIG = LogConfig(segment_bytes=4_000, retention_ms=-1, cleanup_policy=frozenset())
 TOPIC_CONFIG = LogConfig(segment_bytes=3_000, retention_ms=-1, cleanup_policy=frozenset())
 TOPICS = {UUID(int=10): "orders", UUID(int=20): "payments"}
 PARTITIONS = tuple(PartitionId(topic_id, number) for topic_id in TOPICS for number in (0, 1))
 SNAPSHOT_BYTES = 2_000
 COPY_BYTES = 1_000
+BOOTSTRAP = SnapshotId(0, 0)
+
+
+def key_of(node_id: int) -> ReplicaKey:
+    """The replica on this host."""
+    return ReplicaKey(node_id, UUID(int=node_id))
+
+
+FIRST_VOTERS = Quorum.of([Voter(key_of(node_id)) for node_id in FIRST_IDS])
 
 
 class Server:
@@ -70,8 +84,7 @@ class Server:
     async def start(self) -> None:
         """Take up what the disk has."""
         if read_meta_properties(self._disk, "/data") is None:
-            mine = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.id, directory_id=UUID(int=self.id))
-            write_meta_properties(self._disk, "/data", mine)
+            self._format()
         directories = self._directories = LogDirectories(
             ["/data"], node_id=self.id, random=self._random, cluster_id=CLUSTER_ID, disk=self._disk
         )
@@ -80,8 +93,8 @@ class Server:
         log = directories.create(GROUP_TOPIC, 0, GROUP_TOPIC_ID, GROUP_CONFIG)
         snapshots = StoredSnapshots(self._disk, log.directory)
         self.driver = QuorumDriver(
-            local=Voter(ReplicaKey(self.id)),
-            configured=VOTERS,
+            local=Voter(key_of(self.id)),
+            configured=Quorum((), DYNAMIC_VOTERS),
             settings=RaftSettings(leases=True, fetch_snapshot_max_bytes=200),
             log=StoredLog(log, snapshots),
             snapshots=snapshots,
@@ -94,6 +107,14 @@ class Server:
         )
         await self.group.start(self.driver)
         asyncio.ensure_future(self._look_after())  # noqa: RUF006  # the process keeps its tasks
+
+    def _format(self) -> None:
+        """A new directory; those of the first voters have a snapshot of nothing that names them."""
+        if self.id in FIRST_IDS:
+            snapshots = StoredSnapshots(self._disk, f"/data/{GROUP_TOPIC}-0")
+            snapshots.write(BOOTSTRAP, encode_snapshot([], FIRST_VOTERS, epoch=0, now_ms=0))
+        mine = MetaProperties(cluster_id=CLUSTER_ID, node_id=self.id, directory_id=key_of(self.id).directory_id)
+        write_meta_properties(self._disk, "/data", mine)
 
     async def stop(self) -> None:
         """Lay down the lead, write everything down."""
@@ -125,10 +146,10 @@ class Server:
         """Its files go."""
         self._directories.delete(log, now_ms=self._post.loop.now_ms())
 
-    # What it is asked.
+    # Others.
 
     def _driver_of(self, node_id: int) -> tuple[Process, QuorumDriver] | None:
-        peer = self._peer(node_id)
+        peer = self._peer(self._random.choice(IDS) if node_id == ANY_SERVER else node_id)
         return None if peer is None else (peer.process, peer.driver)
 
     async def _copy(self, node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
@@ -137,6 +158,8 @@ class Server:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
         self.copies += 1
         return await self._post.ask(self.process, peer.process, lambda: peer.copied(partition, offset), 1)
+
+    # What it is asked.
 
     async def copied(self, partition: PartitionId, offset: int) -> tuple[int, bytes]:
         """What another replica copies from here."""
@@ -151,6 +174,12 @@ class Server:
         place = self.group.append(partition, memoryview(bytearray(batch)), leader_epoch=epoch or 0)
         await self.group.acknowledged(partition, place.last_offset)
         return place.first_offset
+
+    async def change_voters(self, change: AddVoter | RemoveVoter) -> ErrorCode:
+        """Add or remove a voter, as an administrator asks."""
+        answer = await self.driver.request(change)
+        assert isinstance(answer, VoterChangeAnswer)
+        return answer.error
 
     async def fetch(self, partition: PartitionId, offset: int) -> tuple[int, list[tuple[int, str]]]:
         """The end of the log, and its records from an offset on, with their offsets."""

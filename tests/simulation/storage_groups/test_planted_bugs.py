@@ -4,6 +4,7 @@ import asyncio
 import math
 
 import pytest
+from tests.simulation.storage_groups import clients
 from tests.simulation.storage_groups.world import simulate
 
 from penstock.leadership.lease import Holder
@@ -44,6 +45,14 @@ def test_a_group_that_forgets_what_the_partitions_do_not_have_on_the_disk(monkey
     assert is_found("its disk has lost records", "power of all")
 
 
+def test_a_replica_that_counts_before_it_has_copied_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(wanted: object, fetch: object) -> None:
+        pass
+
+    monkeypatch.setattr(storage_group, "copy_missing", nothing)
+    assert is_found("its disk has lost records", "power", "cut")
+
+
 def test_a_leader_that_compares_a_batch_only_with_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def check(ahead: ProducersAhead, header: BatchHeader) -> WrittenBatch | None:
         return ahead._written.check(header)
@@ -62,6 +71,7 @@ def test_a_deposed_leader_that_lets_producers_wait_for_what_another_one_appends(
 
     monkeypatch.setattr(StorageGroup, "acknowledged", acknowledged)
     monkeypatch.setattr(StorageGroup, "_resign", lambda group: group.proposer.resign())
+    monkeypatch.setattr(clients, "ATTEMPT_S", 10)  # they wait until the island is none any more
     assert is_found("was acknowledged", "island")
 
 

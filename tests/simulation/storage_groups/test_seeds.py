@@ -22,6 +22,10 @@ def test_replicas_copy_what_the_group_has_forgotten() -> None:
     assert any(simulate(seed, faults=("power", "cut"), seconds=10).copied for seed in SEEDS)
 
 
+def test_voters_change() -> None:
+    assert any(simulate(seed, faults=("kill",), seconds=5).changes for seed in SEEDS)
+
+
 def test_appends_are_collected_while_they_linger() -> None:
     assert any(simulate(seed, faults=(), seconds=1).entries_per_proposal > 1.5 for seed in SEEDS)
 

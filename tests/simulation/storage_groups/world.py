@@ -1,4 +1,6 @@
-"""Three replicas of a storage group on virtual time, with producers, consumers and faults, all from one seed.
+"""Replicas of a storage group on virtual time, with producers, consumers and faults, all from one seed.
+
+There are three, in half of the seeds also a newcomer, and who votes changes all the time.
 
 What is looked for: what was acknowledged is there, once; produces and fetches are linearizable at each partition; the
 partitions' logs of all replicas are the same; at most one replica holds the lease at any moment of the true time.
@@ -11,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.simulation.storage_groups.clients import Client, Consumer, Producer
+from tests.simulation.storage_groups.clients import Client, Consumer, Mover, Producer
 from tests.simulation.storage_groups.history import History
 from tests.simulation.storage_groups.post import Post
-from tests.simulation.storage_groups.server import IDS, PARTITIONS, Server
+from tests.simulation.storage_groups.server import FIRST_IDS, NEWCOMER, PARTITIONS, Server
 
 from penstock.leadership.lease import MAX_DRIFT
 from penstock.testing.simulator.disk import DiskConditions, HostDisk
@@ -40,6 +42,8 @@ class Outcome:
     answered: int
     forgotten: int
     """Offset up to which the group's log was forgotten, where most of it was."""
+    changes: int
+    """How often another quorum was agreed on."""
     copied: int
     """How often a replica asked another one for what the group has forgotten."""
     entries_per_proposal: float
@@ -151,8 +155,10 @@ class World:
         self.post = Post(self.loop, Random(random.getrandbits(64)))
         self.post.delay_s = random.choice((0.000_5, 0.005))
         self.linger_ms = random.choice((0, 5, 50))
-        self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in IDS]
-        self.clients = [self._client(number, random) for number in range(6)]
+        moves = random.random() < 0.5
+        ids = (*FIRST_IDS, NEWCOMER) if moves else FIRST_IDS
+        self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in ids]
+        self.clients = [self._client(number, random) for number in range(7 if moves else 6)]
         self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
         self._seconds = seconds
         self._random = random
@@ -161,11 +167,11 @@ class World:
         given = self.post, Random(random.getrandbits(64)), self.history, self.trace, self.peer
         if number < 4:
             return Producer(f"p{number}", *given, producer_id=number if number else -1)
-        return Consumer(f"c{number}", *given)
+        return Consumer(f"c{number}", *given) if number < 6 else Mover("mover", *given)
 
     def peer(self, node_id: int) -> Server | None:
         """The replica that runs under this id."""
-        return next(machine.server for machine in self.machines if machine.id == node_id)
+        return next((machine.server for machine in self.machines if machine.id == node_id), None)
 
     async def run(self) -> None:
         """Faults for a while, then none; then everything is looked at."""
@@ -265,7 +271,7 @@ class World:
         before = {client.name: client.answered for client in self.clients}
         end = self.loop.time() + PROGRESS_LIMIT_S
         while self.loop.time() < end:
-            if all(client.answered > before[client.name] + 5 for client in self.clients):
+            if all(client.answered > before[client.name] + 5 for client in self.clients[:6]):
                 return
             await asyncio.sleep(0.25)
         self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
@@ -311,7 +317,8 @@ def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float
         violations=world.found.violations + list(world.history.violations()),
         trace=world.trace.lines,
         hash=world.trace.hash,
-        answered=sum(client.answered for client in world.clients),
+        answered=sum(client.answered for client in world.clients[:6]),
+        changes=sum(client.answered for client in world.clients[6:]),
         forgotten=max((m.server.driver.log_start_offset for m in machines if m.server is not None), default=0),
         copied=sum(machine.copied for machine in machines),
         entries_per_proposal=sum(m.entries for m in machines) / max(1, sum(m.proposals for m in machines)),
