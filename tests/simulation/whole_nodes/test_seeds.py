@@ -31,6 +31,7 @@ REGRESSIONS = {
     (942758359, 3): "the harness: a member learned after a power cut what it had been given before",
     (2420694633, 3): "the harness: a replica had compacted what it cut off when power cuts had taken the leader's",
     (1476681646, 3): "the harness: outdated replicas had led and compacted before anybody looked",
+    (1200412158, 3): "the harness: the last leader lost its power, and led again as the others had been killed",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

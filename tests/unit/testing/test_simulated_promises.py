@@ -228,6 +228,34 @@ def test_a_record_may_not_be_missing_while_it_is_too_young(tmp_path: Path) -> No
         assert any("too young" in line for line in found) is is_young
 
 
+def test_what_power_cuts_took_of_the_last_leader_is_gone_when_nobody_else_is_eligible() -> None:
+    """Nobody was eligible any more: the other one was killed, which brokers cannot tell from a power cut."""
+    for is_cut, is_kept in ((False, True), (True, False)):
+        ledger = Ledger(Trace(lambda: 0.0), flushes_each=False, replicas=2)
+        image = ledger.agreement.newest = ClusterImage()
+        for record in topic_records("t"):
+            image.apply(record)
+        ledger.promises.counts["t"] = 1
+        ledger.acked(TopicPartition("t", 0), 0, b"value", 0)
+        partitions = image.topics_by_id[TOPIC_ID].partitions
+        partitions[0] = partitions[0]._replace(isr=(1,), eligible_leader_replicas=(2,))
+        ledger.crashing("node1", None, power_lost=is_cut)
+        partitions[0] = partitions[0]._replace(isr=(), leader=-1, leader_epoch=4, last_known_elr=(1,))
+        ledger.look_at_weak()
+        ledger.crashing("node2", None, power_lost=False)
+        partitions[0] = partitions[0]._replace(
+            isr=(1,), leader=1, leader_epoch=5, last_known_elr=(), eligible_leader_replicas=(), leader_recovery_state=1
+        )
+        ledger.look_at_recoveries()
+        ledger.look_at_weak()
+        assert bool(ledger.acknowledged[TopicPartition("t", 0)]) is is_kept
+        assert ledger.lossy_crashes == is_cut
+        ledger.acked(TopicPartition("t", 0), 1, b"another", 0)
+        ledger.look_at_recoveries()
+        ledger.look_at_weak()
+        assert ledger.lossy_crashes == is_cut, "what the leader has now is promised again"
+
+
 def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:
     parts = SimpleNamespace(image=image)
     return cast(

@@ -4,7 +4,8 @@
 | ------------------------- | ------------------------------ |
 | an acknowledged record    | is there until retention; power cuts may take what no flush promised, and only the end,  |
 |                           | where they strike all replicas that have it (those in sync and eligible leaders) before  |
-|                           | one of them has caught up again. Of several replicas this is promised with acks=all only |
+|                           | one of them has caught up again; or where the last leader leads again, as the others have|
+|                           | crashed as well. Of several replicas this is promised with acks=all only |
 | replicas of a partition   | agree: see `replica_agreement.py` |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
@@ -71,6 +72,9 @@ class Ledger:
         self._replicas = replicas
         self._weak: dict[Key, dict[str, int]] = {}
         """Replicas that lost their power while they had all, and how much of them a flush had promised."""
+        self._last_leaders: dict[Key, dict[str, int]] = {}
+        """The same of replicas that do not count any more, and may lead when nobody does; and the epochs of those."""
+        self._recovering: dict[Key, int] = {}
         self._lost: dict[Key, None] = {}
         """Partitions of which all replicas that had all are such, and that is noted."""
         self._fastest = 1.0
@@ -194,12 +198,16 @@ class Ledger:
         image = self.agreement.newest
         for topic in () if image is None else image.topics.values():
             for index, partition in topic.partitions.items():
-                if name in _members(partition):
-                    weak = self._weak.setdefault((topic.topic_id, index), {})
+                key = topic.topic_id, index
+                is_member = name in _members(partition)
+                weak, last = self._weak.setdefault(key, {}), self._last_leaders.setdefault(key, {})
+                known = weak if is_member else last  # both are looked at together
+                if is_member or name in known or name in _names(partition.last_known_elr):
                     held = None if node is None else partitions_of(node).get(topic.name, index)
                     flushed = 0 if held is None else max(held.log.recovery_point, 0)
-                    weak[name] = min(flushed, weak.get(name, flushed))
-                    self._lost.pop((topic.topic_id, index), None)  # this cut may have taken more than the last one
+                    known[name] = min(flushed, known.get(name, flushed))
+                if is_member:
+                    self._lost.pop(key, None)  # this cut may have taken more than the last one
         self.look_at_weak()
 
     def _lose(self, key: Key, topic: str, offset: int) -> None:
@@ -210,7 +218,8 @@ class Ledger:
             self.acknowledged[TopicPartition(topic, key[1])] = {o: v for o, v in known.items() if o < offset}
 
     def look_at_weak(self) -> None:
-        """A replica that is neither in sync nor eligible any more comes back only with all that is committed.
+        """A replica that is neither in sync nor eligible any more comes back only with all that is committed, but for
+        the last leader (`look_at_recoveries`).
 
         Where those that lost their power are the last ones, what they have is what is left.
         """
@@ -221,7 +230,9 @@ class Ledger:
             partition = None if topic is None else topic.partitions.get(key[1])
             have_all = [] if partition is None else _members(partition)
             for name in [name for name in weak if name not in have_all]:
-                del weak[name]
+                self._last_leaders.setdefault(key, {})[name] = weak.pop(name)
+            for name in have_all:
+                self._last_leaders.get(key, {}).pop(name, None)
             if topic is not None and weak and len(weak) == len(have_all) and key not in self._lost:
                 is_lossy = True
                 self._lost[key] = None
@@ -231,6 +242,24 @@ class Ledger:
         if is_lossy:
             self.lossy_crashes += 1
             self.committed.clear()
+
+    def look_at_recoveries(self) -> None:
+        """Nobody was eligible, so the last leader leads again: what power cuts have taken from it is gone."""
+        image = self.agreement.newest
+        for topic in () if image is None else image.topics.values():
+            for index, partition in topic.partitions.items():
+                key = topic.topic_id, index
+                is_news = self._recovering.get(key) != partition.leader_epoch
+                if not partition.leader_recovery_state or not is_news:
+                    continue
+                self._recovering[key] = partition.leader_epoch
+                cut = self._last_leaders.pop(key, {}) | self._weak.pop(key, {})
+                flushed = cut.get(f"node{partition.leader}")
+                if flushed is not None:  # what it has now is all there is
+                    self._lost.pop(key, None)
+                    self._lose(key, topic.name, flushed)
+                    self.lossy_crashes += 1
+                    self.committed.clear()
 
     def look_at_replica(self, name: str, partition: Partition) -> None:
         """Compare a replica that a node holds with the others."""
@@ -346,4 +375,8 @@ class Ledger:
 
 def _members(partition: PartitionImage) -> list[str]:
     """The nodes whose replicas have all that is committed: those in sync, and the eligible leaders beside them."""
-    return [f"node{replica}" for replica in (*partition.isr, *partition.eligible_leader_replicas)]
+    return _names((*partition.isr, *partition.eligible_leader_replicas))
+
+
+def _names(replicas: Sequence[int]) -> list[str]:
+    return [f"node{replica}" for replica in replicas]

@@ -22,6 +22,7 @@ class Observer:
     def __init__(self, node: NodePlan, ledger: Ledger, trace: Trace) -> None:
         self._name = node.name
         self._node_id = node.node_id
+        self._ledger = ledger
         self._leader_moves = ledger.leader_moves
         self._agreement = ledger.agreement
         self._violated = ledger.violated
@@ -101,6 +102,7 @@ class Observer:
 
     def _applied(self, image: ClusterImage) -> None:
         self._agreement.applied(self._name, image)
+        self._ledger.look_at_recoveries()
         self._leader_moves.applied(self._node_id, image.offset)
 
     def _watch_image(self, image: ClusterImage) -> None:
