@@ -15,9 +15,9 @@ from penstock.protocol.records import Record
 SEEDS = range(40)
 
 
-def found_with(*faults: str, leases: bool = False) -> str:
+def found_with(*faults: str, leases: bool = False, first_clock: float | None = None) -> str:
     """What the first of some seeds finds that finds anything."""
-    outcomes = (simulate(seed, faults=faults, leases=leases) for seed in SEEDS)
+    outcomes = (simulate(seed, faults=faults, leases=leases, first_clock=first_clock) for seed in SEEDS)
     return next((outcome.violations[0] for outcome in outcomes if outcome.violations), "")
 
 
@@ -42,6 +42,10 @@ def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatc
 def test_a_lease_that_is_never_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Holder, "renewed", lambda holder, asked: setattr(holder, "until", math.inf))
     assert "no order explains" in found_with("island", leases=True)
+
+
+def test_a_clock_that_is_slower_than_it_may_be() -> None:
+    assert "no order explains" in found_with("island", leases=True, first_clock=0.4)
 
 
 def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:

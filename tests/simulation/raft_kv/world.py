@@ -273,7 +273,9 @@ class Administrator:
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float, leases: bool | None) -> None:
+    def __init__(
+        self, seed: int, faults: tuple[str, ...] | None, seconds: float, leases: bool | None, first_clock: float | None
+    ) -> None:
         random = Random(seed)
         self.loop = VirtualLoop(Random(random.getrandbits(64)))
         self.trace = Trace(self.loop.time)
@@ -282,6 +284,7 @@ class World:
         self.network = Network(self.loop, Random(random.getrandbits(64)), self.trace)
         self.network.conditions.delay_s = random.choice((0.000_5, 0.005))
         self._leases = random.random() < 0.75 if leases is None else leases
+        self._first_clock = first_clock
         self.machines = [self._new_machine(me, random) for me in SERVERS]
         self.clients = [
             Client(f"c{number}", self.history, Random(random.getrandbits(64)), self.trace) for number in range(4)
@@ -299,6 +302,8 @@ class World:
 
     def _new_machine(self, me: ServerAddress, random: Random) -> Machine:
         clock = 1 + MAX_DRIFT * random.choice((-1, 1))
+        if self._first_clock is not None and me is SERVERS[0]:
+            clock = self._first_clock
         chance = Random(random.getrandbits(64))
         return Machine(me, self.network, chance, self.found, leases=self._leases, clock=clock)
 
@@ -433,9 +438,10 @@ def simulate(
     faults: tuple[str, ...] | None = None,
     seconds: float = 20,
     leases: bool | None = None,
+    first_clock: float | None = None,
 ) -> Outcome:
-    """Run the simulation that this seed decides."""
-    world = World(seed, faults, seconds, leases)
+    """Run the simulation that this seed decides; `first_clock` is how fast that of the first server goes."""
+    world = World(seed, faults, seconds, leases, first_clock)
     with _faults_in_logs(world.found):
         try:
             world.loop.run_until_complete(world.run())
