@@ -6,110 +6,21 @@ Asked are a worker that shares connectors and does not lead, or one that leads, 
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import aiohttp
 import pytest
 from kafka_connect import KafkaConnect
+from tests.wire.connect_asking import Asking
 from tests.wire.connect_workers import LIMIT_S, worker_config
 
 from penstock.client.producer import Producer
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.distributed.worker import DistributedWorker
+from penstock.work.connect.rest import server
 from penstock.work.connect.rest.running import RunningWorker
-from penstock.work.connect.standalone.worker import StandaloneWorker
-
-Answer = tuple[int, Any]
-
-
-class Asking:
-    """Two workers, of which one does not lead; what is asked of it goes on to the other. Or one that is alone."""
-
-    def __init__(self, workers: Sequence[RunningWorker[Any]], session: aiohttp.ClientSession) -> None:
-        self.workers = workers
-        self.session = session
-        (self.leader,) = [worker for worker in workers if worker.worker is not None and worker.worker.leading.leads]
-        self.other = next((worker for worker in workers if worker is not self.leader), self.leader)
-
-    async def ask(
-        self,
-        verb: str,
-        path: str,
-        body: object = None,
-        *,
-        leader: bool = False,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        url = (self.leader if leader else self.other).server.urls[0]
-        data = None if body is None else json.dumps(body)
-        kind = {"Content-Type": "application/json"} if body is not None else {}
-        async with self.session.request(verb, f"{url}{path}", data=data, headers={**kind, **(headers or {})}) as answer:
-            text = await answer.text()
-            return answer.status, json.loads(text) if text else None
-
-    async def until(self, path: str, wanted: object, *keys: str | int) -> Any:
-        """Ask until what lies behind these keys is that."""
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                status, answer = await self.ask("GET", path)
-                found = answer
-                if status == 200:
-                    try:
-                        for key in keys:
-                            found = found[key]
-                    except (LookupError, TypeError):
-                        found = None
-                    if found == wanted:
-                        return answer
-                await asyncio.sleep(0.02)
-
-    async def until_running(self, name: str, tasks: int = 1) -> Any:
-        await self.until(f"/connectors/{name}/status", "RUNNING", "connector", "state")
-        for number in range(tasks):
-            await self.until(f"/connectors/{name}/tasks/{number}/status", "RUNNING", "state")
-        return (await self.ask("GET", f"/connectors/{name}/status"))[1]
-
-
-def agree(*both: RunningWorker[DistributedWorker]) -> bool:
-    """Whether one of them leads and all know that, each in the same generation."""
-    workers = [each.worker for each in both if each.worker is not None]
-    leaders = [worker for worker in workers if worker.leading.leads]
-    if len(workers) < len(both) or len(leaders) != 1:
-        return False
-    generations = {worker.group.machine.generation for worker in workers}
-    return len(generations) == 1 and {worker.leader_url for worker in workers} == {leaders[0].url}
-
-
-@pytest.fixture
-async def sharing(bootstrap: str, topic: str) -> AsyncIterator[Asking]:
-    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
-    async with (
-        RunningWorker(DistributedWorker, config) as one,
-        RunningWorker(DistributedWorker, config) as two,
-        aiohttp.ClientSession() as session,
-    ):
-        async with asyncio.timeout(LIMIT_S):
-            while not agree(one, two):
-                await asyncio.sleep(0.02)
-        yield Asking([one, two], session)
-
-
-@pytest.fixture
-async def alone(bootstrap: str, topic: str, tmp_path: Path) -> AsyncIterator[Asking]:
-    config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"}
-    config["offset.storage.file.filename"] = str(tmp_path / "offsets")
-    async with RunningWorker(StandaloneWorker, config) as one, aiohttp.ClientSession() as session:
-        assert one.worker is not None
-        one.worker.has_begun = True
-        yield Asking([one], session)
-
-
-@pytest.fixture(params=["sharing", "alone"])
-def asking(request: pytest.FixtureRequest) -> Asking:
-    found: Asking = request.getfixturevalue(request.param)
-    return found
 
 
 def source(tmp_path: Path, topic: str, **more: str) -> dict[str, str]:
@@ -385,7 +296,10 @@ async def test_a_connector_of_which_no_status_is_known_is_left_out_where_that_is
         assert list((await asking.ask("GET", f"/connectors?{query}", leader=True))[1]) == names
 
 
-async def test_a_request_does_not_go_in_a_circle(sharing: Asking, tmp_path: Path, topic: str) -> None:
+async def test_a_request_does_not_go_in_a_circle(
+    sharing: Asking, tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REBALANCE_LIMIT_S", 0.1)
     config = source(tmp_path, topic)
     assert (await sharing.ask("PUT", "/connectors/lines/config?forward=false", config))[0] == 409
     assert (await sharing.ask("PUT", "/connectors/lines/config?forward=true", config))[0] == 201

@@ -113,10 +113,8 @@ Step = Callable[[Record], Record | None]
 
 def chain_of(config: Mapping[str, str]) -> list[tuple[str, Step]]:
     """The transforms of a connector with their names, in order; ConfigError, PluginError."""
-    names = ConfigKey("transforms", "list", ()).parse(config.get("transforms"))
-    predicates = {
-        name: _predicate(config, name) for name in ConfigKey("predicates", "list", ()).parse(config.get("predicates"))
-    }
+    names = _names(config, "transforms")
+    predicates = {name: _predicate(config, name) for name in _names(config, "predicates")}
     return [(name, _step(with_prefix(config, f"transforms.{name}."), name, predicates)) for name in names]
 
 
@@ -126,8 +124,15 @@ def is_built_in(config: Mapping[str, str]) -> bool:
     return all(
         find_class(config.get(f"{key}.{name}.type", ""), built_in, kind) in built_in.values()
         for key, (built_in, kind) in kinds.items()
-        for name in ConfigKey(key, "list", ()).parse(config.get(key))
+        for name in _names(config, key)
     )
+
+
+def _names(config: Mapping[str, str], key: str) -> tuple[str, ...]:
+    names: tuple[str, ...] = ConfigKey(key, "list", ()).parse(config.get(key))
+    if len(set(names)) < len(names):
+        raise ConfigError({key: [f"{key}={config[key]} names something twice"]})
+    return names
 
 
 def _step(config: Mapping[str, str], name: str, predicates: Mapping[str, Predicate]) -> Step:
@@ -136,6 +141,9 @@ def _step(config: Mapping[str, str], name: str, predicates: Mapping[str, Predica
     transform: Transform = find_class(config["type"], TRANSFORMS, "transform")()
     transform.configure(config)
     wanted = config.get("predicate")
+    if wanted is None and "negate" in config:
+        key = f"transforms.{name}.negate"
+        raise ConfigError({key: [f"{key} needs transforms.{name}.predicate"]})
     if wanted is None:
         return transform.apply
     if wanted not in predicates:

@@ -21,13 +21,14 @@ from penstock.client.values import ConsumedRecord
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigKey
 
+LEFT_OUT: Final = "errors.deadletterqueue.topic.name"
 KEYS: Final = (
     ConfigKey("errors.retry.timeout", "long", 0, "How long a RetriableError is tried again, in ms; -1 for ever."),
     ConfigKey("errors.retry.delay.max.ms", "long", 60_000, "The longest pause between two tries.", least=1),
     ConfigKey("errors.tolerance", "string", "none", "Whether records that fail are left out.", choices=("none", "all")),
     ConfigKey("errors.log.enable", "boolean", False, "Whether what is left out is logged."),
     ConfigKey("errors.log.include.messages", "boolean", False, "Whether where the record lay is logged as well."),
-    ConfigKey("errors.deadletterqueue.topic.name", "string", "", "The topic that gets what a sink leaves out."),
+    ConfigKey(LEFT_OUT, "string", "", "The topic that gets what a sink leaves out."),
     ConfigKey(
         "errors.deadletterqueue.context.headers.enable", "boolean", False, "Whether its headers say what happened."
     ),

@@ -1,6 +1,7 @@
 """From a connector's configuration to what runs: its class, its tasks' configurations, and each task."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -59,12 +60,27 @@ def checked(config: Mapping[str, str]) -> Kind:
     """The connector's class, if all of the configuration is good; ConfigError, PluginError."""
     kind = kind_of(config)
     parse(kind.config_keys, config)
-    if issubclass(kind, SinkConnector):
-        sink = parse(SINK_KEYS, config)
-        if bool(sink["topics"]) == (sink["topics.regex"] is not None):
-            raise ConfigError({"topics": ["a sink needs either topics or topics.regex"]})
+    if issubclass(kind, SinkConnector) and (wrong := topic_errors(config)):
+        raise ConfigError(wrong)
     chain_of(config)
     return kind
+
+
+def topic_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is wrong with the topics of a sink: it reads those of one key, and not what it has left out itself."""
+    sink = parse(SINK_KEYS, config)
+    topics, pattern, left_out = sink["topics"], sink["topics.regex"], config.get(errors.LEFT_OUT, "").strip()
+    if bool(topics) == (pattern is not None):
+        return {key.name: ["a sink needs either topics or topics.regex"] for key in SINK_KEYS}
+    if left_out in topics:
+        return {"topics": [f"{errors.LEFT_OUT}={left_out} is one of topics: what is left out would come again"]}
+    try:
+        comes_again = bool(left_out) and pattern is not None and re.fullmatch(pattern, left_out) is not None
+    except re.error as error:
+        return {"topics.regex": [f"topics.regex={pattern} is no pattern: {error}"]}
+    if comes_again:
+        return {"topics.regex": [f"{errors.LEFT_OUT}={left_out} matches topics.regex: it would come again"]}
+    return {}
 
 
 def checked_task_configs(made: Any, config: Mapping[str, str]) -> list[dict[str, str]]:

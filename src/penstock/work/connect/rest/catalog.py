@@ -15,7 +15,7 @@ from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
-from penstock.work.connect.making import KEYS, SINK_KEYS, Kind, is_source, kind_of
+from penstock.work.connect.making import KEYS, SINK_KEYS, Kind, is_source, kind_of, topic_errors
 from penstock.work.connect.plugins import PluginError, find_class
 from penstock.work.connect.rest.errors import RestError, bad_request, not_found
 
@@ -119,8 +119,8 @@ def _errors(kind: Kind, given: Mapping[str, str], defaults: Mapping[str, str], g
         except Exception as error:  # a plugin may raise anything
             errors.setdefault(name, []).append(str(error))
     if issubclass(kind, SinkConnector):
-        if bool(given.get("topics", "").strip()) == ("topics.regex" in given):
-            errors.setdefault("topics", []).append("a sink needs either topics or topics.regex")
+        for wrong, reasons in topic_errors(given).items():
+            errors.setdefault(wrong, []).extend(reasons)
         readers = given.get("consumer.override.group.id", f"connect-{given.get('name', '')}")
         if readers == group_id:
             errors.setdefault("name", []).append(

@@ -26,6 +26,9 @@ from penstock.work.connect.rest.tls import Tls
 LARGEST_BODY: Final = 16 * 1024 * 1024
 SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
 """What a page that is allowed may do by default, as in Connect."""
+REBALANCE_LIMIT_S: Final = 10.0
+"""How long a request waits while workers rebalance; then its answer is 409, and whoever asks may ask again."""
+REBALANCE_PAUSE_S: Final = 0.02
 HTTPS: Final = "https"
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 logger = logging.getLogger(__name__)
@@ -90,7 +93,7 @@ class RestServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 self._check_origin(request)
-                return await self._answer(route, request)
+                return await self._answer_when_known(route, request)
             except ElsewhereError as elsewhere:
                 return await self._forward(request, elsewhere.url)
             except RestError as error:
@@ -106,6 +109,18 @@ class RestServer:
                 return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
         return handle
+
+    async def _answer_when_known(self, route: Route, request: web.Request) -> web.Response:
+        """Wait a while if it is not known who has to do it, or not agreed: workers rebalance, nothing has been done."""
+        until = asyncio.get_running_loop().time() + REBALANCE_LIMIT_S
+        while True:
+            try:
+                return await self._answer(route, request)
+            except ElsewhereError as elsewhere:
+                may_go_on = elsewhere.url is not None and request.query.get("forward") != "false"
+                if may_go_on or asyncio.get_running_loop().time() >= until:
+                    raise
+            await asyncio.sleep(REBALANCE_PAUSE_S)
 
     async def _answer(self, route: Route, request: web.Request) -> web.Response:
         if self.served is None:
