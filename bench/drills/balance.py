@@ -73,7 +73,7 @@ def balanced_again(rounds: int, say: Callable[[str], None], config: dict[str, st
                     f" started, {len(moves)} moves in {took[-1]:.2f} s: {order}; a record waited for"
                     f" {held_up[-1]:.2f} s at most"
                 )
-                expect_no_error(traffic.seen, commits_may_fail=False)
+                expect_no_error(traffic.seen, coordinator_may_fail=False)
         expect_no_anomaly(traffic.seen)
     return [
         measure("balanced again: from the start of the others", "s", until_balanced),

@@ -80,7 +80,7 @@ def rolling_restart(rounds: int, say: Callable[[str], None]) -> list[Measure]:
                 traffic.wait_for_more()
             held_up.append(max(traffic.seen.longest_s.values()))
             say(f"round {number + 1}: all restarted, a record waited for {held_up[-1]:.2f} s at most")
-            expect_no_error(traffic.seen, commits_may_fail=False)
+            expect_no_error(traffic.seen, coordinator_may_fail=False)
     expect_no_anomaly(traffic.seen)
     return [
         measure("rolling restart: longest wait of a record", "s", held_up),
@@ -189,9 +189,9 @@ def three_nodes() -> Iterator[StartedNodes]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def expect_no_error(seen: Seen, *, commits_may_fail: bool = True) -> None:
-    """No client was given an error; a commit may fail whose coordinator was killed."""
-    found = seen.errors + ([] if commits_may_fail else seen.refused_commits)
+def expect_no_error(seen: Seen, *, coordinator_may_fail: bool = True) -> None:
+    """No client was given an error; a commit may fail whose coordinator was killed, and what else it was asked."""
+    found = seen.errors + ([] if coordinator_may_fail else seen.coordinator_errors)
     if found:
         raise DrillError("; ".join(found[:10]))
 

@@ -28,7 +28,7 @@ class Seen:
         self.topic = topic
         self.history = History()
         self.errors: list[str] = []
-        self.refused_commits: list[str] = []
+        self.coordinator_errors: list[str] = []
         self.longest_s: dict[str, float] = {}
         self.sent = self.acknowledged = 0
         self._values: set[bytes] = set()
@@ -58,10 +58,10 @@ class Seen:
         with self._lock:
             self.errors.append(f"{time.strftime('%X')} {client}: {error}")
 
-    def commit_failed(self, client: str, error: object) -> None:
-        """A commit did not come about, and not for a rebalance."""
+    def coordinator_failed(self, client: str, error: object) -> None:
+        """Nothing came of a request to the coordinator, a commit mostly, and not for a rebalance."""
         with self._lock:
-            self.refused_commits.append(f"{time.strftime('%X')} {client}'s commit: {error}")
+            self.coordinator_errors.append(f"{time.strftime('%X')} {client}: {error}")
 
     def was_committed(self, partition: int, offset: int) -> None:
         """The group was told that this is its committed offset."""
@@ -184,8 +184,10 @@ class LibrdkafkaConsumer:
 
     def step(self) -> None:
         for message in self._consumer.consume(500, TICK_S):
-            if message.error() is not None:
-                self._seen.failed("consumer", message.error())
+            error = message.error()
+            if error is not None:
+                is_cut_off = error.code() == KafkaError._TRANSPORT  # librdkafka says so, and asks again by itself
+                (self._seen.coordinator_failed if is_cut_off else self._seen.failed)("consumer", error)
                 continue
             partition, offset, value = _place(message)
             if partition in self._begin:
@@ -209,7 +211,7 @@ class LibrdkafkaConsumer:
                 self._seen.was_committed(one.partition, one.offset)
         except KafkaException as error:
             if error.args[0].code() not in (KafkaError._NO_OFFSET, *REBALANCING):
-                self._seen.commit_failed("consumer", error)
+                self._seen.coordinator_failed("consumer", error)
 
 
 REBALANCING: Final = (
@@ -251,7 +253,7 @@ class PythonConsumer:
             self._consumer.commit()
         except PythonError as error:
             if type(error).__name__ not in PYTHON_REBALANCING:
-                self._seen.commit_failed("kafka-python's consumer", repr(error))
+                self._seen.coordinator_failed("kafka-python's consumer", repr(error))
         else:
             for one, records in found.items():
                 self._seen.was_committed(one.partition, records[-1].offset + 1)
