@@ -55,9 +55,14 @@ class Follower:
         self._replica = replica
         self._session = (0, 0)
 
-    async def poll(self, *offsets: tuple[int, int], max_wait_ms: int = 0, forget: tuple[int, ...] = ()) -> Any:
+    async def poll(
+        self, *offsets: tuple[int, int], max_wait_ms: int = 0, forget: tuple[int, ...] = (), last_epoch: int = -1
+    ) -> Any:
         """What it is told, by partition; it says how far it is in these."""
-        asked = [FetchPartition(partition=i, fetch_offset=o, partition_max_bytes=1 << 20) for i, o in offsets]
+        asked = [
+            FetchPartition(partition=i, fetch_offset=o, last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20)
+            for i, o in offsets
+        ]
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._replica, replica_epoch=-1),
             max_wait_ms=max_wait_ms,
@@ -192,6 +197,14 @@ async def test_what_no_wait_tells_of_is_found_by_a_look_at_all(node: Node, monke
     monkeypatch.setattr(loop, "time", lambda: now_s + LOOK_AT_ALL_S + 1)
     got = await follower.poll()
     assert [one.log_start_offset for one in got.values()] == [1]
+
+
+async def test_a_divergence_is_told_until_the_follower_is_cut(node: Node) -> None:
+    follower = await Follower(node).opened()
+    append(node, 4)
+    told = [await follower.poll((4, 9), last_epoch=0), await follower.poll(), await follower.wait()]
+    assert [got[4].diverging_epoch.end_offset for got in told] == [1, 1, 1]
+    assert (await follower.poll((4, 0)))[4].records
 
 
 async def test_waits_go_with_what_is_forgotten_and_with_the_session(node: Node, partitions: int) -> None:
