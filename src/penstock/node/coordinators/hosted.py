@@ -132,7 +132,11 @@ class Hosted(Generic[MachineT]):
 
     def _read_slice(self, position: int, end: int, latest: LastValues) -> int:
         """Take in some batches from `position` on; the offset to go on from."""
-        data = self.partition.log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
+        log = self.partition.log
+        try:
+            data = log.read(position, LOAD_SLICE_BYTES, upper_offset=end).read()
+        except OSError as error:
+            raise log.health.report(error, f"reading {log.directory}") from error
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if not header.is_control:

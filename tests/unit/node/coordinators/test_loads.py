@@ -1,6 +1,7 @@
 """Commits and fetches of offsets that come while their coordinator takes over."""
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.node.coordinators.test_groups import commit_request, join_request
 from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
 
+from penstock.log.disk import OpenFile
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.api.broker.join_group import join_group
@@ -93,6 +95,25 @@ async def test_they_are_sent_away_when_the_node_stops(tmp_path: Path) -> None:
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
+
+
+async def test_a_disk_that_cannot_be_read_takes_its_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: OpenFile, length: int, position: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    node = await taking_over(tmp_path)
+    (hosted,) = [hosted for hosted in node.groups._led.values() if hosted.partition.log.log_end_offset]
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenFile, "read_at", fail)
+        with pytest.raises(KafkaError, match="Input/output error") as refusal:
+            await hosted.read()
+    assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    health = hosted.partition.log.health
+    assert health.failure is not None
+    health.failure = None  # it is whole again when the node closes it
+    await node.stop()
 
 
 async def test_they_wait_for_another_try_of_a_load_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
