@@ -172,7 +172,12 @@ class HandOver:
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("%s: its hand-over failed by our own fault", self.partition, exc_info=task.exception())
 
     def _end(self) -> None:
         """All is as it was before, or as it is where another broker leads."""

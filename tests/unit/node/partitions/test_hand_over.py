@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -96,9 +97,13 @@ class Giving:
         request = produce_request(batch(value), topic="copied", acks=acks)
         found = self.node.dispatch(request, VERSION)
         assert isinstance(found, Waiting)
+        return self.answered(request, found)
+
+    def answered(self, request: ProduceRequest, found: Any) -> asyncio.Task[PartitionProduceResponse]:
+        """What becomes of a request, now or later."""
 
         async def answered() -> PartitionProduceResponse:
-            frame = b"".join(await found.answer)
+            frame = b"".join(found if isinstance(found, list) else await found.answer)
             _, response = decode_response(ApiKey.PRODUCE, VERSION, frame[4:])
             assert isinstance(response, ProduceResponse)
             return response.responses[0].partition_responses[0]
@@ -109,8 +114,9 @@ class Giving:
         self.node.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, leader=leader))
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+@contextmanager
+def replicated_node(directory: Path) -> Iterator[Node]:
+    """A node that leads a partition of two replicas."""
     copied = [
         RegisterBrokerRecord(broker_id=OTHER, broker_epoch=9, fenced=False),
         TopicRecord(name="copied", topic_id=ID),
@@ -124,7 +130,14 @@ def node(tmp_path: Path) -> Iterator[Node]:
             partition_epoch=4,
         ),
     ]
-    with node_on(tmp_path, *copied) as node:
+    directory.mkdir(exist_ok=True)
+    with node_on(directory, *copied) as node:
+        yield node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with replicated_node(tmp_path) as node:
         yield node
 
 
