@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
 from tests.wire.raw_client import RawClient, batch_of, produce_request
 
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
+from penstock.leadership.transfer import Limits
+from penstock.node.partitions import hand_overs
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.own_apis import BalanceAction
 from penstock.protocol.records import decode_batch, iterate_batches
@@ -35,7 +38,15 @@ async def move(bootstrap: str) -> tuple[int, int]:
     return giver, taker
 
 
-def test_a_producer_that_knows_only_the_old_leader_gets_no_error_and_keeps_its_order() -> None:
+def patient(silent_ms: int) -> Limits:
+    """However slow the machine is."""
+    return Limits(catch_up_ms=60_000, hold_ms=60_000, forward_ms=60_000, silent_ms=silent_ms)
+
+
+def test_a_producer_that_knows_only_the_old_leader_gets_no_error_and_keeps_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hand_overs, "Limits", patient)
     with Cluster(brokers=2, controllers=1, config=CONFIG) as cluster:
         addresses = {node.id: node.address for node in cluster.nodes if node.address is not None}
         with RawClient(addresses[1]) as client:

@@ -29,6 +29,8 @@ from penstock.protocol.messages.produce import (
 OTHER = NODE_ID + 1
 ID = UUID(int=8)
 VERSION = 12
+PATIENT = Limits(catch_up_ms=60_000, hold_ms=60_000, forward_ms=60_000)
+"""However slow the machine is."""
 
 
 class Successor:
@@ -71,7 +73,7 @@ class Giving:
         self.partition = node.partition("copied")
         self.successor = Successor()
         self.asked: asyncio.Queue[tuple[int, asyncio.Future[Answer]]] = asyncio.Queue()
-        self.hand_over = HandOver(self.partition, OTHER, Limits(), self._ask, self._connect)
+        self.hand_over = HandOver(self.partition, OTHER, PATIENT, self._ask, self._connect)
 
     async def _connect(self) -> Any:
         return self.successor
