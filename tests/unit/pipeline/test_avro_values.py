@@ -85,7 +85,7 @@ def test_a_value_is_read_whole_or_not_at_all() -> None:
 )
 def test_what_cannot_be(given: dict[str, str], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        typed_values("avro", given)
+        typed_values("avro", dict(given))
 
 
 LINE = {"type": "record", "name": "Line", "fields": [{"name": "of", "type": ["int", "string"]}]}

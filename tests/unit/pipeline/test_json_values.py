@@ -77,6 +77,14 @@ def test_a_value_that_breaks_a_rule_is_none_and_the_rule_is_named(change: dict[s
     assert str(broken.value) == reason
 
 
+def test_formats_are_rules_in_each_draft() -> None:
+    for draft in ("http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"):
+        schema = {"$schema": draft, "properties": {"at": {"type": "string", "format": "date-time"}}}
+        assert read(schema, {"at": "2026-01-02T03:04:05Z"})
+        with pytest.raises(ConversionError, match=r"\$\.at: .*\(format\)"):
+            read(schema, {"at": "2026-01-02T03:04:05"})
+
+
 def test_of_many_broken_rules_some_are_named_and_the_others_counted() -> None:
     with pytest.raises(ConversionError) as broken:
         read(ORDER, {"order": 0, "customer": "7" * 1000, "state": 1, "lines": [{}, {}]})

@@ -51,7 +51,7 @@ class _Whole:
         full = full if full in self._defined else name
         if full not in self._defined:
             return name  # a simple type, or its own
-        return full if full in self._written else self._definition(*self._defined[full])
+        return self._definition(*self._defined[full])
 
     def _definition(self, avro: Mapping[str, Any], namespace: str) -> Any:
         full = full_name(avro, namespace)
