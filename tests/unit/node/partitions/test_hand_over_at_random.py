@@ -47,6 +47,10 @@ class Story:
                 await asyncio.sleep(0)
             end = self.giving.partition.log.log_end_offset
             assert self.gave_up_at in (None, end), "it appends after it gave up"
+        while not self.giving.successor.got.empty():
+            self._take()
+            for _ in range(4):
+                await asyncio.sleep(0)
         await self.giving.hand_over.stop()
         if self.gave_up_at is None:
             self.giving.follow(self.giving.partition.log.log_end_offset)
