@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands
 from bench.hand_in_hand.compaction import compare_compaction
+from bench.hand_in_hand.java_workers import run_java_workers
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
 from bench.hand_in_hand.mixed_quorum import mix
 from bench.hand_in_hand.node import KAFKA, PENSTOCK, HandError
@@ -33,6 +34,7 @@ def scenarios() -> dict[str, Scenario]:
     found["compaction"] = compare_compaction
     found["changelogs"] = rebuild_from_changelogs
     found["tools"] = try_kafkas_tools
+    found["connect"] = run_java_workers
     return found
 
 

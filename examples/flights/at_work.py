@@ -8,6 +8,7 @@ import asyncio
 import shutil
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -74,8 +75,8 @@ def run(address: str, report: Report) -> bool:
         read_the_file(workers, address, len(records), report)
         kill_in_the_middle(workers, len(records), report)
         expected = expected_delays(flights)
-        wait_until(lambda: count_in_sqlite() >= len(expected) or None, "end of it in SQLite")
-        wait_until(lambda: len(from_parquet()) >= len(expected) or None, "end of it in Parquet")
+        wait_for_rows("SQLite", count_in_sqlite, len(expected), report)
+        wait_for_rows("Parquet", lambda: len(from_parquet()), len(expected), report)
         ways_out = {"SQLite": from_sqlite(), "Parquet": from_parquet()}
     agree = {name: same(rows, expected) for name, rows in ways_out.items()}
     report.worst_hours(ways_out["SQLite"])
@@ -109,7 +110,9 @@ def kill_in_the_middle(workers: Workers, lines: int, report: Report) -> None:
                 return rows
         return None
 
-    rows = wait_until(in_the_midst, "batch of the pipeline")
+    with report.progress() as bars:
+        bars.add_task("Spark starts and reads a first batch", total=None)
+        rows = wait_until(in_the_midst, "batch of the pipeline")
     owners = wait_until(lambda: workers.owners(PIPELINE), "owner of the pipeline")
     where = owners[1]
     process = workers.kill(where)
@@ -118,6 +121,18 @@ def kill_in_the_middle(workers: Workers, lines: int, report: Report) -> None:
     )
     owners = wait_until(lambda: workers.owners(PIPELINE), "worker that goes on")
     report.say(f"the query goes on on worker {owners[1]}, from its checkpoint")
+
+
+def wait_for_rows(name: str, count: Callable[[], int], wanted: int, report: Report) -> None:
+    """Wait until a way out has all rows."""
+    with report.progress() as bars:
+        bar = bars.add_task(f"rows in {name}", total=wanted)
+
+        def all_there() -> bool | None:
+            bars.update(bar, completed=count())
+            return bars.finished or None
+
+        wait_until(all_there, f"end of it in {name}")
 
 
 def count_in_sqlite() -> int:
