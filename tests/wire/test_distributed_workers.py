@@ -10,11 +10,12 @@ import pytest
 from tests.wire.connect_workers import LIMIT_S, Workers
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ResourceType
+from penstock.client.config_admin import ConfigAdmin, ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.topic_admin import NewTopic
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import SinkConnector, SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
@@ -168,6 +169,26 @@ async def test_tasks_are_shared_and_everything_is_in_topics(workers: Workers, bo
         assert [len(row.partitions) for row in described.values()] == [1, 2]
         entries = await admin.configs.describe(ResourceType.TOPIC, f"{topic}-statuses")
         assert {entry.value for entry in entries if entry.name == "cleanup.policy"} == {"compact"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "method"), [(ConfigAdmin, "describe"), (Consumer, "partitions_for"), (Consumer, "end_offsets")]
+)
+async def test_a_worker_waits_until_a_broker_has_heard_of_its_topics(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, asked: type, method: str
+) -> None:
+    answer = getattr(asked, method)
+    refused: list[object] = []
+
+    async def too_early(self: object, *arguments: object) -> object:
+        if not refused:
+            refused.append(arguments)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic does not exist")
+        return await answer(self, *arguments)
+
+    monkeypatch.setattr(asked, method, too_early)
+    await workers.add("a")
+    assert refused
 
 
 async def test_what_does_not_change_is_not_stopped(workers: Workers, topic: str) -> None:

@@ -139,7 +139,7 @@ class ClusterClient:
                 raise KafkaError(found.error, _about_topic(name, found.error))
             return found
 
-        return await self.retrying(look, timeout_ms=timeout_ms, passing=_topic_may_come if create else is_passing)
+        return await self.retrying(look, timeout_ms=timeout_ms, passing=topic_may_come if create else is_passing)
 
     # Connections
 
@@ -304,7 +304,8 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, ConnectionFailedError)
 
 
-def _topic_may_come(error: Exception) -> bool:
+def topic_may_come(error: Exception) -> bool:
+    """The same, where the topic was just made, and the broker that was asked may not have heard of it yet."""
     return is_passing(error) or (isinstance(error, KafkaError) and error.retriable)
 
 

@@ -5,10 +5,11 @@ Records are written in the order in which they are handed in. What one worker ha
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from penstock.client.admin import Admin
+from penstock.client.cluster import ClusterClient, topic_may_come
 from penstock.client.config_admin import ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
@@ -24,6 +25,7 @@ POLL_MS: Final = 500
 PAUSE_S: Final = 1.0
 READ_LIMIT_S: Final = 30.0
 logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 
 class TopicError(Exception):
@@ -64,7 +66,9 @@ class TopicLog:
         await self._producer.start()
         await self._consumer.start()
         self._is_open = True
-        partitions = await self._consumer.partitions_for(self.storage.topic)
+        partitions = await _when_known(
+            self._consumer.cluster, lambda: self._consumer.partitions_for(self.storage.topic)
+        )
         if self.storage.partitions == 1 and len(partitions) != 1:
             raise TopicError(f"topic {self.storage.topic} has {len(partitions)} partitions, and must have one")
         await self._consumer.assign(partitions)
@@ -97,7 +101,7 @@ class TopicLog:
     async def read_to_end(self) -> None:
         """Wait until everything was read that is there now; TimeoutError."""
         async with asyncio.timeout(READ_LIMIT_S):
-            ends = await self._consumer.end_offsets(list(self._positions))
+            ends = await _when_known(self._consumer.cluster, lambda: self._consumer.end_offsets(list(self._positions)))
             async with self._progress:
                 await self._progress.wait_for(
                     lambda: all(self._positions[partition] >= end for partition, end in ends.items())
@@ -154,9 +158,16 @@ class TopicLog:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
             await admin.topics.wait_until_led(storage.topic)
-            entries = await admin.configs.describe(ResourceType.TOPIC, storage.topic)
+            entries = await _when_known(
+                admin.cluster, lambda: admin.configs.describe(ResourceType.TOPIC, storage.topic)
+            )
             policy = next((entry.value for entry in entries if entry.name == "cleanup.policy"), "compact")
             if policy != "compact":
                 raise TopicError(
                     f"topic {storage.topic} has cleanup.policy={policy}, and would forget: it must be compact"
                 )
+
+
+async def _when_known(cluster: ClusterClient, ask: Callable[[], Awaitable[Result]]) -> Result:
+    """What is asked of a topic that was just made: not every broker has heard of it when the controller has made it."""
+    return await cluster.retrying(ask, passing=topic_may_come)
