@@ -85,6 +85,13 @@ async def test_a_connector_from_its_creation_to_its_end(penstock: Typing, file: 
     assert "not found" in await penstock("pause", "lines", exit_code=1)
 
 
+async def test_a_connector_that_is_not_there_is_called_so(penstock: Typing, file: Path) -> None:
+    for command in ("status", "tasks", "stop"):
+        assert await penstock(command, "nope", exit_code=1) == "Error: connector nope not found\n"
+    await penstock("create", str(file))
+    assert "`penstock connect stop lines`" in await penstock("offsets", "lines", "--reset", exit_code=1)
+
+
 async def test_it_may_be_created_stopped(penstock: Typing, file: Path) -> None:
     await penstock("create", "--stopped", str(file))
     await penstock.until("STOPPED", "status", "lines")
@@ -98,7 +105,8 @@ async def test_what_is_wrong_with_a_file(penstock: Typing, tmp_path: Path) -> No
     assert "file is missing" in said
     assert "tasks.max=many is no int" in said
     assert json.loads(await penstock("validate", "--json", str(wrong), exit_code=1))["error_count"] == 3
-    assert "file is missing" in await penstock("create", str(wrong), exit_code=1)
+    refused = await penstock("create", str(wrong), exit_code=1)
+    assert refused.startswith("Error: the configuration cannot be right:\nfile is missing")
 
 
 async def test_plugins_and_their_keys(penstock: Typing) -> None:

@@ -20,6 +20,8 @@ from penstock.client.producer import Producer
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.rest import server
+from penstock.work.connect.rest.errors import ElsewhereError
+from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.running import RunningWorker
 
 
@@ -343,3 +345,14 @@ async def test_a_client_of_others_drives_it(asking: Asking, topic: str, tmp_path
     await asking.until("/connectors/lines/status", "STOPPED", "connector", "state")
     await call("delete_connector", "lines")
     assert list(await call("list_connectors")) == []
+
+
+async def test_a_worker_that_does_not_answer_is_told_in_words(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(*_: object) -> None:
+        raise ElsewhereError("http://127.0.0.1:1")
+
+    monkeypatch.setattr(Herder, "task_report", elsewhere)
+    status, said = await asking.ask("GET", "/connectors/lines/tasks/0/report")
+    assert status == 500
+    assert said["message"].startswith("worker http://127.0.0.1:1 does not answer: ")
+    assert "(ConnectionKey" not in said["message"]

@@ -103,12 +103,16 @@ def status(name: str, as_json: bool) -> None:
         queries = report.get("queries", {}) if task["state"] == "RUNNING" else {}
         for sink in report.get("sinks", ["?"]):
             query: dict[str, Any] = next((one for title, one in queries.items() if title.endswith(f": {sink}")), {})
-            rows.append([sink, task["state"], report.get("state"), task["worker_id"], *_cells(query)])
+            rows.append([sink, task["state"], report.get("state", "?"), task["worker_id"], *_cells(query)])
     columns = ("sink", "state", "process", "worker", "rows in", "rows out", "batches", "batch ms", "rows/s", "lag")
-    print_rows(columns, rows, as_json=False, empty=f"{name} is {found['connector']['state']}, and has no tasks")
+    print_rows(columns, rows, as_json=False, empty=_without_tasks(found))
     for task in tasks:
-        if task.get("trace"):
-            click.echo(f"\ntask {task['id']}:\n{task['trace']}")
+        if why := task.get("trace") or task["report"].get("unknown"):
+            click.echo(f"\ntask {task['id']}:\n{why}")
+
+
+def _without_tasks(found: dict[str, Any]) -> str:
+    return f"{found['name']} is {found['connector']['state']}, and has no tasks"
 
 
 def _cells(query: dict[str, Any]) -> list[Cell]:
@@ -121,7 +125,7 @@ def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
     try:
         return dict(asked.ask("GET", "connectors", name, "tasks", str(task), "report")["report"])
     except click.ClickException as error:  # it moves, or its worker is gone: the status says so
-        return {"state": error.message}
+        return {"unknown": error.message}
 
 
 @click.command(short_help="what a pipeline's processes printed")
@@ -130,10 +134,15 @@ def _report(asked: ConnectClient, name: str, task: int) -> dict[str, Any]:
 def logs(name: str) -> None:
     """The last lines that the processes of pipeline NAME printed."""
     asked = client()
-    for task in asked.ask("GET", "connectors", name, "status")["tasks"]:
+    found = asked.ask("GET", "connectors", name, "status")
+    if not found["tasks"]:
+        click.echo(_without_tasks(found), err=True)
+    for task in found["tasks"]:
         report = _report(asked, name, task["id"])
-        for line in report.get("log", [report.get("state", "")]):
+        for line in report.get("log", []):
             click.echo(f"{task['id']}: {line}")
+        if not report.get("log"):
+            click.echo(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
 
 
 def _change(verb: str, word: str, done: str, text: str) -> click.Command:

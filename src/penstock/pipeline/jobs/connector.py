@@ -104,9 +104,9 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
     place = root or declared.checkpoint
     if not (place.startswith("/") or "://" in place):
         said = f"is {place}" if place else "is not set"
-        raise ConfigError(
-            {"checkpoint.root": [f"checkpoints must be where all workers see them, at /… or scheme://…, and it {said}"]}
-        )
+        where = "checkpoints must be where all workers see them, at /… or scheme://…"
+        who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
+        raise ConfigError({"checkpoint.root": [f"{where}: {who} {said}"]})
     return list(declared.sinks)
 
 

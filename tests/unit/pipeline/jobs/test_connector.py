@@ -48,9 +48,12 @@ def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
     [
         ({"pipeline.file": "/x.yaml"}, "either pipeline or pipeline.file"),
         ({"pipeline": "source: {}\nsinks: {}\nsink: {topic: a}"}, "did you mean sink"),
-        ({"checkpoint.root": "here"}, "and it is here"),
-        ({"checkpoint.root": ""}, "and it is not set"),
-        ({"pipeline": "source: {}\nsink: {topic: a}\ncheckpoint: ./c", "checkpoint.root": ""}, "and it is ./c"),
+        ({"checkpoint.root": "here"}, "--checkpoint-root.* is here"),
+        ({"checkpoint.root": ""}, "--checkpoint-root.* is not set"),
+        (
+            {"pipeline": "source: {}\nsink: {topic: a}\ncheckpoint: ./c", "checkpoint.root": ""},
+            "--checkpoint-root.* is ./c",
+        ),
     ],
 )
 def test_what_cannot_be(change: dict[str, str], reason: str) -> None:

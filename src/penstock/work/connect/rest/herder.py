@@ -75,6 +75,7 @@ class Herder:
         """How it and its tasks are, and where they run."""
         status = self.worker.statuses.connector(name)
         if status is None:
+            self.known(name)
             raise not_found(f"nothing is known yet of how connector {name} is")
         tasks = [{"id": number, **_state(one)} for number, one in self.worker.statuses.tasks(name).items()]
         known = self.worker.state.connectors.get(name)
@@ -223,7 +224,7 @@ class Herder:
         found = await self.validate(config)
         if found["error_count"]:
             reasons = [reason for row in found["configs"] for reason in row["value"]["errors"]]
-            raise bad_request(f"{found['error_count']} of the configuration cannot be right:\n" + "\n".join(reasons))
+            raise bad_request("the configuration cannot be right:\n" + "\n".join(reasons))
         return {key: value for key, value in config.items() if value is not None}
 
     def _check_tracking(self, key: str) -> None:

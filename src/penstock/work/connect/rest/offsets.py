@@ -71,7 +71,10 @@ class Offsets:
         self._herder.lead()
         known = self._herder.known(name)
         if known.target is not Target.STOPPED or known.tasks:
-            raise bad_request(f"offsets change only while a connector is stopped: PUT /connectors/{name}/stop first")
+            raise bad_request(
+                f"offsets change only while a connector is stopped: PUT /connectors/{name}/stop first, "
+                f"or `penstock connect stop {name}`"
+            )
         try:
             async with asyncio.timeout(LIMIT_S):
                 await self._worker.until_ended(name)

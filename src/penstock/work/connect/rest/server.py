@@ -156,7 +156,9 @@ class RestServer:
                 kind = "application/json" if said else None
                 return web.Response(status=answer.status, body=said or None, content_type=kind, headers=kept)
         except (ClientError, TimeoutError) as error:
-            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"worker {url} cannot be asked: {error!r}")
+            return _error(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"worker {url} does not answer: {str(error) or type(error).__name__}"
+            )
 
     async def _catch_up(self) -> None:
         """Who asks this worker next is to see what another one has just changed."""
