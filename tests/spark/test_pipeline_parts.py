@@ -2,6 +2,7 @@
 
 import json
 import struct
+import warnings
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -203,7 +204,9 @@ def test_values_of_avro_are_read_by_a_stream_and_what_is_none_is_kept(
             "checkpoint": str(tmp_path / "checkpoint"),
         }
         spec = pipeline_spec("typed", parts)
-        assert problems_of(spark, spec) == []
+        with warnings.catch_warnings():  # people would read them between the lines that `check` prints
+            warnings.simplefilter("error", UserWarning)
+            assert problems_of(spark, spec) == []
         run_pipeline(spec, session=spark)
     said = [json.loads(row.value) for row in batch_frame(spark, servers, target).collect()]
     assert said == [{"id": number, "hour": 0, "price": 2.5, "x": 1} for number in (1, 2)]

@@ -5,15 +5,15 @@ Schema the rules are looked at, for Spark reads JSON itself.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
 from penstock.pipeline.errors import PipelineError, SchemaError
 from penstock.pipeline.schemas import Reader, columns_of, reader_of, settled
@@ -47,7 +47,7 @@ def read_values(values: Column, typed: TypedValues, columns: str) -> Column:
         return structs_of(array, typed, form)
 
     # Otherwise Spark reads each value twice: once to filter, once for its fields.
-    return arrow_udf(read, kind, ArrowUDFType.SCALAR).asNondeterministic()(values)
+    return _over_arrow(read, kind, values)
 
 
 def broken_rules(values: Column, typed: TypedValues) -> Column:
@@ -56,7 +56,13 @@ def broken_rules(values: Column, typed: TypedValues) -> Column:
     def check(array: pa.Array) -> pa.Array:
         return pa.array([why for _, why in _all_read(array, typed)], pa.string())
 
-    return arrow_udf(check, StringType(), ArrowUDFType.SCALAR).asNondeterministic()(values)
+    return _over_arrow(check, StringType(), values)
+
+
+def _over_arrow(function: Callable[[pa.Array], pa.Array], kind: DataType, values: Column) -> Column:
+    from_hints: Any = arrow_udf  # a type of function that is named, as PySpark's stubs want it, makes it warn
+    column: Column = from_hints(function, kind).asNondeterministic()(values)
+    return column
 
 
 def structs_of(array: Any, typed: TypedValues, form: str) -> Any:
