@@ -16,8 +16,8 @@ the one record that moves leadership loses nothing, and who sends hears of nothi
 |              | too much is held, or for too long                        | asked, and silent               | REFUSE  |
 |              | nobody has known it for as long as a lease lasts         | over: UNKNOWN                   | RESUME  |
 | decided      | too much is held, or for too long                        | decided, and silent             | REFUSE  |
-| all of these | the successor leads, and nobody was refused meanwhile    | forwarding                      | FORWARD |
-|              | this one still does, though something else has changed   | over: CHANGED                   | RESUME  |
+| from held on | the successor leads, and nobody was refused meanwhile    | forwarding                      | FORWARD |
+| all of these | this one still leads, though something else has changed  | over: CHANGED                   | RESUME  |
 |              | another one does, or nobody                              | over: CHANGED                   | REFUSE  |
 | forwarding   | late comers have had their time, or are too many         | over: DONE                      | REFUSE  |
 |              | leadership has changed again                             | over: DONE                      | REFUSE  |
@@ -155,7 +155,7 @@ class Transfer:
             return NOTHING if leader_epoch == self.leader_epoch else self._over(Cause.DONE, Effect.REFUSE)
         if self.state is State.OVER:
             return NOTHING
-        if leader == self.successor and not self.is_silent:
+        if leader == self.successor and self.state in HOLDING and not self.is_silent:
             self.state, self.leader_epoch = State.FORWARDING, leader_epoch
             return [Effect.FORWARD]
         if not is_self:

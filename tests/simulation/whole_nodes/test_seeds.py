@@ -27,6 +27,7 @@ REGRESSIONS = {
     ): "the harness: replicas had compacted what it had not seen of a leader yet, as the controller was cut off",
     (60017, 3): "the same where a follower was looked at before its leader",
     (60020, 3): "the harness: a coordinator that was cut off and replaced may tell old offsets",
+    (1709098673, 5): "the successor of a hand-over got to lead by itself, and what was never held was to be sent there",
     (843871324, 5): "a segment that was flushed whole when it was sealed lost its indexes, and so its times",
     (942758359, 3): "the harness: a member learned after a power cut what it had been given before",
     (2420694633, 3): "the harness: a replica had compacted what it cut off when power cuts had taken the leader's",

@@ -42,6 +42,7 @@ class Walk:
             self.appends = True
         elif effect is Effect.FORWARD:
             assert self.made
+            assert not self.appends
             self.transfer.on_forwarding(self.now_ms)
 
     def _answer(self) -> Sequence[Effect]:
@@ -54,7 +55,8 @@ class Walk:
     def _leader(self) -> Sequence[Effect]:
         if self.made:
             return self.transfer.on_leader(SUCCESSOR, 8, is_self=False)
-        leader = self.random.choice((SELF, OTHER))
+        leader = self.random.choice((SELF, OTHER, SUCCESSOR))
+        self.made = leader == SUCCESSOR  # somebody else has moved it there
         return self.transfer.on_leader(leader, 7 if leader == SELF else 8, is_self=leader == SELF)
 
     def _time(self) -> Sequence[Effect]:
@@ -100,6 +102,12 @@ def test_a_change_of_the_isr_does_not_disturb_who_only_holds() -> None:
     transfer.on_committed(10, 20, 0)
     assert transfer.on_leader(SELF, 7, is_self=True) == ()
     assert transfer.state is State.HELD
+
+
+def test_nothing_is_sent_on_where_the_successor_leads_before_anything_was_held() -> None:
+    transfer = Transfer(SUCCESSOR, 7, 10, LIMITS, 0)
+    assert transfer.on_leader(SUCCESSOR, 8, is_self=False) == [Effect.REFUSE]
+    assert (transfer.state, transfer.cause) == (State.OVER, Cause.CHANGED)
 
 
 def test_what_comes_late_has_its_time_from_when_all_before_was_sent() -> None:
