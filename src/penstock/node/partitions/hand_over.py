@@ -269,9 +269,8 @@ class HandOver:
                     continue
                 self._answered(one, row)
                 self._is_open = True
-            for one in list(self._held):
-                self._take_out(one)
-                self._bytes += len(one.records)
+            held, self._held = self._held, {}
+            for one in held:
                 self._send(one)
             self._note_forwarding()
         except (ClientError, KafkaError, DecodeError) as error:

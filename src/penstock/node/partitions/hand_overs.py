@@ -20,9 +20,9 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 PAUSE_S: Final = 1.0
-"""Between two questions, ..."""
+"""Between two questions to the controller."""
 SOON_S: Final = 0.05
-"""... and after a move, as the next one may follow."""
+"""The same after a move, as the next one may follow."""
 SOON_TIMES: Final = 20
 ANSWER_S: Final = 0.5
 """So long for the controller to answer before it is asked again."""
