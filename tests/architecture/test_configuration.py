@@ -20,6 +20,7 @@ OF_A_NODE = (
     "voters.py",
     "address_limits.py",
     "pinned_leaders.py",
+    "replication_mode.py",
 )
 """The files of the configuration that act on what keys say, and do not only define or compare them."""
 

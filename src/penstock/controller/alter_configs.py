@@ -14,6 +14,7 @@ from enum import IntEnum
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
+from penstock.metadata.configs.replication_mode import DECIDED_AT_CREATION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.topic_names import topic_name_error
@@ -51,7 +52,7 @@ def decide_alter_configs(
         try:
             _check_once(times[asked.resource_type, asked.resource_name])
             resource = _resource(state, asked.resource_type, asked.resource_name)
-            records += _changes(state, resource, _replacement(asked.configs))
+            records += _changes(state, resource, _replacement(state.image.configs.get(resource, {}), asked.configs))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
         responses.append(answer)
@@ -90,6 +91,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     state.settings.rules.check(state.image, resource, wanted)
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
+    _check_mode(resource, changed)
     state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
     return [
         *(
@@ -100,12 +102,20 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     ]
 
 
-def _replacement(configs: Sequence[alter_configs.AlterableConfig]) -> Settings:
+def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | None]]) -> None:
+    for key, _ in changed:
+        if key in DECIDED_AT_CREATION and resource.resource_type is ResourceType.TOPIC:
+            message = f"{key}: it is decided when a topic is created, and a topic cannot change how it is replicated"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _replacement(present: Settings, configs: Sequence[alter_configs.AlterableConfig]) -> Settings:
+    """What is named and nothing else, but for what cannot change."""
     wanted: Settings = {}
     for config in configs:
         _check_key(config.name, wanted)
         wanted[config.name] = _text(config.name, config.value)
-    return wanted
+    return {key: present[key] for key in DECIDED_AT_CREATION if key in present} | wanted
 
 
 def _amended(

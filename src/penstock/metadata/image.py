@@ -11,7 +11,7 @@ Who the active controller is, and up to which offset the log was applied, is no 
 `elected` and `applied_to`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from penstock.metadata.brokers import (
     controller_from,
     controller_record,
 )
+from penstock.metadata.configs.replication_mode import STORAGE_GROUP, storage_group_in
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, NEWEST_METADATA_VERSION
 from penstock.metadata.partition_index import PartitionIndex
 from penstock.metadata.record_frames import UnsupportedMetadataError, encode_record, has_record, layout_at
@@ -52,6 +53,7 @@ from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.metadata.security import SECURITY_RECORDS, SecurityImage
 from penstock.metadata.topic_names import metric_name
 from penstock.metadata.topics import (
+    STORAGE_GROUPS,
     PartitionImage,
     Sharing,
     TopicImage,
@@ -99,6 +101,8 @@ class ClusterImage:
         self.security = SecurityImage()
         self.index = PartitionIndex()
         """Partitions by broker and by state; it follows from the rest."""
+        self._topics_of_groups: dict[int, dict[UUID, None]] = {}
+        """The topics of each storage group; it follows from their configs."""
         self._sharing = Sharing()
         self._own_topics: dict[UUID, None] | None = None
         """The topics that no other image has; None if that is all."""
@@ -121,7 +125,22 @@ class ClusterImage:
         topic = self._own_topic(topic_id)
         before = topic.partitions.get(index)
         topic.partitions[index] = partition
-        self.index.changed(topic.name, index, before, partition)
+        self.index.changed(topic.name, index, before, partition, by_consensus=topic.by_consensus)
+
+    def storage_group_of(self, topic_id: UUID) -> int | None:
+        """The storage group to which a topic's partitions belong; None if they are replicated by ISR, or not there."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.storage_group
+
+    def topics_of_storage_group(self, number: int) -> Iterator[TopicImage]:
+        """The topics whose partitions belong to a storage group; no other topic is looked at."""
+        return (self.topics_by_id[topic_id] for topic_id in self._topics_of_groups.get(number, ()))
+
+    @property
+    def storage_groups(self) -> Mapping[int, PartitionImage]:
+        """The storage groups by number, as the partitions of their topic."""
+        topic = self.topics.get(STORAGE_GROUPS)
+        return {} if topic is None else topic.partitions
 
     def elected(self, controller_id: int, controller_epoch: int) -> None:
         """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""
@@ -194,6 +213,7 @@ class ClusterImage:
         other.producer_ids_broker_epoch = self.producer_ids_broker_epoch
         other.security = self.security.copy()
         other.index = self.index.copy()
+        other._topics_of_groups = dict(self._topics_of_groups)
         other._sharing = self._sharing
         self._own_topics, other._own_topics = {}, {}
         return other
@@ -261,6 +281,7 @@ class ClusterImage:
         if self._own_topics is not None:
             self._own_topics.pop(topic.topic_id, None)
         self.index.removed(topic.name)
+        self._topic_leaves_group(topic)
         self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
         like = metric_name(topic.name)
         same = {name: None for name in self.colliding_names.pop(like, {}) if name != topic.name}
@@ -275,7 +296,7 @@ class ClusterImage:
         before = topic.partitions[record.partition_id]
         partition = partition_changed(before, record, self._sharing)
         topic.partitions[record.partition_id] = partition
-        self.index.changed(topic.name, record.partition_id, before, partition)
+        self.index.changed(topic.name, record.partition_id, before, partition, by_consensus=topic.by_consensus)
 
     def _clear_elr(self, record: ClearElrRecord) -> None:
         """The only record whose cost grows with the cluster: without a name it is about all topics."""
@@ -316,6 +337,25 @@ class ClusterImage:
             self.configs[resource] = settings
         else:
             self.configs.pop(resource, None)
+        is_topic = resource.resource_type is ResourceType.TOPIC and resource.name in self.topics
+        if record.name == STORAGE_GROUP and is_topic:
+            self._put_into_group(self._own_topic(self.topics[resource.name].topic_id), storage_group_in(settings))
+
+    def _put_into_group(self, topic: TopicImage, number: int | None) -> None:
+        self._topic_leaves_group(topic)
+        topic.storage_group = number
+        if number is not None:
+            self._topics_of_groups[number] = {**self._topics_of_groups.get(number, {}), topic.topic_id: None}
+        self.index.removed(topic.name)
+        for index, partition in topic.partitions.items():  # none but in a snapshot, where configs come last
+            self.index.changed(topic.name, index, None, partition, by_consensus=topic.by_consensus)
+
+    def _topic_leaves_group(self, topic: TopicImage) -> None:
+        number = topic.storage_group
+        if number is not None:
+            others = {it: None for it in self._topics_of_groups.pop(number) if it != topic.topic_id}
+            if others:
+                self._topics_of_groups[number] = others
 
     def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id

@@ -37,7 +37,7 @@ class PartitionIndex:
         self.leaderless: Partitions = {}
         """The partitions without a leader."""
         self.moved: Partitions = {}
-        """Those that another replica leads than the preferred one, which is the first."""
+        """Those that another replica leads than the preferred one, which is the first; none of a storage group."""
         self.reassigning: Partitions = {}
         """Those that are on their way to other replicas."""
         self.under_replicated: Partitions = {}
@@ -56,7 +56,7 @@ class PartitionIndex:
         return self._led.get(broker_id, {})
 
     def preferred(self, broker_id: int) -> Partitions:
-        """The partitions that a broker should lead: it is the first of their replicas."""
+        """The partitions that a broker should lead, as the first of their replicas; none of a storage group."""
         return self._preferred.get(broker_id, {})
 
     def preferred_brokers(self) -> list[int]:
@@ -67,8 +67,19 @@ class PartitionIndex:
         """The brokers that are in sync with anything."""
         return list(self._in_sync)
 
-    def changed(self, topic: str, index: int, before: PartitionImage | None, after: PartitionImage) -> None:
-        """Notes that a partition is new, if `before` is None, or has become another one."""
+    def changed(
+        self,
+        topic: str,
+        index: int,
+        before: PartitionImage | None,
+        after: PartitionImage,
+        *,
+        by_consensus: bool = False,
+    ) -> None:
+        """Notes that a partition is new, if `before` is None, or has become another one.
+
+        `by_consensus`: a storage group elects who leads it, and nobody is preferred.
+        """
         if before is not None and (
             before.leader == after.leader
             and before.isr == after.isr
@@ -84,11 +95,11 @@ class PartitionIndex:
         _follow(self._eligible, topic, bit, old_eligible, after.eligible_leader_replicas)
         old_leader = () if before is None or before.leader == NO_LEADER else (before.leader,)
         _follow(self._led, topic, bit, old_leader, () if after.leader == NO_LEADER else (after.leader,))
-        _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
         _put(self.leaderless, topic, bit, after.leader == NO_LEADER)
-        _put(
-            self.moved, topic, bit, after.leader not in (NO_LEADER, after.replicas[0] if after.replicas else NO_LEADER)
-        )
+        if not by_consensus:
+            _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
+            preferred = after.replicas[0] if after.replicas else NO_LEADER
+            _put(self.moved, topic, bit, after.leader not in (NO_LEADER, preferred))
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
         _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
 

@@ -27,7 +27,9 @@ RESERVED_DIRECTORIES = 100
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
-INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state")
+STORAGE_GROUPS = "__storage_group"
+"""Its partition N is storage group N: its replicas are the voters, its log is the group's (decision 0309)."""
+INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, STORAGE_GROUPS, "__share_group_state")
 
 MAX_SHARED = 16_384
 """Beyond this many different lists they are no longer shared: it bounds the table, not the cluster."""
@@ -60,12 +62,19 @@ class PartitionImage(NamedTuple):
 class TopicImage:
     """One topic; `partitions` is by index and without a gap."""
 
-    __slots__ = ("name", "partitions", "topic_id")
+    __slots__ = ("name", "partitions", "storage_group", "topic_id")
 
     def __init__(self, name: str, topic_id: UUID) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions: dict[int, PartitionImage] = {}
+        self.storage_group: int | None = None
+        """The storage group to which all of its partitions belong; None if they are replicated by ISR."""
+
+    @property
+    def by_consensus(self) -> bool:
+        """Whether storage groups elect who leads its partitions, and the controller does not."""
+        return self.storage_group is not None or self.name == STORAGE_GROUPS
 
     @property
     def is_internal(self) -> bool:
@@ -76,6 +85,7 @@ class TopicImage:
         """A topic of its own; the partitions, which never change, are the same objects."""
         other = TopicImage(self.name, self.topic_id)
         other.partitions = dict(self.partitions)
+        other.storage_group = self.storage_group
         return other
 
     def __eq__(self, other: object) -> bool:

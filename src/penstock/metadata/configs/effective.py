@@ -149,7 +149,8 @@ def _entry(
     name = definition.name
     if name in overrides:
         synonyms = (Synonym(name, overrides[name], source), *synonyms)
-    return ConfigEntry(definition, text, synonyms[0].source if synonyms else ConfigSource.DEFAULT, False, synonyms)
+    found = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return ConfigEntry(definition, text, found, definition.read_only, synonyms)
 
 
 def _broker_synonyms(names: tuple[str, ...], layers: Layers) -> tuple[Synonym, ...]:

@@ -22,6 +22,7 @@ from penstock.metadata.configs.definitions import (
 from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
+from penstock.metadata.configs.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
 Settings = Mapping[str, str]
@@ -83,6 +84,24 @@ def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -
         assert isinstance(items, tuple)
         if items not in ((), ("*",)) and not all(_THROTTLED.fullmatch(item) for item in items):
             raise ConfigError(key, settings.get(key), "partition:broker pairs with commas between, or * for all")
+    if values[REPLICATION_MODE] == CONSENSUS:
+        _check_consensus(settings, values)
+    elif STORAGE_GROUP in settings:
+        allowed = f"none but for a topic with {REPLICATION_MODE}={CONSENSUS}"
+        raise ConfigError(STORAGE_GROUP, settings[STORAGE_GROUP], allowed)
+
+
+def _check_consensus(settings: Settings, values: Mapping[str, ConfigValue]) -> None:
+    policy = values["cleanup.policy"]
+    assert isinstance(policy, tuple)
+    if "compact" in policy:
+        raise ConfigError("cleanup.policy", ",".join(policy), f"delete where {REPLICATION_MODE}={CONSENSUS}")
+    if values["unclean.leader.election.enable"] and "unclean.leader.election.enable" in settings:
+        allowed = f"false where {REPLICATION_MODE}={CONSENSUS}: who leads has all that was acknowledged"
+        raise ConfigError("unclean.leader.election.enable", "true", allowed)
+    if "min.insync.replicas" in settings:
+        allowed = f"no value where {REPLICATION_MODE}={CONSENSUS}: a majority of the replicas has each record"
+        raise ConfigError("min.insync.replicas", settings["min.insync.replicas"], allowed)
 
 
 def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) -> None:

@@ -53,6 +53,12 @@ unclean.leader.election.enable boolean false * cluster high
 
 INTERNAL_TOPIC_CONFIGS = read_table("""
 internal.segment.bytes int null 1.. cluster low | Size of a segment below the floor of segment.bytes, for tests.
+replication.mode string isr isr/consensus fixed medium
+    | How a topic is replicated: isr is Kafka's way; with consensus a record is on the disks of a majority before it is
+    | acknowledged. Decided when the topic is created.
+storage.group int null 0.. fixed low
+    | The storage group of a topic with replication.mode=consensus: it shares one log with the other topics of the
+    | group. Decided when the topic is created, by the controller if nobody names one.
 """)
 """Keys that are accepted, but shown only where they are set."""
 

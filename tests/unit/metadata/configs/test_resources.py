@@ -19,6 +19,8 @@ LAYERS = BrokerConfig.embedded().layers
         (TOPIC, {"retention.ms": "-1", "cleanup.policy": "compact,delete"}),
         (TOPIC, {"leader.replication.throttled.replicas": "0:1,1:2", "follower.replication.throttled.replicas": "*"}),
         (TOPIC, {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"}),
+        (TOPIC, {"replication.mode": "consensus", "storage.group": "3", "retention.ms": "5"}),
+        (TOPIC, {"replication.mode": "isr", "min.insync.replicas": "2", "unclean.leader.election.enable": "true"}),
         (BROKER, {"message.max.bytes": "5", "ssl.key.password": "hush", "listener.name.a.max.connections": "5"}),
         (ALL_BROKERS, {"log.retention.ms": "5"}),
         (GROUP, {"consumer.session.timeout.ms": "45000", "share.auto.offset.reset": "earliest"}),
@@ -50,6 +52,33 @@ def test_what_goes_is_accepted(resource: ConfigResource, settings: dict[str, str
             TOPIC,
             {"remote.storage.enable": "true"},
             "remote.storage.enable: 'true' is not allowed; expected false, because the brokers have no tiered storage",
+        ),
+        (
+            TOPIC,
+            {"storage.group": "3"},
+            "storage.group: '3' is not allowed; expected none but for a topic with replication.mode=consensus",
+        ),
+        (
+            TOPIC,
+            {"replication.mode": "quorum"},
+            "replication.mode: 'quorum' is not allowed; expected a string of isr, consensus",
+        ),
+        (
+            TOPIC,
+            {"replication.mode": "consensus", "cleanup.policy": "compact,delete"},
+            "cleanup.policy: 'compact,delete' is not allowed; expected delete where replication.mode=consensus",
+        ),
+        (
+            TOPIC,
+            {"replication.mode": "consensus", "min.insync.replicas": "2"},
+            "min.insync.replicas: '2' is not allowed; expected no value where replication.mode=consensus: a majority"
+            " of the replicas has each record",
+        ),
+        (
+            TOPIC,
+            {"replication.mode": "consensus", "unclean.leader.election.enable": "true"},
+            "unclean.leader.election.enable: 'true' is not allowed; expected false where replication.mode=consensus:"
+            " who leads has all that was acknowledged",
         ),
         (
             TOPIC,
