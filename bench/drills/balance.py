@@ -51,7 +51,7 @@ def balanced_again(rounds: int, say: Callable[[str], None], config: dict[str, st
     with Cluster(brokers=len(BROKERS), controllers=1, process=True, config=config | BALANCED_AT_ONCE) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, len(REPLICAS), replica_assignment=REPLICAS)])[TOPIC].result()
-        _wait_led_by(admin, [replicas[0] for replicas in REPLICAS])
+        wait_led_by(admin, [replicas[0] for replicas in REPLICAS])
         with Traffic(cluster.bootstrap_servers, TOPIC, len(REPLICAS)) as traffic:
             for number in range(rounds):
                 keeper = BROKERS[number % len(BROKERS)]
@@ -59,7 +59,7 @@ def balanced_again(rounds: int, say: Callable[[str], None], config: dict[str, st
                 traffic.wait_for_more()
                 traffic.seen.longest_s.clear()
                 begun = _restarted(cluster, keeper)
-                _wait_led_by(admin, [replicas[0] for replicas in REPLICAS])
+                wait_led_by(admin, [replicas[0] for replicas in REPLICAS])
                 until_balanced.append(time.monotonic() - begun)
                 traffic.wait_for_more()
                 moves = moves_in_log(cluster)[before:]
@@ -84,11 +84,11 @@ def balanced_again(rounds: int, say: Callable[[str], None], config: dict[str, st
     ]
 
 
-def moves_in_log(cluster: Cluster) -> list[LeaderMove]:
-    """All of them, in the order of the metadata log."""
+def moves_in_log(cluster: Cluster, controller: int = CONTROLLER) -> list[LeaderMove]:
+    """All of them, in the order of a controller's metadata log."""
     found: list[LeaderMove] = []
     names: dict[object, str] = {}
-    directory = cluster.node(CONTROLLER).directory / partition_directory(METADATA_TOPIC, 0)
+    directory = cluster.node(controller).directory / partition_directory(METADATA_TOPIC, 0)
     for segment in sorted(directory.glob("*.log")):
         data = segment.read_bytes()
         for at, header in iterate_batches(data):
@@ -107,7 +107,7 @@ def _led_by_one(cluster: Cluster, admin: AdminClient, keeper: int) -> int:
     for broker in BROKERS:
         if broker != keeper:
             cluster.node(broker).stop()
-    _wait_led_by(admin, [keeper] * len(REPLICAS))
+    wait_led_by(admin, [keeper] * len(REPLICAS))
     return len(moves_in_log(cluster))
 
 
@@ -120,7 +120,8 @@ def _restarted(cluster: Cluster, keeper: int) -> float:
     return begun
 
 
-def _wait_led_by(admin: AdminClient, leaders: list[int]) -> None:
+def wait_led_by(admin: AdminClient, leaders: list[int]) -> None:
+    """Until these lead, each its partition."""
     seen: list[int] = []
 
     def look() -> bool | None:

@@ -12,6 +12,7 @@ from bench.drills.balance import balanced_again
 from bench.drills.creations import Creations, delete, flaws, topics_of
 from bench.drills.curves import curves
 from bench.drills.full_node import measured as full_node_measured
+from bench.drills.hand_overs import killed_in_hand_overs
 from bench.drills.moves import lost_data, moved_partitions
 from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
 from bench.drills.spark_cluster import spark_cluster_killed
@@ -157,6 +158,11 @@ def leaders_balanced_again(rounds: int, say: Callable[[str], None]) -> list[Meas
     return balanced_again(rounds, say, KAFKA_DEFAULTS)
 
 
+def hand_overs_killed(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """kill -9 in the middle of hand-overs: of who takes over, of who gives, of the active controller; all heals."""
+    return killed_in_hand_overs(rounds, say, KAFKA_DEFAULTS)
+
+
 DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
@@ -169,6 +175,7 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "lost-data": (lost_data, 1),
     "moved-partitions": (moved_partitions, 3),
     "balanced-again": (leaders_balanced_again, 10),
+    "hand-overs": (hand_overs_killed, 5),
     "workers": (workers_with_tasks, 3),
     "spark-cluster": (spark_cluster_killed, 3),
 }

@@ -74,6 +74,7 @@ class HandOver:
         self._waits: list[tuple[Waits, Wait]] = []
         self._timer: asyncio.TimerHandle | None = None
         partition.hand_over = self
+        logger.info("%s: is to be handed over to %d", partition, successor)
         self._look()
 
     def _now_ms(self) -> int:
