@@ -4,7 +4,7 @@
 | --- | --- |
 | heartbeat, saw its registration | unfenced |
 | heartbeat, wants to be fenced | fenced |
-| heartbeat, wants to stop | in controlled shutdown, until others lead what they can and all know it; then fenced |
+| heartbeat, wants to stop | in controlled shutdown, until others lead what they can and it and all know; then fenced |
 | silence for `broker.session.timeout.ms` | fenced |
 | heartbeat, has directories that are offline | as it was, without the leadership of what lies there (KIP-858) |
 
@@ -87,7 +87,7 @@ def _come(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
 
 
 def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Decision[BrokerHeartbeatResponse]:
-    """Takes from a broker what others can lead, and lets it go when they have heard of it."""
+    """Takes from a broker what others can lead, and lets it go when they and itself have heard of it."""
     if broker.fenced:
         return _let_go(state, broker, [])
     records = left_by(state, broker.node_id, Going.STOPPING)
@@ -95,7 +95,9 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
         records.insert(0, _change(broker, in_controlled_shutdown=1))
     if records:
         session.shutdown_offset = state.next_offset + len(records) - 1
-    if records or not state.heartbeats.seen_by(state.image, session.shutdown_offset, state.image.brokers):
+    until = session.shutdown_offset
+    knows_itself = session.metadata_offset >= until  # who is fenced must not answer as a leader any more
+    if records or not knows_itself or not state.heartbeats.seen_by(state.image, until, state.image.brokers):
         return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
     if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
         return _let_go(state, broker, _fence(state, broker, in_controlled_shutdown=1))

@@ -16,13 +16,9 @@ from uuid import UUID
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.directory_description import DirectoryDescription, describe
-from penstock.log.directory_errors import (
-    DamagedDirectoryError,
-    MisplacedMetadataError,
-    UnusableDirectoryError,
-)
+from penstock.log.directory_errors import DamagedDirectoryError, MisplacedMetadataError, UnusableDirectoryError
 from penstock.log.disk import Disk
-from penstock.log.finding import directory_names, empty_partitions, finish_swaps
+from penstock.log.finding import directory_names, empty_partitions, empty_twin, finish_swaps, partitions_of
 from penstock.log.health import Health
 from penstock.log.log_directory import LogDirectory
 from penstock.log.log_roots import LogRoots
@@ -33,7 +29,6 @@ from penstock.log.names import (
     deleted_partition_directory,
     future_partition_directory,
     parse_future_directory,
-    parse_partition_directory,
     partition_directory,
     stray_partition_directory,
     unique_id_of,
@@ -79,6 +74,8 @@ class LogDirectories:
         self.logs: PartitionLogs = {}
         self.futures: PartitionLogs = {}
         """Copies of logs that are on their way to another directory (KIP-113)."""
+        self.twins: list[PartitionLog] = []
+        """Logs of partitions that have another one in `logs`, with records in both: the metadata say which is right."""
         self.preferred: dict[TopicPartition, str] = {}
         """In which directory a replica shall be made that is not here yet."""
         self.roots = LogRoots(
@@ -128,29 +125,14 @@ class LogDirectories:
             for key in [key for key in self.futures if key not in self.logs]:
                 self.drop_future(key, 0)
 
-    def _is_made_twice(self, root: str, name: str, other: str) -> bool:
-        """Drop the one that is empty of two directories of a partition; whether that is the `other` one.
-
-        Its directory failed while it was made, and it was made again elsewhere. Raises DamagedDirectoryError if both
-        have records.
-        """
-        above, _, _ = other.rpartition("/")
-        for candidate in (root, above):
-            if empty_partitions(self._disk, candidate, [name], 1):
-                logger.warning("%s/%s is empty and also elsewhere: it is removed", candidate, name)
-                self._removals.schedule(f"{candidate}/{name}", 0)
-                return candidate == above
-        raise DamagedDirectoryError(root, f"{name} is also in {other}")
-
     def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
         recovery_points = directory.recovery_points()
         start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
-        keys = {name: key for name in names if (key := parse_partition_directory(name)) is not None}
+        keys = partitions_of(names)
         empty: set[str] = set()
         if not directory.is_clean:
             empty = empty_partitions(self._disk, directory.path, list(keys), self._recovery_threads)
         configs: dict[str, LogConfig] = {}
-        topics: dict[str, str] = {}
         for name in names:
             path = f"{directory.path}/{name}"
             if name.endswith(DELETED_DIRECTORY_SUFFIX):
@@ -165,20 +147,16 @@ class LogDirectories:
                 continue
             if key == (METADATA_TOPIC, 0) and directory.path != self.roots.metadata_path:
                 raise MisplacedMetadataError(directory.path, self.roots.metadata_path)
-            if key in self.logs and not self._is_made_twice(directory.path, name, self.logs[key].directory):
-                continue
-            topic = topics.setdefault(key[0], key[0])
-            if topic not in configs:
-                configs[topic] = config_of(topic)
+            if key[0] not in configs:
+                configs[key[0]] = config_of(key[0])
             start_offset, recovery_point = start_offsets.get(key, 0), recovery_points.get(key, -1)
             is_empty = name in empty and start_offset == max(recovery_point, 0) == 0
-            log = self.logs[topic, key[1]] = PartitionLog(
+            log = PartitionLog(
                 self.open_files,
                 self._removals,
                 path,
-                topic,
-                key[1],
-                configs[topic],
+                *key,
+                configs[key[0]],
                 recovery_point=0 if is_empty else recovery_point,
                 log_start_offset=start_offset,
                 is_clean=directory.is_clean,
@@ -186,8 +164,21 @@ class LogDirectories:
                 health=directory.health,
             )
             log.cleaned_to = cleaned_offsets.get(key, 0)
-            if not (directory.is_clean or is_empty):
+            if self._takes_in(log) and not (directory.is_clean or is_empty):
                 log.load()
+
+    def _takes_in(self, log: PartitionLog) -> bool:
+        """Note a log that was found, but for one that is empty and also elsewhere: such a one is removed."""
+        key = (log.topic, log.partition)
+        twin = self.logs.get(key)
+        useless = None if twin is None else empty_twin(self._disk, (log.directory, twin.directory))
+        if useless is not None:
+            self._removals.schedule(useless, 0)
+        if twin is None or useless == twin.directory:
+            self.logs[key] = log
+        elif useless is None:
+            self.twins.append(log)
+        return useless != log.directory
 
     def create(
         self,
@@ -209,7 +200,7 @@ class LogDirectories:
         log = self.logs.get(key)
         if log is not None and not (is_new and log.health.failure is not None):
             log.health.check()
-            found = self._topic_id(log)
+            found = self.topic_id_of(log)
             if found == topic_id:
                 return log
             if found is None:
@@ -230,7 +221,8 @@ class LogDirectories:
         )
         return log
 
-    def _topic_id(self, log: PartitionLog) -> UUID | None:
+    def topic_id_of(self, log: PartitionLog) -> UUID | None:
+        """The id of its topic, if that is known. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         try:
             return log.topic_id
         except OSError as error:
@@ -308,7 +300,7 @@ class LogDirectories:
         name = future_partition_directory(*key, random_uuid(self._random))
         if parse_future_directory(name) != key:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic}: too long a name for a copy of its logs")
-        topic_id = self._topic_id(log)
+        topic_id = self.topic_id_of(log)
         if topic_id is not None:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
         config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
@@ -374,7 +366,8 @@ class LogDirectories:
             self._disk.rename(log.directory, path)
         except OSError as error:
             raise log.health.report(error, f"renaming {log.directory}") from error
-        del self.logs[log.topic, log.partition]
+        if self.logs.get((log.topic, log.partition)) is log:
+            del self.logs[log.topic, log.partition]
         log.mark_deleted(path)
         return path
 
@@ -421,8 +414,13 @@ class LogDirectories:
             raise directory.health.report(error, f"writing checkpoints in {directory.path}") from error
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What `write_high_watermarks` wrote last."""
-        return {key: offset for directory in self.roots.online for key, offset in directory.high_watermarks().items()}
+        """What `write_high_watermarks` wrote last beside the logs that are in `logs`."""
+        return {
+            key: offset
+            for directory in self.roots.online
+            for key, offset in directory.high_watermarks().items()
+            if key in self.logs and self.logs[key].parent == directory.path
+        }
 
     def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         """Keep the high watermarks of partitions, each beside its log. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
@@ -474,8 +472,8 @@ class LogDirectories:
 
     def _close_logs(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         many = sum(log.is_dirty for log in logs) > MAX_SINGLE_SYNCS
-        futures = [future for future in self.futures.values() if future.parent == directory.path]
-        for log in (*logs, *futures):
+        others = [log for log in (*self.futures.values(), *self.twins) if log.parent == directory.path]
+        for log in (*logs, *others):
             log.close(durable=not many)
         if many:
             directory.sync_all()
@@ -494,7 +492,7 @@ class LogDirectories:
 
     def abandon(self) -> None:
         """Let go of everything without saving anything, as a crash would."""
-        for log in (*self.logs.values(), *self.futures.values()):
+        for log in (*self.logs.values(), *self.futures.values(), *self.twins):
             log.abandon()
-        self.logs, self.futures = {}, {}
+        self.logs, self.futures, self.twins = {}, {}, []
         self.roots.abandon()

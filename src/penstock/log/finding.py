@@ -1,8 +1,10 @@
 """What a start finds in the log directories before any log is opened: names, interrupted moves, empty logs."""
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 
+from penstock.log.checkpoint import TopicPartition
 from penstock.log.directory_errors import UnusableDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.log_roots import LogRoots
@@ -13,9 +15,12 @@ from penstock.log.names import (
     TIME_INDEX_SUFFIX,
     offset_prefix,
     parse_future_directory,
+    parse_partition_directory,
     partition_directory,
     unique_id_of,
 )
+
+logger = logging.getLogger(__name__)
 
 _FIRST_LOG = offset_prefix(0) + LOG_SUFFIX
 _FIRST_INDEXES = (offset_prefix(0) + INDEX_SUFFIX, offset_prefix(0) + TIME_INDEX_SUFFIX)
@@ -31,6 +36,13 @@ def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
         except OSError as error:
             directory.give_up(UnusableDirectoryError(directory.path, error))
     return names
+
+
+def partitions_of(names: Sequence[str]) -> dict[str, TopicPartition]:
+    """The partitions whose directories have these names. Those of one topic share its name's object."""
+    topics: dict[str, str] = {}
+    found = ((name, parse_partition_directory(name)) for name in names)
+    return {name: (topics.setdefault(key[0], key[0]), key[1]) for name, key in found if key is not None}
 
 
 def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> None:
@@ -61,6 +73,18 @@ def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) 
     """
     found = disk.in_threads(partial(_is_empty, disk), [f"{path}/{name}" for name in names], threads)
     return {name for name, is_empty in zip(names, found, strict=True) if is_empty}
+
+
+def empty_twin(disk: Disk, paths: Sequence[str]) -> str | None:
+    """Which of these directories of one partition is empty; None if there are records in each. Raises OSError.
+
+    Its log directory failed while it was made, and it was made again elsewhere.
+    """
+    for path in paths:
+        if _is_empty(disk, path):
+            logger.warning("%s is empty and also elsewhere: it is removed", path)
+            return path
+    return None
 
 
 def _is_empty(disk: Disk, path: str) -> bool:

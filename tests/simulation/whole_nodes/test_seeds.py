@@ -33,6 +33,8 @@ REGRESSIONS = {
     (2420694633, 3): "the harness: a replica had compacted what it cut off when power cuts had taken the leader's",
     (1476681646, 3): "the harness: outdated replicas had led and compacted before anybody looked",
     (1200412158, 3): "the harness: the last leader lost its power, and led again as the others had been killed",
+    (1470712444, 3): "a disk came back with a replica that had been moved off the node and back: it did not start",
+    (1801180526, 3): "a broker that stopped was fenced before it knew that others lead, and answered beside them",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

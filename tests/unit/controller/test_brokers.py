@@ -200,6 +200,19 @@ def test_a_broker_stops_when_others_lead_and_know_it() -> None:
     assert carry_out(controller, registration(1, 99)).error_code == ErrorCode.NONE
 
 
+def test_a_broker_that_stops_is_not_fenced_before_it_knows_that_others_lead() -> None:
+    """Fenced, it would answer as a leader beside its successor."""
+    controller = active_controller(1, 2)
+    carry_out(controller, assigned("pair", [1, 2]))
+    read = controller.state.next_offset - 1
+    carry_out(controller, heartbeat(controller, 1, want_shut_down=True))
+    carry_out(controller, heartbeat(controller, 2))
+    late = heartbeat(controller, 1, want_shut_down=True, current_metadata_offset=read)
+    assert not carry_out(controller, late).should_shut_down
+    assert not controller.image.brokers[1].fenced
+    assert carry_out(controller, heartbeat(controller, 1, want_shut_down=True)).should_shut_down
+
+
 def test_where_nobody_else_is_in_sync_an_outdated_replica_leads_only_if_the_topic_allows_it() -> None:
     controller = active_controller(1, 2)
     for name, allowed in (("careful", "false"), ("careless", "true")):

@@ -75,7 +75,7 @@ class Node:
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
         config = BrokerConfig.embedded({"log.dirs": str(directory), **(settings or {})})
         self.now_ms = NOW_MS
-        self.directories = LogDirectories([str(directory)], node_id=NODE_ID, random=Random(1))
+        self.directories = LogDirectories(config.log_dirs, node_id=NODE_ID, random=Random(1))
         self.image = ClusterImage(self.directories.cluster_id)
         self.table = PartitionTable()
         self.upkeep = Upkeep(self.directories, UpkeepIntervals(), lambda: self.now_ms)

@@ -86,13 +86,6 @@ def write(name: str, text: str) -> Callable[[Path], None]:
     return damage
 
 
-def a_partition_in_both(tmp_path: Path) -> None:
-    for number in (1, 2):
-        path = tmp_path / f"p{number}" / "orders-0"
-        path.mkdir(exist_ok=True)
-        (path / "00000000000000000000.log").write_bytes(encode_batch([Record(value=b"x")]))
-
-
 def copy_the_identity(tmp_path: Path) -> None:
     (tmp_path / "p2" / "meta.properties").write_bytes((tmp_path / "p1" / "meta.properties").read_bytes())
 
@@ -123,7 +116,6 @@ KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a copied directory": (copy_the_identity, "one is a copy of the other"),
     "the identity": (write("p2/meta.properties", "cluster.id=other\nnode.id=1\nversion=1\n"), "belongs to cluster.id"),
-    "a partition in two directories": (a_partition_in_both, "orders-0 is also in"),
     "the metadata log elsewhere": (the_metadata_elsewhere, "metadata.log.dir"),
 }
 

@@ -49,6 +49,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.throttles import Throttles
+from penstock.node.partitions.twins import settle_twins
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.protocol.errors import KafkaError
 
@@ -105,8 +106,10 @@ class LocalReplicas:
     async def open_all(self) -> None:
         """At start: hold every replica that the image says is ours, with the logs that are found.
 
-        The metadata may change meanwhile: `on_metadata` must be told already.
+        The metadata may change meanwhile: `on_metadata` must be told already. Raises DamagedDirectoryError,
+        KafkaError.
         """
+        settle_twins(self._directories, self._image, self._node_id)
         self._high_watermarks = self._directories.high_watermarks()
         ours = [
             (topic.topic_id, index)
