@@ -47,7 +47,7 @@ from penstock.node.serving.server import BoundListener, Endpoint, Server
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.uuids import random_uuid
-from penstock.raft.kafka_requests import PARTITION, TOPIC, TOPIC_ID
+from penstock.raft.log_name import METADATA_LOG
 from penstock.raft.ports import SnapshotId
 from penstock.raft.replica import InconsistentLogError
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
@@ -171,7 +171,7 @@ def _quorum(
     disk, timing = surroundings.disk, options.raft.quorum
     config = _log_config(options.raft)
     directories.open_all(lambda topic: config)
-    log = directories.create(TOPIC, PARTITION, TOPIC_ID, config)
+    log = directories.create(METADATA_LOG.topic, METADATA_LOG.partition, METADATA_LOG.topic_id, config)
     snapshots = StoredSnapshots(disk, log.directory)
     local = _voter(options.me, directory_id)
     settings = ClientSettings(
@@ -220,7 +220,7 @@ def _format(options: ServerOptions, disk: Disk, random: Random) -> UUID:
         return found.directory_id
     disk.make_directory(path, parents=True)
     disk.sync_directory(os.path.dirname(path) or ".")
-    snapshots = StoredSnapshots(disk, f"{path}/{TOPIC}-{PARTITION}")
+    snapshots = StoredSnapshots(disk, f"{path}/{METADATA_LOG}")
     if options.is_first_voter:
         directory_id = _first_directory_id(options.servers, options.me)
         voters = [_voter(server, _first_directory_id(options.servers, server)) for server in options.servers]

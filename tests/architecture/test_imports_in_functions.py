@@ -40,6 +40,9 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/log/disk.py": {"ctypes": "5; only the end of a node with very many logs needs it"},
     "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
+    "penstock/node/api/storage_group_rows.py": {
+        "penstock.node.api.storage_group_requests": "50; a single node has no peers"
+    },
     "penstock/node/broker_start.py": {
         "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
         "penstock.node.peer_links": "30; a single node follows nobody",

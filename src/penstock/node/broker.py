@@ -22,6 +22,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import Handler
+from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
@@ -67,6 +68,8 @@ class Broker:
     groups: GroupCoordinator
     handlers: dict[int, Handler] = field(default_factory=dict)
     random: Random = field(default_factory=SystemRandom)
+    storage_groups: StorageGroups = field(default_factory=StorageGroups)
+    """Those of which this node has a replica."""
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(1000, SystemRandom()))
     slices: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a slice of a long answer is worked on (`serving.slices`)."""

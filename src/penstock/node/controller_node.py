@@ -14,6 +14,7 @@ from penstock.node.serving.handler import Handler
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.requests import Answer, Request
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey
 
@@ -78,8 +79,12 @@ class QuorumNode(Protocol):
         """The id of the cluster that this quorum belongs to."""
 
     @property
+    def log(self) -> LogName:
+        """The log that it replicates."""
+
+    @property
     def quorum(self) -> QuorumMember:
-        """This node's replica of the metadata log."""
+        """This node's replica of it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +98,7 @@ class ControllerNode:
     """The committed metadata."""
     controller: Commands
     quorum: QuorumMember
+    log: LogName = METADATA_LOG
     handlers: dict[int, Handler] = field(default_factory=dict)
     metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
     """What the node says of itself in numbers."""

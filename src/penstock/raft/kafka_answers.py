@@ -19,7 +19,8 @@ from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote import VoteResponse
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
-from penstock.raft.kafka_requests import PARTITION, TOPIC, TOPIC_ID, UNKNOWN, only
+from penstock.raft.kafka_requests import UNKNOWN, only
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.requests import (
     BeginEpochAnswer,
@@ -32,16 +33,16 @@ from penstock.raft.requests import (
 )
 
 
-def write_vote_answer(answer: VoteAnswer) -> VoteResponse:
+def write_vote_answer(answer: VoteAnswer, log: LogName = METADATA_LOG) -> VoteResponse:
     """VoteResponse."""
     partition = vote_messages.VoteResponsePartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         error_code=answer.error,
         leader_id=_written(answer.leader_id),
         leader_epoch=answer.epoch,
         vote_granted=answer.granted,
     )
-    return VoteResponse(topics=[vote_messages.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])])
+    return VoteResponse(topics=[vote_messages.VoteResponseTopicData(topic_name=log.topic, partitions=[partition])])
 
 
 def read_vote_answer(message: VoteResponse) -> VoteAnswer:
@@ -51,15 +52,15 @@ def read_vote_answer(message: VoteResponse) -> VoteAnswer:
     return VoteAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
 
 
-def write_begin_epoch_answer(answer: BeginEpochAnswer) -> BeginQuorumEpochResponse:
+def write_begin_epoch_answer(answer: BeginEpochAnswer, log: LogName = METADATA_LOG) -> BeginQuorumEpochResponse:
     """BeginQuorumEpochResponse."""
     partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         error_code=answer.error,
         leader_id=_written(answer.leader_id),
         leader_epoch=answer.epoch,
     )
-    topic = begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=log.topic, partitions=[partition])
     return BeginQuorumEpochResponse(topics=[topic])
 
 
@@ -70,15 +71,15 @@ def read_begin_epoch_answer(message: BeginQuorumEpochResponse) -> BeginEpochAnsw
     return BeginEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
-def write_end_epoch_answer(answer: EndEpochAnswer) -> EndQuorumEpochResponse:
+def write_end_epoch_answer(answer: EndEpochAnswer, log: LogName = METADATA_LOG) -> EndQuorumEpochResponse:
     """EndQuorumEpochResponse."""
     partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         error_code=answer.error,
         leader_id=_written(answer.leader_id),
         leader_epoch=answer.epoch,
     )
-    topic = end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=log.topic, partitions=[partition])
     return EndQuorumEpochResponse(topics=[topic])
 
 
@@ -89,12 +90,12 @@ def read_end_epoch_answer(message: EndQuorumEpochResponse) -> EndEpochAnswer:
     return EndEpochAnswer(_error(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
-def write_fetch_answer(answer: FetchAnswer) -> FetchResponse:
+def write_fetch_answer(answer: FetchAnswer, log: LogName = METADATA_LOG) -> FetchResponse:
     """FetchResponse."""
     diverging, snapshot = answer.diverging, answer.snapshot
     leader = fetch_messages.LeaderIdAndEpoch(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
     partition = fetch_messages.PartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         error_code=answer.error,
         high_watermark=answer.high_watermark,
         log_start_offset=answer.log_start_offset,
@@ -107,7 +108,7 @@ def write_fetch_answer(answer: FetchAnswer) -> FetchResponse:
         )
     if snapshot is not None:
         partition.snapshot_id = fetch_messages.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-    topic = fetch_messages.FetchableTopicResponse(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])
+    topic = fetch_messages.FetchableTopicResponse(topic_id=log.topic_id, topic=log.topic, partitions=[partition])
     return FetchResponse(responses=[topic], session_id=answer.number)
 
 
@@ -129,14 +130,14 @@ def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
     )
 
 
-def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer) -> FetchSnapshotResponse:
+def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer, log: LogName = METADATA_LOG) -> FetchSnapshotResponse:
     """FetchSnapshotResponse."""
     snapshot = snapshot_messages.FetchSnapshotResponseSnapshotId(
         end_offset=answer.snapshot.end_offset, epoch=answer.snapshot.epoch
     )
     leader = snapshot_messages.LeaderIdAndEpoch(leader_id=_written(answer.leader_id), leader_epoch=answer.epoch)
     partition = snapshot_messages.FetchSnapshotResponsePartitionSnapshot(
-        index=PARTITION,
+        index=log.partition,
         error_code=answer.error,
         snapshot_id=snapshot,
         current_leader=leader,
@@ -144,7 +145,7 @@ def write_fetch_snapshot_answer(answer: FetchSnapshotAnswer) -> FetchSnapshotRes
         position=answer.position,
         unaligned_records=answer.piece,
     )
-    topic = snapshot_messages.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[partition])
+    topic = snapshot_messages.FetchSnapshotResponseTopicSnapshot(name=log.topic, partitions=[partition])
     return FetchSnapshotResponse(topics=[topic])
 
 
@@ -188,7 +189,7 @@ def read_update_voter_answer(message: UpdateRaftVoterResponse) -> UpdateVoterAns
 def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
     """DescribeQuorumResponse."""
     partition = describe_quorum.DescribeQuorumResponsePartitionData(
-        partition_index=PARTITION,
+        partition_index=METADATA_LOG.partition,
         leader_id=description.leader_id,
         leader_epoch=description.epoch,
         high_watermark=description.high_watermark,
@@ -202,7 +203,7 @@ def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
         )
         for voter in description.quorum.voters
     ]
-    topic = describe_quorum.DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = describe_quorum.DescribeQuorumResponseTopicData(topic_name=METADATA_LOG.topic, partitions=[partition])
     return DescribeQuorumResponse(topics=[topic], nodes=nodes)
 
 

@@ -1,9 +1,9 @@
 """The requests of the consensus core as Kafka's messages, and back.
 
 `write_…` makes a message, `read_…` takes one apart. Reading raises KafkaError for what this quorum cannot answer: the
-id of another cluster (INCONSISTENT_CLUSTER_ID), or another partition than the metadata log
+id of another cluster (INCONSISTENT_CLUSTER_ID), or another log than the one it replicates, by default the metadata log
 (UNKNOWN_TOPIC_OR_PARTITION). A version that lacks a field leaves it at its default: a vote of version 1 is never a
-pre-vote, one of version 0 names no directory.
+pre-vote, one of version 0 names no directory. Messages about voters that change are about the metadata log alone.
 """
 
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from penstock.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from penstock.protocol.messages.vote import VoteRequest
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import (
     AddVoter,
@@ -36,9 +37,6 @@ from penstock.raft.requests import (
 )
 from penstock.raft.voters import Endpoint, ReplicaKey, Voter
 
-TOPIC: Final = "__cluster_metadata"
-TOPIC_ID: Final = UUID(int=1)
-PARTITION: Final = 0
 UNKNOWN: Final = -1
 
 P = TypeVar("P")
@@ -51,10 +49,10 @@ def only(items: list[P]) -> P:
     return items[0]
 
 
-def check_partition(topic: str, index: int) -> None:
-    """Raises KafkaError for anything but the metadata log."""
-    if (topic, index) != (TOPIC, PARTITION):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} is not the metadata log")
+def check_partition(topic: str, index: int, log: LogName = METADATA_LOG) -> None:
+    """Raises KafkaError for anything but that log."""
+    if (topic, index) != (log.topic, log.partition):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} is not {log}")
 
 
 def check_cluster(theirs: str | None, ours: str) -> None:
@@ -63,10 +61,10 @@ def check_cluster(theirs: str | None, ours: str) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {ours}, not {theirs}")
 
 
-def write_vote(request: Vote, cluster_id: str) -> VoteRequest:
+def write_vote(request: Vote, cluster_id: str, log: LogName = METADATA_LOG) -> VoteRequest:
     """VoteRequest."""
     partition = vote_messages.VoteRequestPartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         replica_epoch=request.epoch,
         replica_id=request.candidate.id,
         replica_directory_id=request.candidate.directory_id,
@@ -75,16 +73,16 @@ def write_vote(request: Vote, cluster_id: str) -> VoteRequest:
         last_offset=request.end_offset,
         pre_vote=request.pre_vote,
     )
-    topic = vote_messages.VoteRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = vote_messages.VoteRequestTopicData(topic_name=log.topic, partitions=[partition])
     return VoteRequest(cluster_id=cluster_id, voter_id=request.voter.id, topics=[topic])
 
 
-def read_vote(message: VoteRequest, cluster_id: str, me: ReplicaKey) -> Vote:
+def read_vote(message: VoteRequest, cluster_id: str, me: ReplicaKey, log: LogName = METADATA_LOG) -> Vote:
     """VoteRequest; version 0 does not say whom it asks."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
-    check_partition(topic.topic_name, partition.partition_index)
+    check_partition(topic.topic_name, partition.partition_index, log)
     return Vote(
         epoch=partition.replica_epoch,
         candidate=ReplicaKey(partition.replica_id, partition.replica_directory_id),
@@ -95,35 +93,41 @@ def read_vote(message: VoteRequest, cluster_id: str, me: ReplicaKey) -> Vote:
     )
 
 
-def write_begin_epoch(request: BeginEpoch, cluster_id: str, listeners: tuple[Endpoint, ...]) -> BeginQuorumEpochRequest:
+def write_begin_epoch(
+    request: BeginEpoch, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
+) -> BeginQuorumEpochRequest:
     """BeginQuorumEpochRequest; the listeners are those of the leader."""
     partition = begin_quorum_epoch.BeginQuorumEpochRequestPartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         voter_directory_id=request.voter.directory_id,
         leader_id=request.leader_id,
         leader_epoch=request.epoch,
     )
-    topic = begin_quorum_epoch.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = begin_quorum_epoch.BeginQuorumEpochRequestTopicData(topic_name=log.topic, partitions=[partition])
     endpoints = [begin_quorum_epoch.LeaderEndpoint(name=e.name, host=e.host, port=e.port) for e in listeners]
     return BeginQuorumEpochRequest(
         cluster_id=cluster_id, voter_id=request.voter.id, topics=[topic], leader_endpoints=endpoints
     )
 
 
-def read_begin_epoch(message: BeginQuorumEpochRequest, cluster_id: str, me: ReplicaKey) -> BeginEpoch:
+def read_begin_epoch(
+    message: BeginQuorumEpochRequest, cluster_id: str, me: ReplicaKey, log: LogName = METADATA_LOG
+) -> BeginEpoch:
     """BeginQuorumEpochRequest; version 0 does not say whom it tells."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
-    check_partition(topic.topic_name, partition.partition_index)
+    check_partition(topic.topic_name, partition.partition_index, log)
     voter = _addressed(message.voter_id, partition.voter_directory_id, me)
     return BeginEpoch(partition.leader_epoch, partition.leader_id, voter)
 
 
-def write_end_epoch(request: EndEpoch, cluster_id: str, listeners: tuple[Endpoint, ...]) -> EndQuorumEpochRequest:
+def write_end_epoch(
+    request: EndEpoch, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
+) -> EndQuorumEpochRequest:
     """EndQuorumEpochRequest, with the successors both as version 0 and as version 1 has them."""
     partition = end_quorum_epoch.EndQuorumEpochRequestPartitionData(
-        partition_index=PARTITION,
+        partition_index=log.partition,
         leader_id=request.leader_id,
         leader_epoch=request.epoch,
         preferred_candidates=[
@@ -132,30 +136,30 @@ def write_end_epoch(request: EndEpoch, cluster_id: str, listeners: tuple[Endpoin
         ],
         preferred_successors=[key.id for key in request.successors],
     )
-    topic = end_quorum_epoch.EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    topic = end_quorum_epoch.EndQuorumEpochRequestTopicData(topic_name=log.topic, partitions=[partition])
     endpoints = [end_quorum_epoch.LeaderEndpoint(name=e.name, host=e.host, port=e.port) for e in listeners]
     return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic], leader_endpoints=endpoints)
 
 
-def read_end_epoch(message: EndQuorumEpochRequest, cluster_id: str) -> EndEpoch:
+def read_end_epoch(message: EndQuorumEpochRequest, cluster_id: str, log: LogName = METADATA_LOG) -> EndEpoch:
     """EndQuorumEpochRequest."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
-    check_partition(topic.topic_name, partition.partition_index)
+    check_partition(topic.topic_name, partition.partition_index, log)
     successors = [ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in partition.preferred_candidates]
     if not successors:
         successors = [ReplicaKey(node_id) for node_id in partition.preferred_successors]
     return EndEpoch(partition.leader_epoch, partition.leader_id, tuple(successors))
 
 
-def write_fetch(request: Fetch, cluster_id: str) -> FetchRequest:
-    """FetchRequest of the metadata log, with what the versions before and after 15 say of the replica.
+def write_fetch(request: Fetch, cluster_id: str, log: LogName = METADATA_LOG) -> FetchRequest:
+    """FetchRequest of the log, with what the versions before and after 15 say of the replica.
 
     A promise stands in the fields of fetch sessions (KIP-227), which Kafka's replicas of this log leave empty.
     """
     partition = fetch_messages.FetchPartition(
-        partition=PARTITION,
+        partition=log.partition,
         current_leader_epoch=request.epoch,
         fetch_offset=request.offset,
         last_fetched_epoch=request.last_epoch,
@@ -170,19 +174,19 @@ def write_fetch(request: Fetch, cluster_id: str) -> FetchRequest:
         replica_id=request.replica.id,
         max_wait_ms=request.max_wait_ms,
         max_bytes=request.max_bytes,
-        topics=[fetch_messages.FetchTopic(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])],
+        topics=[fetch_messages.FetchTopic(topic_id=log.topic_id, topic=log.topic, partitions=[partition])],
     )
     if request.promise is not None:
         message.session_id, message.session_epoch = request.promise.answer, request.promise.length_ms
     return message
 
 
-def read_fetch(message: FetchRequest, cluster_id: str) -> Fetch:
-    """FetchRequest, if it is one of a replica of the metadata log. Older versions ask for no high watermark."""
+def read_fetch(message: FetchRequest, cluster_id: str, log: LogName = METADATA_LOG) -> Fetch:
+    """FetchRequest, if it is one of a replica of the log. Older versions ask for no high watermark."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
-    check_partition(TOPIC if topic.topic_id == TOPIC_ID else topic.topic, partition.partition)
+    check_partition(log.topic if topic.topic_id == log.topic_id else topic.topic, partition.partition, log)
     node_id = message.replica_state.replica_id if message.replica_state.replica_id >= 0 else message.replica_id
     return Fetch(
         epoch=partition.current_leader_epoch,
@@ -196,30 +200,30 @@ def read_fetch(message: FetchRequest, cluster_id: str) -> Fetch:
     )
 
 
-def write_fetch_snapshot(request: FetchSnapshot, cluster_id: str) -> FetchSnapshotRequest:
+def write_fetch_snapshot(request: FetchSnapshot, cluster_id: str, log: LogName = METADATA_LOG) -> FetchSnapshotRequest:
     """FetchSnapshotRequest."""
     snapshot = snapshot_messages.FetchSnapshotRequestSnapshotId(
         end_offset=request.snapshot.end_offset, epoch=request.snapshot.epoch
     )
     partition = snapshot_messages.FetchSnapshotRequestPartitionSnapshot(
-        partition=PARTITION,
+        partition=log.partition,
         current_leader_epoch=request.epoch,
         snapshot_id=snapshot,
         position=request.position,
         replica_directory_id=request.replica.directory_id,
     )
-    topic = snapshot_messages.FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[partition])
+    topic = snapshot_messages.FetchSnapshotRequestTopicSnapshot(name=log.topic, partitions=[partition])
     return FetchSnapshotRequest(
         cluster_id=cluster_id, replica_id=request.replica.id, max_bytes=request.max_bytes, topics=[topic]
     )
 
 
-def read_fetch_snapshot(message: FetchSnapshotRequest, cluster_id: str) -> FetchSnapshot:
+def read_fetch_snapshot(message: FetchSnapshotRequest, cluster_id: str, log: LogName = METADATA_LOG) -> FetchSnapshot:
     """FetchSnapshotRequest."""
     check_cluster(message.cluster_id, cluster_id)
     topic = only(message.topics)
     partition = only(topic.partitions)
-    check_partition(topic.name, partition.partition)
+    check_partition(topic.name, partition.partition, log)
     return FetchSnapshot(
         epoch=partition.current_leader_epoch,
         replica=ReplicaKey(message.replica_id, partition.replica_directory_id),

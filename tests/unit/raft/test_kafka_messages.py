@@ -18,6 +18,7 @@ from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers as answers
 from penstock.raft import kafka_requests as requests
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.requests import (
     AddVoter,
@@ -176,3 +177,51 @@ def test_a_fetch_of_another_topic_is_refused(version: int) -> None:
     with pytest.raises(KafkaError) as refused:
         requests.read_fetch(through_bytes(message, version), CLUSTER)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+GROUP = LogName("__storage_group", UUID(int=77), 3)
+
+
+@pytest.mark.parametrize(
+    ("request_", "write", "read", "version"),
+    [
+        (Vote(7, ONE, TWO, 5, 99), requests.write_vote, lambda m, log: requests.read_vote(m, CLUSTER, TWO, log), 2),
+        (BeginEpoch(7, 1, TWO), lambda r, c, log: requests.write_begin_epoch(r, c, (), log),
+         lambda m, log: requests.read_begin_epoch(m, CLUSTER, TWO, log), 1),
+        (EndEpoch(7, 1, (TWO,)), lambda r, c, log: requests.write_end_epoch(r, c, (), log),
+         lambda m, log: requests.read_end_epoch(m, CLUSTER, log), 1),
+        (Fetch(7, TWO, 99, 5, 90, 500, 1000), requests.write_fetch,
+         lambda m, log: requests.read_fetch(m, CLUSTER, log), 18),
+        (Fetch(7, TWO, 99, 5, (1 << 63) - 1, 500, 1000), requests.write_fetch,
+         lambda m, log: requests.read_fetch(m, CLUSTER, log).replace(replica=TWO), 12),
+        (FetchSnapshot(7, TWO, SnapshotId(50, 4), 3, 1000), requests.write_fetch_snapshot,
+         lambda m, log: requests.read_fetch_snapshot(m, CLUSTER, log), 1),
+    ],
+    ids=lambda value: None,
+)  # fmt: skip
+def test_a_request_is_about_the_log_that_it_names(
+    request_: Any, write: Callable[..., Message], read: Callable[..., Any], version: int
+) -> None:
+    message = through_bytes(write(request_, CLUSTER, log=GROUP), version)
+    assert read(message, GROUP) == request_
+    for other in (METADATA_LOG, GROUP.replace(partition=2), GROUP.replace(topic="orders", topic_id=UUID(int=78))):
+        with pytest.raises(KafkaError) as refused:
+            read(message, other)
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("answer", "write"),
+    [
+        (VoteAnswer(FENCED, None, 7), answers.write_vote_answer),
+        (BeginEpochAnswer(FENCED, 2, 7), answers.write_begin_epoch_answer),
+        (EndEpochAnswer(FENCED, None, 7), answers.write_end_epoch_answer),
+        (FetchAnswer(ErrorCode.NONE, 1, 7), answers.write_fetch_answer),
+        (FetchSnapshotAnswer(ErrorCode.NONE, 1, 7, SnapshotId(4, 2)), answers.write_fetch_snapshot_answer),
+    ],
+    ids=lambda value: None,
+)
+def test_an_answer_names_the_log(answer: Any, write: Callable[..., Message]) -> None:
+    text = repr(write(answer, GROUP))
+    assert "__storage_group" in text
+    assert "index=3" in text or "partition=3" in text

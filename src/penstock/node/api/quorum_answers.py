@@ -1,4 +1,4 @@
-"""How the requests of peers reach the metadata quorum, and how its answers leave: common to the handlers of its APIs.
+"""How the requests of peers reach the quorum of a log, and how its answers leave: common to the handlers of its APIs.
 
 What is malformed is refused before it reaches the quorum: its core may take what it is given for sense.
 """
@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 from penstock.node.controller_node import QuorumNode
 from penstock.node.serving.handler import CloseConnection, RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.schema import Message
 from penstock.raft.requests import Request
 from penstock.raft.voters import Endpoint
 
@@ -21,8 +20,6 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """So many bytes of the log, or of a snapshot, in one answer, whatever a peer asks for."""
 MAX_WAIT_MS = 10_000
 """So long a fetch waits at most: the peer may be gone by then."""
-
-ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class _Redirecting(Protocol):
@@ -34,13 +31,12 @@ class _Redirecting(Protocol):
 RedirectingT = TypeVar("RedirectingT", bound=_Redirecting)
 
 
-async def asked(node: QuorumNode, request: Request, write: Callable[[Any], ResponseT]) -> ResponseT:
-    """The quorum's answer, written by `write`; the connection is closed if this node takes no part in it any longer."""
+async def asked(node: QuorumNode, request: Request) -> Any:
+    """The quorum's answer; the connection is closed if this node takes no part in it any longer."""
     try:
-        answer = await node.quorum.request(request)
+        return await node.quorum.request(request)
     except KafkaError as error:
         raise CloseConnection(error.message or error.code.name) from error
-    return write(answer)
 
 
 def with_endpoint(

@@ -14,6 +14,7 @@ from penstock.protocol.messages.vote import VoteResponse
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers, kafka_requests
 from penstock.raft import requests as ask
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.voters import Endpoint
 
 KRAFT_VERSION = "kraft.version"
@@ -23,19 +24,21 @@ SOFTWARE_NAME = "penstock"
 SOFTWARE_VERSION = "0.1.0"
 
 
-def written(request: ask.PeerRequest, cluster_id: str, listeners: tuple[Endpoint, ...]) -> Message:
-    """The request as a message; `listeners` are where this node's own replica is reached."""
+def written(
+    request: ask.PeerRequest, cluster_id: str, listeners: tuple[Endpoint, ...], log: LogName = METADATA_LOG
+) -> Message:
+    """The request as a message about a log; `listeners` are where this node's own replica is reached."""
     match request:
         case ask.Vote():
-            return kafka_requests.write_vote(request, cluster_id)
+            return kafka_requests.write_vote(request, cluster_id, log)
         case ask.BeginEpoch():
-            return kafka_requests.write_begin_epoch(request, cluster_id, listeners)
+            return kafka_requests.write_begin_epoch(request, cluster_id, listeners, log)
         case ask.EndEpoch():
-            return kafka_requests.write_end_epoch(request, cluster_id, listeners)
+            return kafka_requests.write_end_epoch(request, cluster_id, listeners, log)
         case ask.Fetch():
-            return kafka_requests.write_fetch(request, cluster_id)
+            return kafka_requests.write_fetch(request, cluster_id, log)
         case ask.FetchSnapshot():
-            return kafka_requests.write_fetch_snapshot(request, cluster_id)
+            return kafka_requests.write_fetch_snapshot(request, cluster_id, log)
         case ask.UpdateVoter():
             return kafka_requests.write_update_voter(request, cluster_id)
         case ask.AskVersions():

@@ -23,6 +23,7 @@ from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.effects import ANY_SERVER
+from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.requests import AskVersions, Fetch, FetchSnapshot, PeerRequest, UpdateVoter, Vote, VoteAnswer
 from penstock.raft.voters import Endpoint, Quorum
 
@@ -108,12 +109,37 @@ class Link:
             await connection.close()
 
 
+class Links:
+    """The connections of one lane, to each place one."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._links: dict[int | Address, Link] = {}
+
+    def get(self, place: int | Address) -> Link | None:
+        """The one to that place, if it was needed before."""
+        return self._links.get(place)
+
+    def to(self, place: int | Address) -> Link:
+        """The one to that place."""
+        if place not in self._links:
+            self._links[place] = Link(place, self._settings)
+        return self._links[place]
+
+    async def close(self) -> None:
+        """Closes all."""
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+
 class Peers:
     """See the module.
 
-    `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`;
-    `listener_name` is the listener by which voters are reached, `listeners` are those of this node, whose id is
-    `node_id`, and `bootstrap` is asked by a node that knows no voter.
+    `settings` bounds each request by its `request_timeout_ms` and paces attempts by its `retry_backoff_ms`; requests
+    are about `log`; `listener_name` is the listener by which voters are reached, `listeners` are those of this node,
+    whose id is `node_id`, and `bootstrap` is asked by a node that knows no voter. `listens_at` may know where nodes
+    listen, whatever peers and the log say. The peers of several logs on the same nodes may have one `talk`.
     """
 
     def __init__(
@@ -123,18 +149,26 @@ class Peers:
         cluster_id: str,
         listener_name: str = "CONTROLLER",
         listeners: Sequence[Endpoint] = (),
-        bootstrap: Sequence[Address] = (),
+        bootstrap: Sequence[int | Address] = (),
         node_id: int = NOBODY,
+        log: LogName = METADATA_LOG,
+        listens_at: Callable[[int], Endpoint | None] | None = None,
+        talk: Links | None = None,
     ) -> None:
         self._settings = settings
         self._node_id = node_id
+        self._log = log
+        self._listens_at = listens_at
+        self._shared = talk
         self._cluster_id = cluster_id
         self._listener_name = listener_name
         self._listeners = tuple(listeners)
         self._bootstrap = list(bootstrap)
         self._next_bootstrap = 0
         self._learned: dict[int, Endpoint] = {}
-        self._links: dict[tuple[int | Address, Lane], Link] = {}
+        self._links: dict[Lane, Links] = {lane: Links(settings) for lane in Lane}
+        if talk is not None:
+            self._links[Lane.TALK] = talk
         self._under_way: dict[asyncio.Task[None], tuple[Link, PeerRequest]] = {}
         self._is_stopped = False
         self._quorum: Callable[[], Quorum] = Quorum
@@ -164,7 +198,7 @@ class Peers:
 
     def hears(self, node_id: int) -> bool:
         """See `PeerLinks`."""
-        link = self._links.get((node_id, Lane.PULL))
+        link = self._links[Lane.PULL].get(node_id)
         return link is None or link.is_well
 
     # Requests.
@@ -193,9 +227,9 @@ class Peers:
             task.cancel()
         if self._under_way:
             await asyncio.wait(list(self._under_way))
-        for link in self._links.values():
-            await link.close()
-        self._links.clear()
+        for links in self._links.values():
+            if links is not self._shared:
+                await links.close()
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._under_way.pop(task, None)
@@ -230,7 +264,7 @@ class Peers:
     async def _ask(self, connection: Connection, request: PeerRequest) -> PeerAnswer:
         if isinstance(request, Vote) and request.pre_vote and connection.version_for(ApiKey.VOTE) < PRE_VOTES:
             return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION, None, request.epoch)  # it would take it for a real one
-        message = written(request, self._cluster_id, self._listeners)
+        message = written(request, self._cluster_id, self._listeners, self._log)
         response = await connection.request(message, answer_class(request))
         for node_id, host, port in endpoints_in(response):
             self.learn(node_id, host, port)
@@ -248,9 +282,7 @@ class Peers:
             self._next_bootstrap += 1
         else:
             place = to
-        if (place, lane) not in self._links:
-            self._links[place, lane] = Link(place, self._settings)
-        return self._links[place, lane]
+        return self._links[lane].to(place)
 
     def _where(self, link: Link, request: PeerRequest) -> Address:
         """The address to try; after a failure another one, if more than one is known."""
@@ -266,7 +298,10 @@ class Peers:
         return Address(endpoint.host, endpoint.port)
 
     def _known(self, node_id: int) -> list[Endpoint]:
-        """What a peer said last, then what the log says."""
+        """What is known of all nodes; else what a peer said last, then what the log says."""
+        if self._listens_at is not None:
+            found = self._listens_at(node_id)
+            return [] if found is None else [found]
         known = [self._learned[node_id]] if node_id in self._learned else []
         voter = self._quorum().voter(node_id)
         if voter is not None and voter.endpoints and (endpoint := self._choice(voter.endpoints)) not in known:

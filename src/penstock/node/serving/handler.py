@@ -45,7 +45,9 @@ class RequestContext:
 
 
 class Handler(Value):
-    """One API as this node serves it: versions `lowest` to `newest`, both included."""
+    """One API as this node serves it: versions `lowest` to `newest`, both included. One that is `for_nodes` is told to
+    our own clients alone.
+    """
 
     api_key: int
     lowest: int
@@ -55,6 +57,7 @@ class Handler(Value):
     pipelined: bool = False
     repeats: bool = False
     needs: tuple[Need, ...] = NOTHING
+    for_nodes: bool = False
 
 
 BROKER_HANDLERS: Final = "penstock.node.api.broker"

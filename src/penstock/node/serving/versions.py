@@ -2,7 +2,7 @@
 
 A version that is not served is answered with UNSUPPORTED_VERSION in the layout of version 0, with the table in it, so
 that the client can ask again (KIP-511). Version 3 names the client's software; a name that is no name is refused, and
-APIs of our own are told only to a client that is ours.
+APIs of our own are told only to a client that is ours; so are those that Kafka has for controllers alone.
 Of Produce lower versions are told than are served; who uses one is refused as for any version that is not served.
 Features whose lowest level is 0 are told from version 4 on (KIP-1022 fixed how older clients read them).
 """
@@ -81,5 +81,5 @@ def _table(handlers: Mapping[int, Handler], *, is_ours: bool) -> list[ApiVersion
             max_version=handler.newest,
         )
         for handler in handlers.values()
-        if is_ours or handler.api_key < FIRST_OWN_KEY
+        if is_ours or not (handler.for_nodes or handler.api_key >= FIRST_OWN_KEY)
     ]

@@ -35,6 +35,16 @@ async def copy_missing(
     await asyncio.get_running_loop().run_in_executor(None, flush_all, [partition.log for partition, _ in wanted])
 
 
+def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, bytes]:
+    """What another replica gets that asks for the batches from an offset on. Raises KafkaError."""
+    if not log.log_start_offset <= offset < log.log_end_offset:
+        return log.log_start_offset, b""
+    try:
+        return log.log_start_offset, log.read(offset, max_bytes).read()
+    except OSError as error:
+        raise log.health.report(error, f"reading {log.directory}") from error
+
+
 def flush_all(logs: Sequence[PartitionLog]) -> None:
     """Bring these logs to the disk; for a thread."""
     for log in logs:

@@ -10,7 +10,7 @@ from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import MAX_LEARNED, Peers
+from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -159,7 +159,7 @@ async def test_requests_that_go_on_while_one_times_out_fail_with_it_once(told: T
         for _ in range(3):
             peers.send(2, VOTE)
         assert [await told.next() for _ in range(3)] == [(2, VOTE, FAILED)] * 3
-        assert [link.failures for link in peers._links.values()] == [1]
+        assert peers._links[Lane.TALK].to(2).failures == 1
     await peers.stop()
 
 

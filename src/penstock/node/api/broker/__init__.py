@@ -1,8 +1,9 @@
 """What the listeners of brokers serve: one file per API, named after it, and what they hand on to the controller."""
 
 from penstock.node.api.commands import BROKERS, passed_by
+from penstock.node.api.storage_group_rows import HANDLERS
 
-PASSED_ON = passed_by(BROKERS)
+PASSED_ON = {**passed_by(BROKERS), **HANDLERS}
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line

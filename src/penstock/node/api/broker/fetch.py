@@ -9,6 +9,8 @@ known when it gets more from the turn on in which it was looked at, so that noth
 A consumer that names its rack is sent to a replica there (KIP-392), if `replica.selector.class` is the rack-aware one;
 followers answer whoever asks them in version 11 or newer, up to the high watermark that they know.
 
+A replica of a storage group fetches the group's own log, or copies one of its partitions: see `storage_group_requests`.
+
 Not done: aborted transactions (there are none).
 """
 
@@ -19,6 +21,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
+from penstock.node.api.storage_group_rows import fetched_by_replica
 from penstock.node.broker import Broker
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
 from penstock.node.partitions.fetching import Answer, FetchReader
@@ -49,7 +52,12 @@ def fetch(
     """Read each partition from its offset on."""
     if len(frame) > WIDE_BYTES:
         return _fetch_apart(broker, context, bytes(frame), position)
-    return _fetch(broker, context, parse_fetch(frame, position, context.api_version), None)
+    request = parse_fetch(frame, position, context.api_version)
+    if request.cluster_id is not None:  # only replicas of the consensus core's logs say that
+        answer = fetched_by_replica(broker, context, request, frame, position)
+        if answer is not None:
+            return answer
+    return _fetch(broker, context, request, None)
 
 
 async def _fetch_apart(broker: Broker, context: RequestContext, frame: bytes, position: int) -> list[Any]:

@@ -24,4 +24,4 @@ async def add_raft_voter(
         check_endpoints(node, change.endpoints)
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
-    return await asked(node, change, write_add_voter_answer)
+    return write_add_voter_answer(await asked(node, change))

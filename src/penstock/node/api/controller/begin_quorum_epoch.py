@@ -23,10 +23,10 @@ async def begin_quorum_epoch(
 ) -> BeginQuorumEpochResponse:
     """Ask the quorum's core."""
     try:
-        news = read_begin_epoch(request, node.cluster_id, node.quorum.local_key)
+        news = read_begin_epoch(request, node.cluster_id, node.quorum.local_key, node.log)
         check_numbers(news.leader_id, epoch=news.epoch)
     except KafkaError as error:
         return BeginQuorumEpochResponse(error_code=error.code)
     learn_leader(node, context, news.leader_id, request.leader_endpoints)
-    response = await asked(node, news, write_begin_epoch_answer)
+    response = write_begin_epoch_answer(await asked(node, news), node.log)
     return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

@@ -19,10 +19,10 @@ async def end_quorum_epoch(
 ) -> EndQuorumEpochResponse:
     """Ask the quorum's core."""
     try:
-        news = read_end_epoch(request, node.cluster_id)
+        news = read_end_epoch(request, node.cluster_id, node.log)
         check_numbers(news.leader_id, epoch=news.epoch)
     except KafkaError as error:
         return EndQuorumEpochResponse(error_code=error.code)
     learn_leader(node, context, news.leader_id, request.leader_endpoints)
-    response = await asked(node, news, write_end_epoch_answer)
+    response = write_end_epoch_answer(await asked(node, news), node.log)
     return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

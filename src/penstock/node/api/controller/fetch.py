@@ -29,7 +29,7 @@ FIRST_WITH_TOPIC_IDS = 13
 async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest) -> FetchResponse:
     """Ask the quorum's core."""
     try:
-        wanted = read_fetch(request, node.cluster_id)
+        wanted = read_fetch(request, node.cluster_id, node.log)
         check_numbers(wanted.max_wait_ms, wanted.max_bytes)
         wanted = wanted.replace(
             max_wait_ms=min(wanted.max_wait_ms, MAX_WAIT_MS),
@@ -39,7 +39,7 @@ async def fetch(node: QuorumNode, context: RequestContext, request: FetchRequest
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return _unknown(context, request)
         return FetchResponse(error_code=error.code)
-    response = await asked(node, wanted, write_fetch_answer)
+    response = write_fetch_answer(await asked(node, wanted), node.log)
     return with_endpoint(node, response, response.responses[0].partitions[0].current_leader.leader_id, NodeEndpoint)
 
 

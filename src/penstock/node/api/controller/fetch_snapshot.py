@@ -19,10 +19,10 @@ async def fetch_snapshot(
 ) -> FetchSnapshotResponse:
     """Ask the quorum's core."""
     try:
-        wanted = read_fetch_snapshot(request, node.cluster_id)
+        wanted = read_fetch_snapshot(request, node.cluster_id, node.log)
         check_numbers(wanted.snapshot.end_offset, wanted.snapshot.epoch, wanted.max_bytes)
         wanted = wanted.replace(max_bytes=min(wanted.max_bytes, MAX_ANSWER_BYTES))
     except KafkaError as error:
         return FetchSnapshotResponse(error_code=error.code)
-    response = await asked(node, wanted, write_fetch_snapshot_answer)
+    response = write_fetch_snapshot_answer(await asked(node, wanted), node.log)
     return with_endpoint(node, response, response.topics[0].partitions[0].current_leader.leader_id, NodeEndpoint)

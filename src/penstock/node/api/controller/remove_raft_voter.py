@@ -22,4 +22,4 @@ async def remove_raft_voter(
         change = read_remove_voter(request, node.cluster_id)
     except KafkaError as error:
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
-    return await asked(node, change, write_remove_voter_answer)
+    return write_remove_voter_answer(await asked(node, change))

@@ -24,7 +24,7 @@ async def update_raft_voter(
         check_endpoints(node, news.voter.endpoints)
     except KafkaError as error:
         return UpdateRaftVoterResponse(error_code=error.code)
-    response = await asked(node, news, write_update_voter_answer)
+    response = write_update_voter_answer(await asked(node, news))
     leader = response.current_leader
     endpoint = node.quorum.endpoint_of(leader.leader_id) if leader.leader_id >= 0 else None
     if endpoint is not None:

@@ -17,9 +17,9 @@ from penstock.raft.kafka_requests import read_vote
 async def vote(node: QuorumNode, context: RequestContext, request: VoteRequest) -> VoteResponse:
     """Ask the quorum's core."""
     try:
-        ballot = read_vote(request, node.cluster_id, node.quorum.local_key)
+        ballot = read_vote(request, node.cluster_id, node.quorum.local_key, node.log)
         check_numbers(ballot.candidate.id, epoch=ballot.epoch)
     except KafkaError as error:
         return VoteResponse(error_code=error.code)
-    response = await asked(node, ballot, write_vote_answer)
+    response = write_vote_answer(await asked(node, ballot), node.log)
     return with_endpoint(node, response, response.topics[0].partitions[0].leader_id, NodeEndpoint)

@@ -1,0 +1,21 @@
+"""How messages name a log of the consensus core: as the partition of a topic that is no topic of clients."""
+
+from typing import Final
+from uuid import UUID
+
+from penstock.protocol.value import Value
+
+
+class LogName(Value):
+    """The name and the id of the topic, for older versions of messages have the one and newer ones the other."""
+
+    topic: str
+    topic_id: UUID
+    partition: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+METADATA_LOG: Final = LogName("__cluster_metadata", UUID(int=1))
+"""The log of the metadata quorum, which messages are about where nothing else is said."""
