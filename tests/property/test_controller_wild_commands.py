@@ -11,7 +11,8 @@ from random import Random
 from uuid import UUID
 
 from tests.property.mutations import wild
-from tests.unit.controller.cluster import CLUSTER, active_controller, join, registration
+from tests.unit.controller.cluster import CLUSTER, join, registration
+from tests.unit.controller.storage_groups import cluster
 
 from penstock.controller.controller import Controller
 from penstock.controller.decisions import DECISIONS
@@ -41,7 +42,12 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest, HandOverLeaderRequest
+from penstock.protocol.own_apis import (
+    BalanceLeadersRequest,
+    ClaimStorageGroupRequest,
+    CreateStorageGroupRequest,
+    HandOverLeaderRequest,
+)
 from penstock.protocol.schema import Message
 
 COMMANDS = 12_000
@@ -73,6 +79,8 @@ def of_nodes(epoch: int) -> Iterator[Message]:
     yield UpdateFeaturesRequest(feature_updates=[update])
     yield BalanceLeadersRequest(action=1)
     yield HandOverLeaderRequest(broker_id=1, broker_epoch=epoch)
+    yield ClaimStorageGroupRequest(broker_id=1, broker_epoch=epoch, group=0, group_epoch=3, caught_up=[1, 2])
+    yield CreateStorageGroupRequest(replicas=[1, 2])
 
 
 def of_topics() -> Iterator[Message]:
@@ -83,6 +91,11 @@ def of_topics() -> Iterator[Message]:
             topics.CreatableTopic(name="orders", num_partitions=3, replication_factor=2, configs=[config]),
             topics.CreatableTopic(name="placed", num_partitions=-1, replication_factor=-1, assignments=[placed]),
         ]
+    )
+    grouped = topics.CreatableTopicConfig(name="replication.mode", value="consensus")
+    numbered = topics.CreatableTopicConfig(name="storage.group", value="0")
+    yield topics.CreateTopicsRequest(
+        topics=[topics.CreatableTopic(name="ours", num_partitions=3, replication_factor=2, configs=[grouped, numbered])]
     )
     yield DeleteTopicsRequest(topics=[DeleteTopicState(name="placed")], topic_names=["placed"])
     growth = CreatePartitionsAssignment(broker_ids=[1, 2])
@@ -138,7 +151,7 @@ def test_every_command_is_decided_and_written() -> None:
     random = Random(20261121)
     asked: Counter[type[Message]] = Counter()
     for _ in range(COMMANDS // COMMANDS_OF_ONE_CONTROLLER):
-        controller = active_controller(1, 2, 3)
+        controller = cluster()
         assert controller.image.cluster_id == CLUSTER
         for number in range(COMMANDS_OF_ONE_CONTROLLER):
             # Ticks go on all the while, so brokers fall silent and are fenced.

@@ -12,6 +12,7 @@ the leader that asked; it is told NEW_LEADER_ELECTED then, though the change hol
 from uuid import UUID
 
 from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.group_leaders import check_elected_here
 from penstock.controller.partition_change import (
     RECOVERED,
     RECOVERING,
@@ -105,6 +106,7 @@ def _checked(
     partition = topic.partitions.get(asked.partition_index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    check_elected_here(topic, asked.partition_index, ErrorCode.INVALID_REQUEST)
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if asked.leader_epoch < partition.leader_epoch:

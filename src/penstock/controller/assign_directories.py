@@ -11,7 +11,7 @@ from penstock.controller.partition_change import Electorate, Wanted, changed
 from penstock.metadata.features import DIRECTORY_LEVEL
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import UNASSIGNED_DIRECTORY, is_reserved
+from penstock.metadata.topics import STORAGE_GROUPS, UNASSIGNED_DIRECTORY, is_reserved
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -65,7 +65,21 @@ def _assigned(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if broker_id not in topic.partitions[index].replicas:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if topic.by_consensus:
+        return _in_group(topic, index, broker_id, directory)
     return changed(Electorate(state), topic, index, _wanted(state, topic, index, broker_id, directory))
+
+
+def _in_group(topic: TopicImage, index: int, broker_id: int, directory: UUID) -> PartitionChangeRecord | None:
+    """A log of a storage group's partition may lie anywhere; the group's own makes a voter with its directory."""
+    partition = topic.partitions[index]
+    if partition.directory_of(broker_id) == directory:
+        return None
+    if topic.name == STORAGE_GROUPS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    directories = [partition.directory_of(replica) for replica in partition.replicas]
+    directories[partition.replicas.index(broker_id)] = directory
+    return PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, directories=directories)
 
 
 def _wanted(state: ControllerState, topic: TopicImage, index: int, broker_id: int, directory: UUID) -> Wanted:

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from penstock.controller.assignments import check_replicas, new_partition
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.placement import place
+from penstock.controller.storage_groups import (
+    check_not_of_groups,
+    check_voters,
+    partition_in_group,
+)
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -44,6 +49,7 @@ def _create(state: ControllerState, asked: CreatePartitionsTopic, limit: int) ->
     topic = state.image.topics.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'")
+    check_not_of_groups(asked.name)
     present = len(topic.partitions)
     if asked.count <= present:
         message = f"Topic '{asked.name}' has {present} partitions and can only grow, so not to {asked.count}"
@@ -52,12 +58,28 @@ def _create(state: ControllerState, asked: CreatePartitionsTopic, limit: int) ->
     if added > limit:
         message = f"One request may create at most {MAX_RECORDS_PER_DECISION} partitions"
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+    if topic.storage_group is not None:
+        return _in_its_group(state, topic, asked, added)
     replication_factor = len(topic.partitions[0].replicas)
     if asked.assignments:
         replicas = _named_by_hand(state, asked.assignments, added, replication_factor)
     else:
         replicas = place(state.image.brokers.values(), added, replication_factor, state.chance)
     return _records(state, topic, replicas)
+
+
+def _in_its_group(
+    state: ControllerState, topic: TopicImage, asked: CreatePartitionsTopic, added: int
+) -> Sequence[MetadataRecord]:
+    number, first = topic.storage_group, len(topic.partitions)
+    assert number is not None
+    group = state.image.storage_groups[number]
+    replicas = [list(group.replicas)] * added
+    if asked.assignments:
+        replicas = _named_by_hand(state, asked.assignments, added, len(group.replicas))
+        for brokers in replicas:
+            check_voters(number, group, brokers)
+    return [partition_in_group(topic.topic_id, first + i, brokers, group) for i, brokers in enumerate(replicas)]
 
 
 def _records(state: ControllerState, topic: TopicImage, replicas: list[list[int]]) -> Sequence[MetadataRecord]:

@@ -7,6 +7,15 @@ from uuid import UUID
 from penstock.controller.assignments import check_replicas, new_partition
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.placement import place
+from penstock.controller.storage_groups import (
+    Asked,
+    Found,
+    StorageGroups,
+    check_not_of_groups,
+    check_voters,
+    partition_in_group,
+)
+from penstock.metadata.configs.replication_mode import STORAGE_GROUP, asks_for_consensus, storage_group_in
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from penstock.metadata.topic_names import metric_name, topic_name_error
@@ -29,6 +38,7 @@ class _Creation:
 
     state: ControllerState
     asked: Counter[str]
+    groups: StorageGroups
     records: list[MetadataRecord] = field(default_factory=list)
 
 
@@ -36,7 +46,7 @@ def decide_create_topics(
     state: ControllerState, request: CreateTopicsRequest, now_ms: int
 ) -> Decision[CreateTopicsResponse]:
     """Decides on each topic of `request`; with `validate_only` the reply is the same, but nothing is created."""
-    creation = _Creation(state, Counter(topic.name for topic in request.topics))
+    creation = _Creation(state, Counter(topic.name for topic in request.topics), StorageGroups(state))
     results = [_result(creation, topic) for topic in {topic.name: topic for topic in request.topics}.values()]
     records = [] if request.validate_only else creation.records
     return Decision(records, CreateTopicsResponse(topics=results))
@@ -59,18 +69,31 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
     state = creation.state
     _check_name(creation, topic.name)
     settings = _settings_of(state, topic)
-    assignments = _assignments_of(state, topic)
+    found = None
+    if asks_for_consensus(settings):
+        found, assignments = _in_a_group(creation, topic, settings)
+        settings = settings | {STORAGE_GROUP: str(found.number)}
+    else:
+        assignments = _assignments_of(state, topic)
     topic_id = state.new_topic_id()
-    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records: list[MetadataRecord] = [] if found is None else list(found.records)
+    records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=key, value=value)
         for key, value in settings.items()
     ]
-    records += [new_partition(state.image, topic_id, index, replicas) for index, replicas in enumerate(assignments)]
+    records += [
+        new_partition(state.image, topic_id, index, replicas)
+        if found is None
+        else partition_in_group(topic_id, index, replicas, found.group)
+        for index, replicas in enumerate(assignments)
+    ]
     if len(creation.records) + len(records) > MAX_RECORDS_PER_DECISION:
         message = f"one request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
     creation.records += records
+    if found is not None:
+        creation.groups.take(found, len(assignments))
     return _created(state, topic.name, topic_id, assignments, settings)
 
 
@@ -106,6 +129,7 @@ def _check_name(creation: _Creation, name: str) -> None:
     problem = topic_name_error(name)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    check_not_of_groups(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already")
     for other in image.colliding_names.get(metric_name(name), ()):
@@ -127,6 +151,27 @@ def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[
     """The replicas of each partition: as named by hand, or placed."""
     if topic.assignments:
         return _named_by_hand(state, topic)
+    partitions, replicas = _size_of(state, topic)
+    return place(state.image.brokers.values(), partitions, replicas, state.chance)
+
+
+def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, str]) -> tuple[Found, list[list[int]]]:
+    """The storage group that the topic gets, and the replicas of each partition: the group's, in any order."""
+    state, number = creation.state, storage_group_in(settings)
+    if topic.assignments:
+        assignments = _named_by_hand(state, topic)
+        found = creation.groups.find(Asked(len(assignments), number, replicas=tuple(assignments[0])))
+        for replicas in assignments:
+            check_voters(found.number, found.group, replicas)
+        return found, assignments
+    partitions, factor = _size_of(state, topic)
+    leaves_it = topic.replication_factor == DEFAULT and number is not None
+    found = creation.groups.find(Asked(partitions, number, None if leaves_it else factor))
+    return found, [list(found.group.replicas)] * partitions
+
+
+def _size_of(state: ControllerState, topic: CreatableTopic) -> tuple[int, int]:
+    """How many partitions the topic gets, and how many replicas of each."""
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         message = f"The replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -139,7 +184,7 @@ def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[
     if partitions > MAX_RECORDS_PER_DECISION:
         message = f"One request may create at most {MAX_RECORDS_PER_DECISION} partitions, not {partitions}"
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
-    return place(state.image.brokers.values(), partitions, replicas, state.chance)
+    return partitions, replicas
 
 
 def _named_by_hand(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:

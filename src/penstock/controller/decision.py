@@ -96,6 +96,8 @@ class ControllerState:
     """The offset that the next record will have: a broker's epoch is the offset of its registration."""
     unclean_is_due: bool = False
     """Somebody has changed where outdated replicas may lead: partitions without a leader are looked through at once."""
+    group_claims: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The last claim of each storage group: the epoch of its log, and who leads in it."""
     heartbeats: Heartbeats = field(init=False)
     balancer: Balancer = field(init=False)
 

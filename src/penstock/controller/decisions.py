@@ -32,6 +32,8 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "penstock.controller.reassignments:decide_alter_partition_reassignments",
     OwnApiKey.BALANCE_LEADERS: "penstock.controller.balance_leaders:decide_balance_leaders",
     OwnApiKey.HAND_OVER_LEADER: "penstock.controller.hand_over_leader:decide_hand_over_leader",
+    OwnApiKey.CLAIM_STORAGE_GROUP: "penstock.controller.claim_storage_group:decide_claim_storage_group",
+    OwnApiKey.CREATE_STORAGE_GROUP: "penstock.controller.create_storage_group:decide_create_storage_group",
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """Every command, as `module:function`."""

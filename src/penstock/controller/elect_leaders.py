@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.group_leaders import check_elected_here
 from penstock.controller.partition_change import Election, Electorate, Wanted, changed
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord
@@ -54,7 +55,9 @@ def _asked(state: ControllerState, request: ElectLeadersRequest, election: Elect
         for asked in request.topic_partitions:
             yield from ((asked.topic, index) for index in asked.partitions)
         return
-    yield from each(state.image.index.leaderless)
+    for name, index in each(state.image.index.leaderless):
+        if not state.image.topics[name].by_consensus:
+            yield name, index
     if election is Election.PREFERRED:
         yield from each(state.image.index.moved)
 
@@ -63,6 +66,7 @@ def _elected(state: ControllerState, name: str, index: int, election: Election, 
     topic = state.image.topics.get(name)
     if topic is None or index not in topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}")
+    check_elected_here(topic, index, ErrorCode.INVALID_REQUEST)
     partition = topic.partitions[index]
     if partition.leader == partition.replicas[0] or (election is Election.UNCLEAN and partition.leader != NO_LEADER):
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{index} is led by broker {partition.leader}")

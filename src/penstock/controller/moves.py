@@ -18,6 +18,8 @@ epoch is how readers can tell (KIP-320).
 What this costs depends on the partitions of the broker and on those without a leader. A decision moves at most
 `max_moves_per_decision` of them, and notes which are left. A broker that is back comes in when none is. A controller
 that takes over has no notes: a broker that is fenced, and in sync still, may have been back after a crash.
+
+Partitions of storage groups have rules of their own (`group_leaders`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +28,7 @@ from uuid import UUID
 
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState
 from penstock.controller.eligible_leaders import could_lead, keeps_track
+from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Left
 from penstock.controller.partition_change import (
     RECOVERING,
@@ -198,6 +201,8 @@ def _left(
     state: ControllerState, electorate: Electorate, topic: TopicImage, index: int, going: Going
 ) -> PartitionChangeRecord | None:
     partition, broker_id = topic.partitions[index], electorate.going
+    if topic.by_consensus:
+        return left_in_group(topic, index, broker_id, going)
     if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and len(partition.replicas) == 1:
         return _led_again(state, topic, index)  # who else: a node that is alone has very many of these
     others = tuple(replica for replica in partition.isr if replica != broker_id)

@@ -1,6 +1,6 @@
 """How a partition changes: who leads it then, who is in sync, and when a move to other replicas is over.
 
-All that changes a partition goes through `changed`. Its rules are Kafka's:
+All that changes a partition goes through `changed`, but for storage groups (`group_leaders`). Its rules are Kafka's:
 
 * A move is over as soon as every replica of its target is in sync; what was to be removed goes with the same record.
 * The leader stays if it may lead. Otherwise the first replica leads that is in sync and may lead, in the order of the
@@ -95,7 +95,11 @@ class Electorate(Value):
 
 
 def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wanted) -> PartitionChangeRecord | None:
-    """The record that makes of a partition what is wanted, with all that follows; None if nothing changes."""
+    """The record that makes of a partition what is wanted, with all that follows; None if nothing changes, as it does
+    not where a storage group elects.
+    """
+    if topic.by_consensus:
+        return None
     before = topic.partitions[index]
     after = before._replace(
         replicas=_or(wanted.replicas, before.replicas),

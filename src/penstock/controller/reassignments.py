@@ -110,6 +110,9 @@ def _altered(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     if asked.replicas is None:
         return _cancelled(state, topic, asked.partition_index)
+    if topic.by_consensus:
+        message = f"{name}-{asked.partition_index} has the voters of its storage group as replicas, and they stay"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return _moved(state, topic, asked.partition_index, asked.replicas, may_resize)
 
 

@@ -28,6 +28,8 @@ class OwnApiKey(IntEnum):
     DESCRIBE_COMPACTION = 15_003
     BALANCE_LEADERS = 15_004
     HAND_OVER_LEADER = 15_005
+    CLAIM_STORAGE_GROUP = 15_006
+    CREATE_STORAGE_GROUP = 15_007
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -37,6 +39,8 @@ OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_003: ("own_apis", "DescribeCompaction", 0, 0, 0),
     15_004: ("own_apis", "BalanceLeaders", 0, 0, 0),
     15_005: ("own_apis", "HandOverLeader", 0, 0, 0),
+    15_006: ("own_apis", "ClaimStorageGroup", 0, 0, 0),
+    15_007: ("own_apis", "CreateStorageGroup", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -186,3 +190,44 @@ class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):
     partition: int = field("int32", "0+", default=-1)
     leader_epoch: int = field("int32", "0+", default=-1)
     successor: int = field("int32", "0+", default=-1)
+
+
+class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
+    """The leader of a storage group says that it leads, in this epoch of the group's log, and who has caught up.
+
+    It asks when it begins to lead, and again until the metadata name it; and when the brokers that have caught up are
+    others than the metadata name, those apart that are fenced or on their way out, which cannot be in sync.
+    """
+
+    broker_id: int = field("int32", "0+", default=-1)
+    broker_epoch: int = field("int64", "0+", default=-1)
+    group: int = field("int32", "0+", default=-1)
+    group_epoch: int = field("int32", "0+", default=-1)
+    caught_up: list[int] = array("int32", "0+", default_factory=list)
+
+
+class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):
+    """NONE if the metadata say so, or will in a moment; STALE_BROKER_EPOCH where the broker is not registered so;
+    UNKNOWN_TOPIC_OR_PARTITION where there is no such group; NOT_LEADER_OR_FOLLOWER where it is no replica of it;
+    INELIGIBLE_REPLICA while it is fenced; FENCED_LEADER_EPOCH where the controller has heard of a later leader.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+
+
+class CreateStorageGroupRequest(Message, versions="0-0", flexible="0+"):
+    """A new storage group: with so many replicas, or with these; -1 is the cluster's default."""
+
+    replication_factor: int = field("int16", "0+", default=-1)
+    replicas: list[int] = array("int32", "0+", default_factory=list)
+    timeout_ms: int = field("int32", "0+", default=60_000)
+
+
+class CreateStorageGroupResponse(Message, versions="0-0", flexible="0+"):
+    """The number that the group has got, and its replicas; or why there is none."""
+
+    error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    group: int = field("int32", "0+", default=-1)
+    replicas: list[int] = array("int32", "0+", default_factory=list)

@@ -87,6 +87,10 @@ ROWS: Final = (
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), NODES, CONTROLLERS,
         "a leader has handed over a partition, or asks whether it should; an API of our own"),
+    Row(OwnApiKey.CLAIM_STORAGE_GROUP, (0, 0), NODES, CONTROLLERS,
+        "the leader of a storage group says so, and who has caught up; an API of our own"),
+    Row(OwnApiKey.CREATE_STORAGE_GROUP, (0, 0), ALTER, BOTH,
+        "a storage group begins before any topic is in it; an API of our own"),
     Row(OwnApiKey.RESIGN_CONTROLLER, (0, 0), ALTER, BROKERS,
         "the active controller lays down its office; an API of our own"),
 )

@@ -1,0 +1,84 @@
+"""ClaimStorageGroup: the leader of a storage group wants the metadata to name it, and who has caught up with it.
+
+The group's own log has decided who leads. So a claim is fenced by the epoch of that log: one that is older than the
+last that this controller has heard comes late. A controller that takes over has heard none, and may believe a late one;
+then the true leader, whom the metadata do not name, asks again.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.group_leaders import record_of
+from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage, is_online
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+
+
+def decide_claim_storage_group(
+    state: ControllerState, request: ClaimStorageGroupRequest, now_ms: int
+) -> Decision[ClaimStorageGroupResponse]:
+    """The partition of the group comes first, then those in the group; who has very many of them has to ask again."""
+    try:
+        group = _checked(state, request)
+    except KafkaError as error:
+        return Decision([], ClaimStorageGroupResponse(error_code=error.code, error_message=error.message))
+    # Whoever claims leads in that epoch, whatever becomes of this decision.
+    state.group_claims[request.group] = request.group_epoch, request.broker_id
+    at_most = state.settings.max_moves_per_decision
+    records = list(islice(_led(state.image, request, _in_sync(state.image, request, group)), at_most + 1))
+    is_all = len(records) <= at_most
+    code = ErrorCode.NONE if is_all else ErrorCode.REQUEST_TIMED_OUT
+    return Decision(records[:at_most], ClaimStorageGroupResponse(error_code=code))
+
+
+def _checked(state: ControllerState, request: ClaimStorageGroupRequest) -> PartitionImage:
+    """The partition of the group, if this broker may claim it."""
+    broker = state.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    group = state.image.storage_groups.get(request.group)
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no storage group {request.group}")
+    if request.broker_id not in group.replicas:
+        message = f"broker {request.broker_id} is no replica of storage group {request.group}"
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
+    if broker.fenced:
+        raise KafkaError(ErrorCode.INELIGIBLE_REPLICA, f"broker {request.broker_id} is fenced")
+    epoch, leader = state.group_claims.get(request.group, (request.group_epoch, request.broker_id))
+    if request.group_epoch < epoch or (request.group_epoch == epoch and request.broker_id != leader):
+        message = f"broker {leader} leads storage group {request.group} in epoch {epoch}"
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, message)
+    return group
+
+
+def _in_sync(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> tuple[int, ...]:
+    """The leader, and who has caught up of those that could be in sync."""
+    return tuple(
+        replica
+        for replica in group.replicas
+        if replica == request.broker_id or (replica in request.caught_up and _could_be(image, group, replica))
+    )
+
+
+def _could_be(image: ClusterImage, group: PartitionImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.active and is_online(group.directory_of(broker_id), broker.directories)
+
+
+def _led(image: ClusterImage, request: ClaimStorageGroupRequest, in_sync: tuple[int, ...]) -> Iterator[MetadataRecord]:
+    """The records by which the leader leads the group and all that is in it."""
+    for topic, index in _partitions(image, request.group):
+        before = topic.partitions[index]
+        isr = tuple(replica for replica in before.replicas if replica in in_sync)
+        record = record_of(topic, index, before._replace(leader=request.broker_id, isr=isr))
+        if record is not None:
+            yield record
+
+
+def _partitions(image: ClusterImage, number: int) -> Iterator[tuple[TopicImage, int]]:
+    yield image.topics[STORAGE_GROUPS], number
+    for topic in image.topics_of_storage_group(number):
+        yield from ((topic, index) for index in topic.partitions)

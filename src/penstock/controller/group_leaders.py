@@ -1,0 +1,48 @@
+"""Who leads the partitions of a storage group: whoever its leader says, and the controller elects nobody.
+
+| what happens                                | the group's partition and all partitions in the group |
+| --- | --- |
+| the leader claims it                        | it leads; in sync are those that have caught up and are active |
+| a broker is fenced or unregistered          | nobody leads in its place; it is not in sync, unless nobody else is |
+| it registers anew, or loses the directory   | the same |
+| it is on its way out                        | as it was: it lays down its office by itself, and another one claims |
+| elections, AlterPartition, other replicas   | refused, or left out where nobody named the partition |
+
+What the metadata say is a signpost. A broker that they name and that does not lead the group refuses its clients.
+"""
+
+from penstock.controller.heartbeats import Going
+from penstock.metadata.image import TopicImage
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.topics import NO_LEADER, PartitionImage
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+
+def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -> PartitionChangeRecord | None:
+    """What becomes of a partition when a broker goes; None if it stays as it is."""
+    if going is Going.STOPPING:
+        return None
+    partition = topic.partitions[index]
+    leader = NO_LEADER if partition.leader == broker_id else partition.leader
+    others = tuple(replica for replica in partition.isr if replica != broker_id)
+    return record_of(topic, index, partition._replace(leader=leader, isr=others or partition.isr))
+
+
+def record_of(topic: TopicImage, index: int, after: PartitionImage) -> PartitionChangeRecord | None:
+    """The record by which a partition gets the leader and the ISR of `after`; None if it has them."""
+    before, record = topic.partitions[index], PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
+    if (before.leader, before.isr) == (after.leader, after.isr):
+        return None
+    if before.leader != after.leader:
+        record.leader = after.leader
+    if before.isr != after.isr:
+        record.isr = list(after.isr)
+    return record
+
+
+def check_elected_here(topic: TopicImage, index: int, code: ErrorCode) -> None:
+    """Refuses, with this code, what would change who leads a partition, or is in sync, where a group decides that."""
+    if topic.by_consensus:
+        raise KafkaError(
+            code, f"{topic.name}-{index} is replicated by consensus: its storage group decides who leads it"
+        )

@@ -1,0 +1,193 @@
+"""Storage groups begin, and topics join them: a group is a partition of `__storage_group` (decision 0309).
+
+| a new topic asks for                     | it gets |
+| --- | --- |
+| `replication.mode=consensus`             | of the groups with such replicas the one with the fewest partitions |
+| the same, and there is none, or all are full | a group that begins |
+| `storage.group` of a group that is there | that one, if it has the replicas that are asked for |
+| `storage.group` of the next number       | a group that begins |
+
+All partitions of the topic have the group's voters as replicas, in the directories in which these have the group's log.
+Nobody leads a group that begins, and all its replicas count as in sync, until its leader says so (`group_leaders`).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+from penstock.controller.assignments import FIRST_EPOCH, check_replicas
+from penstock.controller.decision import ControllerState
+from penstock.controller.placement import place
+from penstock.metadata.configs.replication_mode import STORAGE_GROUP
+from penstock.metadata.features import DIRECTORY_LEVEL, METADATA_VERSION
+from penstock.metadata.image import PartitionImage
+from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
+from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
+
+FULL = 1_000
+"""A group with so many partitions gets no more topics but those that name it."""
+
+
+class Asked(Value):
+    """What somebody wants of a group; None is left to the controller."""
+
+    partitions: int = 0
+    number: int | None = None
+    replication_factor: int | None = None
+    replicas: tuple[int, ...] | None = None
+
+    def check(self, number: int, group: PartitionImage) -> None:
+        """Refuses a group that has other replicas."""
+        if self.replicas is not None and set(self.replicas) != set(group.replicas):
+            message = f"storage group {number} has the replicas {list(group.replicas)}, not {list(self.replicas)}"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        if self.replication_factor not in (None, len(group.replicas)):
+            message = f"storage group {number} has {len(group.replicas)} replicas, not {self.replication_factor}"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+    def fits(self, group: PartitionImage) -> bool:
+        """Whether a group has such replicas."""
+        if self.replicas is not None:
+            return set(self.replicas) == set(group.replicas)
+        return self.replication_factor in (None, len(group.replicas))
+
+
+class Found(Value):
+    """The group that somebody gets, and the records that begin it, if it does."""
+
+    number: int
+    group: PartitionImage
+    records: Sequence[MetadataRecord] = ()
+
+
+class StorageGroups:
+    """The groups that are there, and those that begin in one decision."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._known = state.image.storage_groups
+        self._begun: dict[int, PartitionImage] = {}
+        self._joined: Counter[int] = Counter()
+        known = state.image.topics.get(STORAGE_GROUPS)
+        self._topic_id: UUID | None = None if known is None else known.topic_id
+
+    def find(self, asked: Asked) -> Found:
+        """The group for what is asked. It counts when it is taken. Raises KafkaError."""
+        if asked.number is not None and asked.number < self._count:
+            group = self._group(asked.number)
+            asked.check(asked.number, group)
+            return Found(asked.number, group)
+        if asked.number is None:
+            emptiest = self._emptiest(asked)
+            if emptiest is not None:
+                return Found(emptiest, self._group(emptiest))
+        elif asked.number != self._count:
+            message = f"{STORAGE_GROUP}: the next storage group has the number {self._count}, not {asked.number}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        return self.begin(asked)
+
+    def begin(self, asked: Asked) -> Found:
+        """A new group with these replicas, or with so many. Raises KafkaError."""
+        image, number = self._state.image, self._count
+        if image.metadata_version < DIRECTORY_LEVEL:
+            message = f"storage groups need level {DIRECTORY_LEVEL} of {METADATA_VERSION}"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+        replicas = self._replicas(asked)
+        record = PartitionRecord(
+            partition_id=number,
+            topic_id=self._topic_id or self._state.new_topic_id(),
+            replicas=list(replicas),
+            isr=list(replicas),
+            leader=NO_LEADER,
+            leader_epoch=FIRST_EPOCH,
+            partition_epoch=FIRST_EPOCH,
+            directories=[self._directory(broker) for broker in replicas],
+        )
+        group = PartitionImage(
+            NO_LEADER, FIRST_EPOCH, FIRST_EPOCH, tuple(replicas), tuple(replicas), tuple(record.directories)
+        )
+        is_first = self._topic_id is None
+        topic = [TopicRecord(name=STORAGE_GROUPS, topic_id=record.topic_id)] if is_first else []
+        return Found(number, group, [*topic, record])
+
+    def take(self, found: Found, partitions: int) -> None:
+        """Its records are part of the decision, and so many partitions join the group."""
+        self._joined[found.number] += partitions
+        if found.records:
+            self._begun[found.number] = found.group
+        for record in found.records:
+            if isinstance(record, TopicRecord):
+                self._topic_id = record.topic_id
+
+    @property
+    def _count(self) -> int:
+        return len(self._known) + len(self._begun)
+
+    def _group(self, number: int) -> PartitionImage:
+        return self._begun[number] if number in self._begun else self._known[number]
+
+    def _partitions(self, number: int) -> int:
+        topics = self._state.image.topics_of_storage_group(number)
+        return sum(len(topic.partitions) for topic in topics) + self._joined[number]
+
+    def _emptiest(self, asked: Asked) -> int | None:
+        """The group with the fewest partitions of those that fit and have room."""
+        numbers = [number for number in range(self._count) if asked.fits(self._group(number))]
+        counts = {number: self._partitions(number) for number in numbers}
+        with_room = [number for number, count in counts.items() if count + asked.partitions <= FULL or not count]
+        return min(with_room, key=lambda number: (counts[number], number), default=None)
+
+    def _replicas(self, asked: Asked) -> Sequence[int]:
+        image = self._state.image
+        if asked.replicas is not None:
+            check_replicas(image, asked.replicas, None)
+            replicas: Sequence[int] = asked.replicas
+        else:
+            factor = asked.replication_factor or self._state.settings.default_replication_factor
+            (replicas,) = place(image.brokers.values(), 1, factor, self._state.chance)
+        active = sum(image.brokers[broker].active for broker in replicas)
+        if active * 2 <= len(replicas):
+            message = (
+                f"nobody could lead a storage group on {list(replicas)}: only {active} of these brokers are active"
+            )
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        return replicas
+
+    def _directory(self, broker_id: int) -> UUID:
+        """The directory of a broker that has the fewest groups, and wants new replicas if any does."""
+        broker = self._state.image.brokers[broker_id]
+        cordoned = broker.cordoned_directories or ()
+        choices = [it for it in broker.directories if it not in cordoned] or list(broker.directories)
+        if not choices:
+            message = f"broker {broker_id} has not said in which directories it keeps logs"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        taken = Counter(group.directory_of(broker_id) for group in (*self._known.values(), *self._begun.values()))
+        return min(choices, key=lambda choice: taken[choice])
+
+
+def check_voters(number: int, group: PartitionImage, replicas: Collection[int]) -> None:
+    """Refuses replicas of a partition that are others than its group's."""
+    Asked(replicas=tuple(replicas)).check(number, group)
+
+
+def check_not_of_groups(name: str) -> None:
+    """Refuses to make, enlarge or delete the topic of the groups as if it were any topic."""
+    if name == STORAGE_GROUPS:
+        message = f"the partitions of {name} are the storage groups: they begin as such, and none is ever deleted"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+
+
+def partition_in_group(topic_id: UUID, index: int, replicas: Sequence[int], group: PartitionImage) -> PartitionRecord:
+    """The record of a new partition: led by who leads the group, and lying where the group's log lies."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=[broker for broker in replicas if broker in group.isr],
+        leader=group.leader,
+        leader_epoch=FIRST_EPOCH,
+        partition_epoch=FIRST_EPOCH,
+        directories=[group.directory_of(broker) for broker in replicas],
+    )
