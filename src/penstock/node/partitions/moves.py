@@ -114,6 +114,8 @@ class DirectoryMoves:
         """Let a replica move to this directory, or stay where it is if that is the one. Raises KafkaError."""
         key = (partition.topic, partition.index)
         partition.log.health.check()
+        if partition.by_consensus:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the replicas of a storage group stay where they are")
         future = self._directories.futures.get(key)
         if future is not None and future.parent != path:
             self._unwanted[key] = None

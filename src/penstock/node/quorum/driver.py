@@ -175,6 +175,10 @@ class QuorumDriver:
             return False
         return raft.holds_lease(self._clock.now_ms())
 
+    def holds_lease(self, epoch: int) -> bool:
+        """Whether this replica leads that epoch, and nobody can lead a later one yet."""
+        return self.is_leader(epoch) and self.raft.holds_lease(self._clock.now_ms())
+
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
         if not self.is_running:

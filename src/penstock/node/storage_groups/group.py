@@ -74,9 +74,18 @@ class StorageGroup:
         return self._driver
 
     @property
+    def leads(self) -> bool:
+        """Whether this replica leads, and has applied all that was proposed before: it takes appends."""
+        return self.proposer.epoch is not None
+
+    @property
     def can_be_read(self) -> bool:
-        """Whether this replica leads within its lease, and its logs have all that is committed anywhere."""
-        return self.proposer.epoch is not None and self.driver.has_all
+        """Whether this replica leads within its lease: its logs have all that anybody was told is there.
+
+        For nobody else has told since it applied what came before its epoch, and it tells when that is in the logs.
+        """
+        epoch = self.proposer.epoch
+        return epoch is not None and self.driver.holds_lease(epoch)
 
     def partition(self, partition: PartitionId) -> GroupPartition:
         """A partition of the group; KafkaError UNKNOWN_TOPIC_OR_PARTITION if it is none, or not yet."""

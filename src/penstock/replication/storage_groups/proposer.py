@@ -36,6 +36,8 @@ class Written(Protocol):
     def first_offset(self) -> int: ...
     @property
     def last_offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
 
 
 class Producers(Protocol):
@@ -72,6 +74,8 @@ class Place(NamedTuple):
 
     first_offset: int
     last_offset: int
+    timestamp_ms: int
+    """The latest one of its records."""
     is_duplicate: bool = False
 
 
@@ -154,7 +158,7 @@ class Proposer:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"leader epoch {ahead.latest_epoch} has begun")
         is_idempotent = header.producer_id != NO_PRODUCER_ID
         if is_idempotent and (repeated := ahead.producers.check(header)) is not None:
-            return Place(repeated.first_offset, repeated.last_offset, is_duplicate=True)
+            return Place(repeated.first_offset, repeated.last_offset, repeated.timestamp_ms, is_duplicate=True)
         first_offset = ahead.end_offset
         last_offset = first_offset + header.last_offset_delta
         set_place(batch, header, first_offset, leader_epoch)
@@ -164,7 +168,7 @@ class Proposer:
         ahead.count += 1
         self._ahead[partition] = ahead
         self._collect(Entry(Kind.APPENDED, partition, bytes(batch)), now_ms)
-        return Place(first_offset, last_offset)
+        return Place(first_offset, last_offset, header.max_timestamp)
 
     def _check_leading(self) -> None:
         if self.epoch is None:

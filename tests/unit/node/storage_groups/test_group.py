@@ -5,30 +5,23 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.node.lone_group import CONFIG, start_alone
 
-from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
-from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.broker import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.storage_groups.copying import copy_missing
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
-from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId
 from penstock.replication.storage_groups.proposer import Place, ProposalSettings
 
 ORDERS = PartitionId(UUID(int=10), 0)
 PAYMENTS = PartitionId(UUID(int=20), 0)
-CONFIG = LogConfig(segment_bytes=1_000, retention_ms=-1, cleanup_policy=frozenset())
 
 
 class Node:
@@ -43,27 +36,11 @@ class Node:
         self.removed: list[str] = []
 
     async def __aenter__(self) -> StorageGroup:
-        log = self.directories.create("__storage_group", 0, UUID(int=1), CONFIG)
-        snapshots = StoredSnapshots(Disk(), log.directory)
-        driver = QuorumDriver(
-            local=Voter(ReplicaKey(1)),
-            configured=Quorum.of([Voter(ReplicaKey(1))], 0),
-            settings=RaftSettings(election_timeout_ms=1, leases=True),
-            log=StoredLog(log, snapshots),
-            snapshots=snapshots,
-            state=StateFile(Disk(), log.directory),
-            peers=NoPeers(),
-            application=self.group,
-            random=Random(1),
-            now_ms=wall_clock_ms,
-        )
         try:
-            await self.group.start(driver)
+            await start_alone(self.group, self.directories)
         except Exception:
             self.directories.abandon()
             raise
-        while self.group.proposer.epoch is None:
-            await asyncio.sleep(0)
         return self.group
 
     async def __aexit__(self, *_: object) -> None:

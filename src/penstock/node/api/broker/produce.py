@@ -1,7 +1,8 @@
 """Produce 3-13: append record batches to partitions that this node leads; topics by name, from version 13 by id.
 
 acks=1 and acks=0 are done when the leader has written; acks=-1 when every in-sync replica has, which is at once where
-the leader is the only one. acks=0 has no response, so an error closes the connection, as the only way to tell.
+the leader is the only one. Where a storage group replicates, nothing is written before a majority has it on its disks:
+acks=1 waits for that as well. acks=0 has no response, so an error closes the connection, as the only way to tell.
 
 Not done: transactions. A transactional batch is refused (INVALID_REQUEST).
 """
@@ -82,7 +83,9 @@ def produce(
                 done.append(refusals.encode(topic, index, error))
                 continue
             base_offset, last_offset, time_ms, start_offset, _ = appended
-            if acks == ALL_REPLICAS and partition.committed.high_watermark <= last_offset:
+            if (acks == ALL_REPLICAS or (acks and partition.by_consensus)) and (
+                partition.committed.high_watermark <= last_offset
+            ):
                 pending.append((partition, topic, index, last_offset, done, len(done)))
             done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
     if acks == 0:

@@ -1,0 +1,96 @@
+"""A partition that a storage group replicates: its log is the group's to write, and holds nothing but what is committed.
+
+So for the machines of the ISR this replica is alone: what is in its log is committed, and nobody has to fetch it. The
+metadata are a signpost: this replica leads when they name this node, and the group leads here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.log.partition_log import AppendResult
+from penstock.log.validation import CLIENT, AppendOrigin
+from penstock.metadata.topics import PartitionImage
+from penstock.node.partitions.partition import NotAppendingError, Partition
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.replication.partition_follower import PartitionFollower
+from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.waits import Waiter
+
+if TYPE_CHECKING:
+    from penstock.node.storage_groups.group import StorageGroup
+    from penstock.node.storage_groups.group_partition import GroupPartition
+
+
+class GroupReplica(Partition):
+    """See the module. `member` is the partition as the group knows it: log and high watermark are the same objects."""
+
+    __slots__ = ("_named", "group", "member")
+
+    by_consensus = True
+
+    def __init__(self, topic: str, index: int, topic_id: UUID, group: StorageGroup, member: GroupPartition) -> None:
+        self._named: PartitionLeader | None = None
+        super().__init__(topic, index, topic_id, member.log)
+        self.group = group
+        self.member = member
+        self.committed = member.committed
+
+    @property
+    def leader(self) -> PartitionLeader | None:
+        """What it is while it leads: nothing from the moment on at which the group does not lead here any more."""
+        return self._named if self._named is not None and self.group.leads else None
+
+    @leader.setter
+    def leader(self, leader: PartitionLeader | None) -> None:
+        self._named = leader
+
+    @property
+    def role(self) -> PartitionLeader | PartitionFollower | None:
+        """A leader without its lease has none: another one may lead, and have acknowledged more."""
+        return (self._named if self.group.can_be_read else None) or self.follower
+
+    def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
+        """As of any partition; also KafkaError NOT_LEADER_OR_FOLLOWER when the group has no lease here."""
+        leader = super().check_leader(current_leader_epoch)
+        if not self.group.can_be_read:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "the lease of the storage group is over: others may lead"
+            )
+        return leader
+
+    def check_replica(self, current_leader_epoch: int = -1) -> PartitionLeader:
+        """Only the leader answers consumers: a follower does not know what was acknowledged."""
+        return self.check_leader(current_leader_epoch)
+
+    def check_follower(self, replica: int, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
+        """Another replica of the group copies what its log has forgotten: from any that has it, for it is committed."""
+        self._check_epoch(current_leader_epoch)
+        role = self._named or self.follower
+        if role is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return role
+
+    def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
+        """Let the group append a client's batch: where it will be, or KafkaError as `StorageGroup.append` says.
+
+        It is committed, and acknowledged, when `high_watermark` has passed it; who waits is called when the group loses
+        its lead as well.
+        """
+        if self.leader is None:
+            raise NotAppendingError(self)
+        place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch)
+        log = self.log
+        time_ms = place.timestamp_ms if log.config.uses_log_append_time else -1
+        return AppendResult(place.first_offset, place.last_offset, time_ms, log.log_start_offset, place.is_duplicate)
+
+    def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
+        """Take note of whom the metadata name."""
+        super().obey(node_id, image._replace(replicas=(node_id,), isr=(node_id,)), now_ms)
+
+    def _end_epoch(self) -> Sequence[Waiter]:
+        role = self._named or self.follower
+        self._named = self.appender = self.follower = None
+        return () if role is None else role.on_epoch_over()

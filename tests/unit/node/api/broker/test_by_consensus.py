@@ -1,0 +1,225 @@
+"""What clients get from a partition that a storage group replicates, here one with a single voter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.unit.node.api.broker.fetches import fetch_of, told_of
+from tests.unit.node.lone_group import CONFIG, start_alone
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on, produce_request, topic_records
+
+from penstock.log.directory import LogDirectories
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.records import PartitionChangeRecord
+from penstock.node.broker import wall_clock_ms
+from penstock.node.partitions.group_replica import GroupReplica
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.messages.fetch import FetchResponse, PartitionData
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.schema import Message
+from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.proposer import ProposalSettings
+
+ORDERS = PartitionId(TOPIC_ID, 0)
+OTHER_NODE = 2
+
+
+class Logs:
+    """The partitions' logs lie beside the others of the node."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        return self._directories.create(topic, partition.number, partition.topic_id, CONFIG)
+
+    def remove(self, log: PartitionLog) -> None:
+        self._directories.delete(log, 0)
+
+
+class Served:
+    """A node that leads one partition of a storage group, in leader epoch 3."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.group = StorageGroup(Logs(node.directories), _nobody, ProposalSettings(), wall_clock_ms)
+
+    async def begin(self) -> None:
+        for record in topic_records():
+            self.node.image.apply(record)
+        await start_alone(self.group, self.node.directories)
+        self.group.open(ORDERS, "orders")
+        while ORDERS not in self.group.partitions:
+            await asyncio.sleep(0)
+        self.replica = GroupReplica("orders", 0, TOPIC_ID, self.group, self.group.partition(ORDERS))
+        self.obey()
+        self.node.table.add(self.replica)
+
+    def obey(self) -> None:
+        image = self.node.image.topics["orders"].partitions[0]
+        self.replica.obey(NODE_ID, image._replace(replicas=(NODE_ID, 2, 3), isr=(NODE_ID, 2)), self.node.now_ms)
+
+    def name(self, leader: int) -> None:
+        """The metadata name another leader."""
+        self.node.image.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=leader))
+        self.obey()
+
+    async def ask(self, message: Message, version: int) -> Message:
+        """The answer, whenever it comes."""
+        parts = self.node.dispatch(message, version)
+        if isinstance(parts, list):
+            return self.node.decode(message, version, parts)
+        return await self.node.wait(message, version, parts)
+
+    async def produce(self, request: ProduceRequest, version: int = 12) -> PartitionProduceResponse:
+        answer = await self.ask(request, version)
+        assert isinstance(answer, ProduceResponse)
+        return answer.responses[0].partition_responses[0]
+
+    async def fetch(self, offset: int, replica: int = -1, max_wait_ms: int = 0) -> PartitionData:
+        answer = await self.ask(fetch_of(offset, replica=replica, max_wait_ms=max_wait_ms), 17)
+        assert isinstance(answer, FetchResponse)
+        return told_of(answer)
+
+    async def end(self) -> tuple[int, int]:
+        """What ListOffsets tells of the end."""
+        topic = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        answer = await self.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), 9)
+        assert isinstance(answer, ListOffsetsResponse)
+        told = answer.topics[0].partitions[0]
+        return told.error_code, told.offset
+
+
+async def _nobody(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+    raise AssertionError("there is nobody to copy from")
+
+
+@asynccontextmanager
+async def serving_on(directory: Path) -> AsyncIterator[Served]:
+    with node_on(directory) as node:
+        served = Served(node)
+        await served.begin()
+        yield served
+        await served.group.stop()
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_batch_is_acknowledged_when_it_is_committed(tmp_path: Path, acks: int) -> None:
+    async with serving_on(tmp_path) as served:
+        parts = served.node.dispatch(request := produce_request(batch(b"a", b"b"), acks=acks), 12)
+        assert not isinstance(parts, list), "nothing is on any disk yet"
+        assert served.replica.log.log_end_offset == 0
+        answer = await served.node.wait(request, 12, parts)
+        assert isinstance(answer, ProduceResponse)
+        (told,) = answer.responses[0].partition_responses
+        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+        assert served.replica.high_watermark == served.replica.log.log_end_offset == 2
+        assert (await served.produce(produce_request(batch(b"c")))).base_offset == 2
+        assert await served.end() == (ErrorCode.NONE, 3)
+        found = await served.fetch(1)
+        assert (found.high_watermark, found.last_stable_offset) == (3, 3)
+        assert served.replica.log.leader_epochs.entries == [(3, 0)]
+
+
+async def test_without_acks_nobody_waits(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        waiting = served.fetch(0, max_wait_ms=60_000)
+        assert served.node.dispatch(produce_request(batch(b"a"), acks=0), 9) == []
+        assert not served.replica.committed.waits
+        assert (await waiting).records, "a reader hears of it"
+
+
+async def test_a_batch_that_comes_again_has_its_place(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        served.replica.log.config = CONFIG.replace(message_timestamp_type="LogAppendTime")
+        again = encode_batch([Record(value=b"x")] * 3, producer_id=7, producer_epoch=0, base_sequence=0)
+        first, second = await asyncio.gather(*(served.produce(produce_request(bytes(again))) for _ in range(2)))
+        third = await served.produce(produce_request(bytes(again)))
+        assert first.log_append_time_ms > 0
+        for told in (first, second, third):
+            assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+            assert told.log_append_time_ms == first.log_append_time_ms
+        assert served.replica.log.log_end_offset == 3
+
+
+async def test_whoever_waits_hears_that_the_lead_is_lost(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        reading = asyncio.ensure_future(served.fetch(1, max_wait_ms=60_000))
+        writing = asyncio.ensure_future(served.produce(produce_request(batch(b"b"))))
+        await asyncio.sleep(0)
+        served.group.driver.resign()
+        told = await writing
+        assert told.error_code == (await reading).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (NODE_ID, 3)
+
+
+async def test_the_lead_needs_the_metadata_as_well(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        served.name(OTHER_NODE)
+        told = await served.produce(produce_request(batch(b"a")))
+        assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert told.current_leader.leader_id == OTHER_NODE
+        assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await served.end())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        served.name(NODE_ID)
+        assert (await served.produce(produce_request(batch(b"a")))).error_code == ErrorCode.NONE
+        assert served.replica.log.leader_epochs.entries == [(5, 0)]
+
+
+async def test_a_new_epoch_of_the_metadata_takes_nobodys_answer(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        waiting = asyncio.ensure_future(served.produce(produce_request(batch(b"a"))))
+        await asyncio.sleep(0)
+        served.name(NODE_ID)
+        assert (await waiting).error_code == ErrorCode.NONE
+        assert await served.end() == (ErrorCode.NONE, 1)
+
+
+async def test_without_its_lease_it_tells_consumers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        assert (await served.fetch(0)).records
+        monkeypatch.setattr(QuorumDriver, "holds_lease", lambda driver, epoch: False)
+        assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await served.end())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_another_replica_copies_from_whoever_has_the_log(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        served.group.driver.resign()
+        assert (await served.fetch(0, replica=3)).records
+        served.name(OTHER_NODE)
+        assert (await served.fetch(0, replica=3)).records
+        assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_what_a_storage_group_does_not_do_is_refused(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        deletion = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+        answer = await served.ask(DeleteRecordsRequest(topics=[deletion], timeout_ms=1000), 2)
+        assert isinstance(answer, DeleteRecordsResponse)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
+        with pytest.raises(KafkaError, match="stay where they are"):
+            served.node.broker.moves.move(served.replica, "/elsewhere")

@@ -1,0 +1,41 @@
+"""A storage group whose only voter is this node."""
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectories
+from penstock.log.disk import Disk
+from penstock.node.broker import wall_clock_ms
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups.group import StorageGroup
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+
+CONFIG = LogConfig(segment_bytes=1_000, retention_ms=-1, cleanup_policy=frozenset())
+
+
+async def start_alone(group: StorageGroup, directories: LogDirectories) -> None:
+    """Start it, its log in these directories, and let it lead."""
+    log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
+    snapshots = StoredSnapshots(Disk(), log.directory)
+    driver = QuorumDriver(
+        local=Voter(ReplicaKey(1)),
+        configured=Quorum.of([Voter(ReplicaKey(1))], 0),
+        settings=RaftSettings(election_timeout_ms=1, leases=True),
+        log=StoredLog(log, snapshots),
+        snapshots=snapshots,
+        state=StateFile(Disk(), log.directory),
+        peers=NoPeers(),
+        application=group,
+        random=Random(1),
+        now_ms=wall_clock_ms,
+    )
+    await group.start(driver)
+    while not group.leads:
+        await asyncio.sleep(0)
