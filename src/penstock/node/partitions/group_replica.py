@@ -1,4 +1,4 @@
-"""A partition that a storage group replicates: its log is the group's to write, and holds nothing but what is committed.
+"""A partition that a storage group replicates: its log is the group's to write, and all in it is committed.
 
 So for the machines of the ISR this replica is alone: what is in its log is committed, and nobody has to fetch it. The
 metadata are a signpost: this replica leads when they name this node, and the group leads here.
@@ -7,10 +7,10 @@ metadata are a signpost: this replica leads when they name this node, and the gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from penstock.log.partition_log import AppendResult
+from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import NotAppendingError, Partition
@@ -22,6 +22,26 @@ from penstock.replication.waits import Waiter
 if TYPE_CHECKING:
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.group_partition import GroupPartition
+
+
+class GroupsHere(Protocol):
+    """The storage groups that this node has a replica of (`StorageGroups`)."""
+
+    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
+        """The group of a partition; None if it has none, or the group is not here."""
+
+    def is_member(self, log: PartitionLog) -> bool:
+        """Whether a log is a partition's of any of them, whatever the metadata say of its topic."""
+
+
+class NoGroups:
+    """None of them is here."""
+
+    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
+        return None
+
+    def is_member(self, log: PartitionLog) -> bool:
+        return False
 
 
 class GroupReplica(Partition):

@@ -75,7 +75,9 @@ class NotAppendingError(KafkaError):
 class Partition:
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
-    `by_consensus`: a storage group replicates it, and writes its log (`GroupReplica`). `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
+    `by_consensus`: a storage group replicates it, and writes its log (`GroupReplica`).
+
+    `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
     it is reached or the epoch of the replica is over.
     """
 

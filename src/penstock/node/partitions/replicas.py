@@ -15,6 +15,8 @@ done. What is asked for meanwhile is made at once (`hold_missing`).
 A replica that this node has alone, and without any record yet, is only known by its log (`untouched`) until something
 is asked of it, as a node may have very many of them.
 
+A replica of a storage group is in `table` once the group has it: its log is the group's to make, write and delete.
+
 A replica in a log directory that fails, or that may lie in one which is offline since the start, is not in `table`:
 whoever asks for it gets KAFKA_STORAGE_ERROR.
 """
@@ -42,7 +44,8 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import INTERNAL_TOPICS, is_reserved
+from penstock.metadata.topics import INTERNAL_TOPICS, STORAGE_GROUPS, is_reserved
+from penstock.node.partitions.group_replica import GroupReplica, GroupsHere, NoGroups
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
@@ -51,7 +54,7 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.twins import settle_twins
 from penstock.node.partitions.upkeep import Upkeep
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +63,8 @@ OBEYED_AT_ONCE = 100
 FOUND_AT_ONCE = 1_000
 """Logs whose partitions are looked up likewise."""
 
-METADATA_TOPIC = "__cluster_metadata"
-"""Its log lies beside the others and is not ours: the controller's driver has it."""
+LOGS_OF_DRIVERS = ("__cluster_metadata", STORAGE_GROUPS)
+"""Topics whose logs lie beside the others and are not ours: drivers of the consensus core have them."""
 
 
 class LocalReplicas:
@@ -92,6 +95,7 @@ class LocalReplicas:
         self.in_sync = in_sync
         self._throttles = throttles
         self._now_ms = now_ms
+        self.groups: GroupsHere = NoGroups()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._todo: deque[tuple[UUID, int]] = deque()
         self._done: asyncio.Event | None = None
@@ -114,6 +118,7 @@ class LocalReplicas:
         ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()
+            if topic.name not in LOGS_OF_DRIVERS
             for index, partition in topic.partitions.items()
             if self._node_id in partition.replicas
         ]
@@ -131,7 +136,7 @@ class LocalReplicas:
             logger.error("%d replicas may lie in log directories that are offline", len(self._offline))
         for number, (key, log) in enumerate(list(self._directories.logs.items()), 1):
             is_there = self._directories.logs.get(key) is log  # its topic may have been removed meanwhile
-            if is_there and log.topic != METADATA_TOPIC and log.health.failure is None and not self._is_ours(*key):
+            if is_there and log.health.failure is None and self._is_nobodys(log):
                 self._set_aside(log)
             if not number % FOUND_AT_ONCE:
                 await asyncio.sleep(0)
@@ -153,10 +158,11 @@ class LocalReplicas:
             if self._offline:
                 self._offline.pop((topic_id, index), None)
 
-    def _is_ours(self, topic: str, index: int) -> bool:
-        known = self._image.topics.get(topic)
-        partition = None if known is None else known.partitions.get(index)
-        return partition is not None and self._node_id in partition.replicas
+    def _is_nobodys(self, log: PartitionLog) -> bool:
+        known = self._image.topics.get(log.topic)
+        partition = None if known is None else known.partitions.get(log.partition)
+        is_ours = partition is not None and self._node_id in partition.replicas
+        return not (is_ours or log.topic in LOGS_OF_DRIVERS or self.groups.is_member(log))
 
     def holds(self, topic: TopicImage, index: int) -> bool:
         """Whether a replica of this partition is here, whether anybody has asked for it or not."""
@@ -298,7 +304,7 @@ class LocalReplicas:
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
-        if topic is None:  # a later record of the same commit removed it
+        if topic is None or topic.name in LOGS_OF_DRIVERS:  # a later record of the same commit may have removed it
             return
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)
@@ -343,6 +349,7 @@ class LocalReplicas:
             log.is_untouched
             and image.replicas == self._alone
             and log.topic not in INTERNAL_TOPICS
+            and not self._image.topics[log.topic].by_consensus
             and log.health.failure is None
             and not (self._directories.futures and (log.topic, log.partition) in self._directories.futures)
             and self._lies_elsewhere(log, image) is None
@@ -350,18 +357,14 @@ class LocalReplicas:
 
     def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
         settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
-        log = self._directories.create(
-            topic,
-            index,
-            topic_id,
-            settings.log,
-            assigned=image.directory_of(self._node_id),
-            is_new=(topic_id, index) not in self._offline,
-        )
+        if self._image.topics_by_id[topic_id].by_consensus:
+            partition = self._by_consensus(topic, index, topic_id)
+            if partition is None:
+                return
+        else:
+            partition = self._by_isr(topic, index, topic_id, image, settings.log)
         self._offline.pop((topic_id, index), None)
-        log.config = settings.log
-        high_watermark = self._high_watermarks.pop((topic, index), 0)
-        partition = Partition(topic, index, topic_id, log, high_watermark=high_watermark)
+        partition.log.config = settings.log
         partition.min_insync_replicas = settings.min_insync_replicas
         self._throttles.apply(partition, settings)
         partition.dirty = self._upkeep.dirty
@@ -371,10 +374,45 @@ class LocalReplicas:
         self._obey(partition, image)
         self._upkeep.remember(partition)
 
+    def _by_isr(self, topic: str, index: int, topic_id: UUID, image: PartitionImage, config: LogConfig) -> Partition:
+        log = self._directories.create(
+            topic,
+            index,
+            topic_id,
+            config,
+            assigned=image.directory_of(self._node_id),
+            is_new=(topic_id, index) not in self._offline,
+        )
+        return Partition(topic, index, topic_id, log, high_watermark=self._high_watermarks.pop((topic, index), 0))
+
+    def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
+        """None until the partition's storage group has it (`on_group`)."""
+        group = self.groups.group_of(topic_id, index)
+        member = None if group is None else group.member(topic_id, index)
+        if group is not None and member is not None:
+            return GroupReplica(topic, index, topic_id, group, member)
+        if (topic_id, index) in self._offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} may lie in a log directory that is offline"
+            )
+        return None
+
+    def on_group(self, topic_id: UUID, index: int) -> None:
+        """A storage group has a partition here now, or another log of it, or has it no longer."""
+        partition = self._table.get(topic_id, index)
+        if isinstance(partition, GroupReplica):
+            group = self.groups.group_of(topic_id, index)
+            if group is not partition.group or group.member(topic_id, index) is not partition.member:
+                self._drop(partition)
+        self._todo.append((topic_id, index))
+        self._obey_some()
+
     def _obey(self, partition: Partition, image: PartitionImage) -> None:
         self._compare_directories(partition, image)
         epoch = partition.leader_epoch
         partition.obey(self._node_id, image, self._now_ms())
+        if partition.by_consensus:
+            return
         if partition.leader is not None or image.leader < 0:
             self.fetchers.leave(partition)
         elif partition.leader_epoch != epoch:
@@ -413,7 +451,8 @@ class LocalReplicas:
         self._table.remove(partition)
         self.on_dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
-        self._delete(partition.log)
+        if not partition.by_consensus:
+            self._delete(partition.log)
         self._upkeep.forget(partition)
         self.fetchers.leave(partition)
         partition.resign()

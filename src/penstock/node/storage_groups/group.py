@@ -16,6 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.driver import QuorumDriver
@@ -53,6 +54,8 @@ class StorageGroup:
         self.partitions: dict[PartitionId, GroupPartition] = {}
         self.proposer = Proposer(settings)
         self.bytes_since_snapshot = 0
+        self.on_member: Callable[[PartitionId], None] = _nobody_cares
+        """Called with a partition that has come into the group here, or has left it."""
         self._logs = logs
         self._source = source
         self._now_ms = now_ms
@@ -93,6 +96,10 @@ class StorageGroup:
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the storage group has no such partition")
         return found
+
+    def member(self, topic_id: UUID, number: int) -> GroupPartition | None:
+        """The same, or None."""
+        return self.partitions.get(PartitionId(topic_id, number))
 
     # What producers and the metadata ask for. All raise KafkaError NOT_LEADER_OR_FOLLOWER.
 
@@ -211,12 +218,14 @@ class StorageGroup:
 
     def _open(self, partition: PartitionId, topic: str) -> None:
         self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic))
+        self.on_member(partition)
 
     def _close(self, partition: PartitionId) -> None:
         found = self.partitions.pop(partition, None)
         if found is not None:
             self._closed.append(found)
             _call(found.committed.waits.take_all())
+            self.on_member(partition)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         """Who leads now; this replica only when it has applied all that was proposed before."""
@@ -256,12 +265,14 @@ class StorageGroup:
         return GroupPartition(state.partition, state.topic, self._logs.open(state.partition, state.topic))
 
     def _begin_anew(self, partitions: Sequence[GroupPartition]) -> None:
-        gone = set(self.partitions) - {partition.id for partition in partitions}
-        self._closed += [self.partitions[partition] for partition in gone]
-        self.partitions = {partition.id: partition for partition in partitions}
+        before, self.partitions = self.partitions, {partition.id: partition for partition in partitions}
+        gone = [partition for partition in before if partition not in self.partitions]
+        self._closed += [before[partition] for partition in gone]
         for partition in partitions:
             _call(partition.committed.advance(partition.end_offset))
         self.bytes_since_snapshot = 0
+        for changed in (*gone, *(it for it in self.partitions if it not in before)):
+            self.on_member(changed)
 
     async def _fetch(self, partition: PartitionId, offset: int) -> tuple[int, bytes]:
         leader_id = self.driver.leader_id
@@ -293,6 +304,10 @@ class StorageGroup:
             self._timer.cancel()
         await self.driver.stop(resign=resign)
         self._resign()
+
+
+def _nobody_cares(partition: PartitionId) -> None:
+    """What `on_member` is until somebody wants to know."""
 
 
 def _call(waiters: Sequence[Waiter]) -> None:

@@ -74,9 +74,9 @@ class Place(NamedTuple):
 
     first_offset: int
     last_offset: int
+    is_duplicate: bool
     timestamp_ms: int
     """The latest one of its records."""
-    is_duplicate: bool = False
 
 
 class Ahead:
@@ -158,7 +158,7 @@ class Proposer:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"leader epoch {ahead.latest_epoch} has begun")
         is_idempotent = header.producer_id != NO_PRODUCER_ID
         if is_idempotent and (repeated := ahead.producers.check(header)) is not None:
-            return Place(repeated.first_offset, repeated.last_offset, repeated.timestamp_ms, is_duplicate=True)
+            return Place(repeated.first_offset, repeated.last_offset, True, repeated.timestamp_ms)
         first_offset = ahead.end_offset
         last_offset = first_offset + header.last_offset_delta
         set_place(batch, header, first_offset, leader_epoch)
@@ -168,7 +168,7 @@ class Proposer:
         ahead.count += 1
         self._ahead[partition] = ahead
         self._collect(Entry(Kind.APPENDED, partition, bytes(batch)), now_ms)
-        return Place(first_offset, last_offset, header.max_timestamp)
+        return Place(first_offset, last_offset, False, header.max_timestamp)
 
     def _check_leading(self) -> None:
         if self.epoch is None:

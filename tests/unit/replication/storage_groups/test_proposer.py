@@ -71,9 +71,9 @@ def taken(proposer: Proposer, now_ms: int = 0) -> list[Entry]:
 
 def test_batches_of_several_partitions_go_as_one_proposal_with_their_offsets_and_epochs() -> None:
     proposer, orders, payments = leading(), End(10), End(20)
-    assert append(proposer, orders, batch_of(3)) == (10, 12, False)
-    assert append(proposer, payments, batch_of(2), partition=PAYMENTS, leader_epoch=4) == (20, 21, False)
-    assert append(proposer, orders, batch_of(1)) == (13, 13, False)
+    assert append(proposer, orders, batch_of(3))[:3] == (10, 12, False)
+    assert append(proposer, payments, batch_of(2), partition=PAYMENTS, leader_epoch=4)[:3] == (20, 21, False)
+    assert append(proposer, orders, batch_of(1))[:3] == (13, 13, False)
     entries = taken(proposer)
     headers = [read_header(entry.content) for entry in entries]
     assert [entry.partition for entry in entries] == [ORDERS, PAYMENTS, ORDERS]
@@ -121,11 +121,11 @@ def test_what_is_under_way_counts_until_it_is_applied_and_then_the_log_does() ->
 def test_a_batch_that_repeats_one_under_way_is_where_that_is_going_to_be() -> None:
     proposer, orders = leading(), End(7)
     append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))
-    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (7, 8, True)
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))[:3] == (7, 8, True)
     (entry,) = taken(proposer)
     orders.write(entry)
     proposer.applied(entry)
-    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (7, 8, True)
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))[:3] == (7, 8, True)
     assert proposer.take(0) is None
 
 
@@ -141,7 +141,7 @@ def test_sequences_go_on_from_what_is_under_way() -> None:
     for entry in entries:
         orders.write(entry)
         proposer.applied(entry)
-    assert append(proposer, orders, batch_of(1, producer_id=9, sequence=5, epoch=0)) == (5, 5, False)
+    assert append(proposer, orders, batch_of(1, producer_id=9, sequence=5, epoch=0))[:3] == (5, 5, False)
 
 
 def test_who_does_not_lead_takes_nothing() -> None:
@@ -164,7 +164,7 @@ def test_a_new_epoch_begins_with_what_the_logs_say() -> None:
     proposer.resign()
     assert proposer.take(1000) is None
     proposer.lead(7)
-    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0)) == (0, 1, False)
+    assert append(proposer, orders, batch_of(2, producer_id=9, sequence=0, epoch=0))[:3] == (0, 1, False)
 
 
 def test_a_leader_epoch_never_goes_back() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from tests.unit.node.api.broker.fetches import fetch_of, told_of
@@ -14,7 +15,7 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on, pro
 
 from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.broker import wall_clock_ms
 from penstock.node.partitions.group_replica import GroupReplica
 from penstock.node.quorum.driver import QuorumDriver
@@ -62,26 +63,31 @@ class Served:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.group = StorageGroup(Logs(node.directories), _nobody, ProposalSettings(), wall_clock_ms)
+        self.group.on_member = lambda partition: node.replicas.on_group(*partition)
+        node.replicas.groups = self
+
+    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
+        return self.group if topic_id == TOPIC_ID else None
+
+    def is_member(self, log: PartitionLog) -> bool:
+        return any(member.log is log for member in self.group.partitions.values())
 
     async def begin(self) -> None:
-        for record in topic_records():
-            self.node.image.apply(record)
+        self.node.commit(*topic_records(replication_mode="consensus", storage_group="0"))
         await start_alone(self.group, self.node.directories)
         self.group.open(ORDERS, "orders")
         while ORDERS not in self.group.partitions:
             await asyncio.sleep(0)
-        self.replica = GroupReplica("orders", 0, TOPIC_ID, self.group, self.group.partition(ORDERS))
-        self.obey()
-        self.node.table.add(self.replica)
 
-    def obey(self) -> None:
-        image = self.node.image.topics["orders"].partitions[0]
-        self.replica.obey(NODE_ID, image._replace(replicas=(NODE_ID, 2, 3), isr=(NODE_ID, 2)), self.node.now_ms)
+    @property
+    def replica(self) -> GroupReplica:
+        found = self.node.partition()
+        assert isinstance(found, GroupReplica)
+        return found
 
     def name(self, leader: int) -> None:
         """The metadata name another leader."""
-        self.node.image.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=leader))
-        self.obey()
+        self.node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=leader))
 
     async def ask(self, message: Message, version: int) -> Message:
         """The answer, whenever it comes."""
@@ -223,3 +229,52 @@ async def test_what_a_storage_group_does_not_do_is_refused(tmp_path: Path) -> No
         assert answer.topics[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
         with pytest.raises(KafkaError, match="stay where they are"):
             served.node.broker.moves.move(served.replica, "/elsewhere")
+
+
+async def test_a_replica_is_there_when_its_group_has_it(tmp_path: Path) -> None:
+    with node_on(tmp_path) as node:
+        node.commit(*topic_records(replication_mode="consensus", storage_group="0"))
+        assert node.produce(b"a") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        assert not node.directories.logs
+    async with serving_on(tmp_path / "another") as served:
+        assert list(served.node.table) == [served.replica]
+        assert served.replica.committed is served.group.partition(ORDERS).committed
+        assert served.node.broker.partition(TOPIC_ID, 0) is served.replica
+
+
+async def test_the_group_removes_the_log_of_a_topic_that_is_gone(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        served.node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+        assert not list(served.node.table)
+        assert (tmp_path / "orders-0").exists()
+        served.group.close(ORDERS)
+        while ORDERS in served.group.partitions:
+            await asyncio.sleep(0)
+        await served.group.snapshot()
+        assert not (tmp_path / "orders-0").exists()
+
+
+async def test_a_replica_goes_with_its_place_in_the_group(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        before = served.replica
+        served.group.close(ORDERS)
+        while ORDERS in served.group.partitions:
+            await asyncio.sleep(0)
+        assert not list(served.node.table)
+        served.group.open(ORDERS, "orders")
+        while ORDERS not in served.group.partitions:
+            await asyncio.sleep(0)
+        assert served.replica is not before
+        assert served.replica.leader is not None
+
+
+async def test_a_start_sets_no_log_aside_that_a_group_has(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        served.node.image.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+        await served.node.replicas.open_all()
+        assert (tmp_path / "orders-0").exists()
+        assert (tmp_path / "__storage_group-0").exists()
+        del served.group.partitions[ORDERS]
+        await served.node.replicas.open_all()
+        assert not (tmp_path / "orders-0").exists()
