@@ -170,10 +170,7 @@ class QuorumDriver:
     @property
     def has_all(self) -> bool:
         """Whether this replica leads within its lease, and the application has all that is committed anywhere."""
-        raft = self._raft
-        if raft is None or self._ended is not None or self._applier.applied < raft.high_watermark:
-            return False
-        return raft.holds_lease(self._clock.now_ms())
+        return self._applier.applied >= self.high_watermark and self.holds_lease(self.epoch)
 
     def holds_lease(self, epoch: int) -> bool:
         """Whether this replica leads that epoch, and nobody can lead a later one yet."""
