@@ -75,7 +75,7 @@ class NotAppendingError(KafkaError):
 class Partition:
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
-    `by_consensus`: a storage group replicates it, and writes its log (`GroupReplica`).
+    `by_consensus`: a storage group replicates it, and writes its log (`ConsensusPartition`).
 
     `committed.waits` calls who waits for the high watermark, `leader.appended` who waits for the log's end: once, when
     it is reached or the epoch of the replica is over.
@@ -161,7 +161,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.leader
 
-    def check_follower(self, replica: int, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
+    def check_follower(self, replica: int, current_leader_epoch: int) -> PartitionLeader:
         """The leader's state, as `check_leader`, for a replica that follows; KafkaError when it is none, or not yet."""
         leader = self.check_leader(current_leader_epoch)
         if replica not in leader.followers:

@@ -45,7 +45,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import INTERNAL_TOPICS, STORAGE_GROUPS, is_reserved
-from penstock.node.partitions.group_replica import GroupReplica, GroupsHere, NoGroups
+from penstock.node.partitions.consensus_partition import ConsensusPartition, GroupsHere, NoGroups
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
@@ -390,7 +390,7 @@ class LocalReplicas:
         group = self.groups.group_of(topic_id, index)
         member = None if group is None else group.member(topic_id, index)
         if group is not None and member is not None:
-            return GroupReplica(topic, index, topic_id, group, member)
+            return ConsensusPartition(topic, index, topic_id, group, member)
         if (topic_id, index) in self._offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} may lie in a log directory that is offline"
@@ -400,7 +400,7 @@ class LocalReplicas:
     def on_group(self, topic_id: UUID, index: int) -> None:
         """A storage group has a partition here now, or another log of it, or has it no longer."""
         partition = self._table.get(topic_id, index)
-        if isinstance(partition, GroupReplica):
+        if isinstance(partition, ConsensusPartition):
             group = self.groups.group_of(topic_id, index)
             if group is not partition.group or group.member(topic_id, index) is not partition.member:
                 self._drop(partition)

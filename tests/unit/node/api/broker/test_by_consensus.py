@@ -17,7 +17,7 @@ from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.broker import wall_clock_ms
-from penstock.node.partitions.group_replica import GroupReplica
+from penstock.node.partitions.consensus_partition import ConsensusPartition
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -80,9 +80,9 @@ class Served:
             await asyncio.sleep(0)
 
     @property
-    def replica(self) -> GroupReplica:
+    def replica(self) -> ConsensusPartition:
         found = self.node.partition()
-        assert isinstance(found, GroupReplica)
+        assert isinstance(found, ConsensusPartition)
         return found
 
     def name(self, leader: int) -> None:
@@ -101,8 +101,8 @@ class Served:
         assert isinstance(answer, ProduceResponse)
         return answer.responses[0].partition_responses[0]
 
-    async def fetch(self, offset: int, replica: int = -1, max_wait_ms: int = 0) -> PartitionData:
-        answer = await self.ask(fetch_of(offset, replica=replica, max_wait_ms=max_wait_ms), 17)
+    async def fetch(self, offset: int, max_wait_ms: int = 0) -> PartitionData:
+        answer = await self.ask(fetch_of(offset, max_wait_ms=max_wait_ms), 17)
         assert isinstance(answer, FetchResponse)
         return told_of(answer)
 
@@ -208,16 +208,6 @@ async def test_without_its_lease_it_tells_consumers_nothing(tmp_path: Path, monk
         monkeypatch.setattr(QuorumDriver, "holds_lease", lambda driver, epoch: False)
         assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await served.end())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-async def test_another_replica_copies_from_whoever_has_the_log(tmp_path: Path) -> None:
-    async with serving_on(tmp_path) as served:
-        await served.produce(produce_request(batch(b"a")))
-        served.group.driver.resign()
-        assert (await served.fetch(0, replica=3)).records
-        served.name(OTHER_NODE)
-        assert (await served.fetch(0, replica=3)).records
-        assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_what_a_storage_group_does_not_do_is_refused(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class NoGroups:
         return False
 
 
-class GroupReplica(Partition):
+class ConsensusPartition(Partition):
     """See the module. `member` is the partition as the group knows it: log and high watermark are the same objects."""
 
     __slots__ = ("_named", "group", "member")
@@ -84,14 +84,6 @@ class GroupReplica(Partition):
     def check_replica(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """Only the leader answers consumers: a follower does not know what was acknowledged."""
         return self.check_leader(current_leader_epoch)
-
-    def check_follower(self, replica: int, current_leader_epoch: int) -> PartitionLeader | PartitionFollower:
-        """Another replica of the group copies what its log has forgotten: from any that has it, for it is committed."""
-        self._check_epoch(current_leader_epoch)
-        role = self._named or self.follower
-        if role is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return role
 
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
         """Let the group append a client's batch: where it will be, or KafkaError as `StorageGroup.append` says.
