@@ -12,12 +12,13 @@ from penstock.leadership.lease import Holder
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record
 
-SEEDS = range(40)
+SEEDS = 40
 
 
-def found_with(*faults: str, leases: bool = False, first_clock: float | None = None) -> str:
-    """What the first of some seeds finds that finds anything."""
-    outcomes = (simulate(seed, faults=faults, leases=leases, first_clock=first_clock) for seed in SEEDS)
+def found_with(*faults: str, seed: int = 0, leases: bool = False, first_clock: float | None = None) -> str:
+    """What the first of some seeds finds that finds anything. `seed` found something last: it is the first to try."""
+    seeds = (*range(seed, SEEDS), *range(seed))
+    outcomes = (simulate(seed, faults=faults, leases=leases, first_clock=first_clock) for seed in seeds)
     return next((outcome.violations[0] for outcome in outcomes if outcome.violations), "")
 
 
@@ -36,12 +37,12 @@ def test_a_read_that_a_leader_answers_without_asking_whether_it_leads(monkeypatc
         return GetResponse(value=self._replica.store.get(request.key))
 
     monkeypatch.setattr(StoreService, "get", get)
-    assert "no order explains" in found_with("island")
+    assert "no order explains" in found_with("island", seed=13)
 
 
 def test_a_lease_that_is_never_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Holder, "renewed", lambda holder, asked: setattr(holder, "until", math.inf))
-    assert "no order explains" in found_with("island", leases=True)
+    assert "no order explains" in found_with("island", leases=True, seed=12)
 
 
 def test_a_clock_that_is_slower_than_it_may_be() -> None:
@@ -55,4 +56,4 @@ def test_a_set_that_is_applied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         self._values[record.key] = record.value
 
     monkeypatch.setattr(Store, "_set", apply_always)
-    assert "no order explains" in found_with("answers lost")
+    assert "no order explains" in found_with("answers lost", seed=2)
