@@ -1,6 +1,6 @@
 """The language of the controller's transcripts: a line is a command, what comes back are records and replies.
 
-brokers 1 2@RACK                                brokers, registered and unfenced
+brokers 1 2@RACK [dirs=own]                     brokers, registered and unfenced, each with a directory of its own
 create flights [partitions=3] [replicas=2] [assign=1,2/2,3] [config.KEY=VALUE] [validate]
 delete flights delays                           by name
 delete-id #2                                    by id; ids are numbered as they appear
@@ -15,6 +15,8 @@ in-sync LEADER flights-0 1,2 [epoch=LEADER_EPOCH]   what the leader of a partiti
 elect preferred|unclean flights-0
 move flights-0 3,4                              or: cancel flights-0; moves lists what is under way
 balance tell|begin|stop                         of leaders, one partition at a time
+group [replicas=2] [assign=1,2]                 a storage group begins
+claim BROKER 0 epoch=N 1,2                      who leads storage group 0 says so, and who has caught up
 later MILLISECONDS                              time passes, and what is due is done
 image                                           each partition with its leader, leader epoch and replicas
 """
@@ -61,7 +63,7 @@ from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicP
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceLeadersRequest, ClaimStorageGroupRequest, CreateStorageGroupRequest
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -98,6 +100,8 @@ class ControllerScript:
             "in-sync": self.in_sync,
             "elect": self.elect,
             "balance": self.balance,
+            "group": self.group,
+            "claim": self.claim,
             "move": self.move,
             "cancel": self.move,
             "moves": self.moves,
@@ -120,7 +124,8 @@ class ControllerScript:
     def brokers(self, words: list[str], options: Options) -> Iterable[object]:
         for word in words:
             broker, _, rack = word.partition("@")
-            list(self.register([broker], {"incarnation": broker, "rack": rack} if rack else {"incarnation": broker}))
+            told = {"incarnation": broker} | ({"rack": rack} if rack else {}) | ({"dirs": broker} if options else {})
+            list(self.register([broker], told))
             epoch = self.controller.image.brokers[int(broker)].epoch
             list(self.heartbeat([broker, str(epoch)], {"seen": str(epoch)}))
         return ()
@@ -232,6 +237,22 @@ class ControllerScript:
 
     def balance(self, words: list[str], options: Options) -> Iterable[object]:
         return self.decide(BalanceLeadersRequest(action=BALANCE[words[0]]))
+
+    def group(self, words: list[str], options: Options) -> Iterable[object]:
+        named = assignment(options)
+        factor = int(options.get("replicas", -1))
+        return self.decide(CreateStorageGroupRequest(replicas=named[0] if named else [], replication_factor=factor))
+
+    def claim(self, words: list[str], options: Options) -> Iterable[object]:
+        broker_id, number = int(words[0]), int(words[1])
+        request = ClaimStorageGroupRequest(
+            broker_id=broker_id,
+            broker_epoch=self.controller.image.brokers[broker_id].epoch,
+            group=number,
+            group_epoch=int(options["epoch"]),
+            caught_up=[int(replica) for replica in words[2].split(",")],
+        )
+        return self.decide(request)
 
     def move(self, words: list[str], options: Options) -> Iterable[object]:
         topic, index = self.partition(words[0])

@@ -84,6 +84,8 @@ def test_nobody_is_preferred_where_a_group_elects() -> None:
 def test_a_copy_has_groups_of_its_own() -> None:
     found = image()
     copy = found.copy()
+    copy.apply(PartitionChangeRecord(partition_id=0, topic_id=TRADES, leader=1))
+    assert copy.storage_group_of(TRADES) == 1
     copy.apply(RemoveTopicRecord(topic_id=ORDERS))
     for record in topic("later", UUID(int=9), 1):
         copy.apply(record)
