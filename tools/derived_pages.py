@@ -8,7 +8,7 @@ from penstock.cli.main import COMMANDS, main
 from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition
 from penstock.metadata.configs.group import GROUP_CONFIGS
-from penstock.metadata.configs.topic import TOPIC_CONFIGS
+from penstock.metadata.configs.topic import OWN_TOPIC_CONFIGS, TOPIC_CONFIGS
 from penstock.pipeline.options import (
     CLIENT_OPTIONS,
     SINK_OPTIONS,
@@ -52,7 +52,8 @@ def _option_table(options: Mapping[str, OptionText]) -> str:
 
 def configuration_page() -> str:
     """Every key of a broker, a topic and a group."""
-    tables = (("Broker", BROKER_CONFIGS), ("Topic", TOPIC_CONFIGS), ("Group", GROUP_CONFIGS))
+    topic_keys = TOPIC_CONFIGS | OWN_TOPIC_CONFIGS
+    tables = (("Broker", BROKER_CONFIGS), ("Topic", topic_keys), ("Group", GROUP_CONFIGS))
     return CONFIGURATION_HEAD + "".join(f"\n## {title} keys\n\n{_key_table(keys)}" for title, keys in tables)
 
 

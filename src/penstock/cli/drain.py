@@ -16,6 +16,7 @@ from penstock.cli.replication_throttles import clear_limits, limit_moves, planne
 from penstock.client.admin import Admin
 from penstock.client.metadata import TopicMetadata
 from penstock.client.partition_admin import Reassignment
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 
@@ -49,6 +50,10 @@ class Drain:
     async def run(self) -> None:
         """Returns when the broker has nothing any more. Raises click.ClickException."""
         view = await self._look()
+        votes = [partition.partition for partition in self._left(view) if partition.topic == STORAGE_GROUPS]
+        if votes:
+            message = f"broker {self._node_id} votes in the storage groups {votes}, and no other can vote in its place"
+            raise click.ClickException(message)
         total = len(self._left(view))
         with click.progressbar(length=total, label=f"replicas of broker {self._node_id}", file=sys.stderr) as bar:
             try:

@@ -10,6 +10,7 @@ import click
 from penstock.client.admin import Admin
 from penstock.client.config_admin import ResourceType
 from penstock.client.metadata import NO_NODE, PartitionMetadata
+from penstock.client.storage_group_admin import STORAGE_GROUPS, StorageGroupAdmin
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import Racks
 from penstock.metadata.configs.definitions import ConfigError
@@ -21,7 +22,7 @@ Rates = Mapping[TopicPartition, float]
 
 
 class Leadership(Value):
-    """The cluster as it is now. Brokers that are registered and down are there as well."""
+    """The cluster as it is now, without what storage groups lead. Brokers that are down are there as well."""
 
     racks: Racks
     away: tuple[int, ...]
@@ -69,6 +70,8 @@ def is_moved(row: PartitionMetadata) -> bool:
 async def look(admin: Admin) -> Leadership:
     """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
     topics = await admin.topics.describe()
+    in_groups = await StorageGroupAdmin(admin.cluster).members(topic.name for topic in topics if not topic.is_internal)
+    led_otherwise = {STORAGE_GROUPS, *in_groups}
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
     text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)
@@ -79,7 +82,13 @@ async def look(admin: Admin) -> Leadership:
     return Leadership(
         {broker.node_id: broker.rack for broker in brokers},
         tuple(broker.node_id for broker in brokers if broker.is_fenced),
-        {row.topic_partition: row for topic in topics for row in topic.partitions.values() if row.replicas},
+        {
+            row.topic_partition: row
+            for topic in topics
+            if topic.name not in led_otherwise
+            for row in topic.partitions.values()
+            if row.replicas
+        },
         {TopicPartition(*partition): broker for partition, broker in pinned.items()},
     )
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "run nodes on virtual time, with faults, from a seed",
     "start": "start a node, or a local cluster",
     "storage": "format log directories, and show what they belong to",
+    "storage-groups": "show and create storage groups",
     "topics": "list, describe, create, change and delete topics",
     "worker": "run connectors",
 }

@@ -51,14 +51,17 @@ unclean.leader.election.enable boolean false * cluster high
     | Whether a replica that lags may become leader when no other is left, at the price of lost records.
 """)
 
-INTERNAL_TOPIC_CONFIGS = read_table("""
-internal.segment.bytes int null 1.. cluster low | Size of a segment below the floor of segment.bytes, for tests.
+OWN_TOPIC_CONFIGS = read_table("""
 replication.mode string isr isr/consensus fixed medium
     | How a topic is replicated: isr is Kafka's way; with consensus a record is on the disks of a majority before it is
-    | acknowledged. Decided when the topic is created.
+    | acknowledged. Decided when the topic is created. A key of Penstock's own.
 storage.group int null 0.. fixed low
     | The storage group of a topic with replication.mode=consensus: it shares one log with the other topics of the
-    | group. Decided when the topic is created, by the controller if nobody names one.
+    | group. Decided when the topic is created, by the controller if nobody names one. A key of Penstock's own.
+""")
+
+INTERNAL_TOPIC_CONFIGS = OWN_TOPIC_CONFIGS | read_table("""
+internal.segment.bytes int null 1.. cluster low | Size of a segment below the floor of segment.bytes, for tests.
 """)
 """Keys that are accepted, but shown only where they are set."""
 

@@ -1,0 +1,87 @@
+"""`penstock storage-groups`, and what the other commands make of topics that are replicated by consensus."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock.cli.main import main
+from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
+
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as cluster:
+        yield cluster
+
+
+def penstock(cluster: Cluster, *arguments: str, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*arguments, "--bootstrap-server", str(cluster.nodes[0].address)])
+    assert result.exit_code == exit_code, result.output
+    return result
+
+
+def told(cluster: Cluster, *arguments: str) -> Any:
+    return json.loads(penstock(cluster, *arguments, "--json").stdout)
+
+
+def test_groups_are_shown_and_made(three: Cluster) -> None:
+    assert told(three, "storage-groups") == []
+    assert "no storage group" in penstock(three, "storage-groups").stderr
+    create = ("topics", "--create", "--partitions", "2", "--replication-factor", "3")
+    penstock(three, *create, "--topic", "orders", "--config", "replication.mode=consensus")
+    penstock(three, *create, "--topic", "flights")
+    made = penstock(three, "storage-groups", "--create", "--replicas", "2,1").stdout
+    assert made == "created storage group 1, in which 2,1 vote\n"
+    assert told(three, "storage-groups", "--create", "--replication-factor", "1")["group"] == 2
+
+    def all_known() -> Any:
+        """Another broker than the one that made something may have heard of it already."""
+        names = told(three, "topics", "--list")
+        groups = told(three, "storage-groups")
+        return groups if len(groups) == 3 and {"orders", "flights"} <= set(names) else None
+
+    first, second, _ = wait_until(all_known, SECONDS, "what was made is known")
+    assert (first["group"], sorted(first["voters"])) == (0, [1, 2, 3])
+    assert first["topics"] == [{"topic": "orders", "partitions": 2}]
+    assert (second["group"], second["voters"], second["topics"]) == (1, [2, 1], [])
+    table = penstock(three, "storage-groups", "--describe", "--group", "0").stdout
+    assert table.split()[:6] == ["GROUP", "LEADER", "VOTERS", "ISR", "TOPICS", "PARTITIONS"]
+    assert table.splitlines()[-1].split() == ["0", "orders", "2"]
+    assert "there is no storage group 9" in penstock(three, "storage-groups", "--group", "9", exit_code=1).stderr
+
+    orders, flights = (told(three, "topics", "--describe", "--topic", name)[0] for name in ("orders", "flights"))
+    assert (orders["replication_mode"], orders["storage_group"]) == ("consensus", 0)
+    assert (flights["replication_mode"], flights["storage_group"]) == ("isr", None)
+    described = penstock(three, "topics", "--describe", "--topic", "orders").stdout.splitlines()[1].split()
+    assert described[4:6] == ["consensus", "0"]
+
+    # What others decide is left out, or refused in plain words.
+    planned = told(three, "leaders", "plan", "--all")["partitions"]
+    assert {row["topic"] for row in planned} & {"orders", "flights", "__storage_group"} == {"flights"}
+    refused = penstock(three, "cluster", "drain", "1", exit_code=1).stderr
+    assert "broker 1 votes in the storage groups [0, 1" in refused
+    elect = ("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
+    assert "its storage group decides who leads it" in penstock(three, *elect, exit_code=1).output
+    delete = penstock(three, "topics", "--delete", "--topic", "__storage_group", exit_code=1)
+    assert "none is ever deleted" in delete.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--create", "--describe"), "give one of --describe, --create"),
+        (("--replicas", "1,2"), "--replication-factor and --replicas are for --create"),
+        (("--create", "--replicas", "1", "--replication-factor", "1"), "give one of --replication-factor, --replicas"),
+        (("--create", "--replicas", "1,x"), "--replicas"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: tuple[str, ...], complaint: str) -> None:
+    result = CliRunner().invoke(main, ["storage-groups", *options])
+    assert result.exit_code == 2
+    assert complaint in result.stderr
