@@ -78,6 +78,10 @@ class Replica:
     def remove(self, log: PartitionLog) -> None:
         """Nothing is removed here."""
 
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        """Nor are topics deleted."""
+        return False
+
 
 async def _nobody(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
     raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody falls so far behind here")

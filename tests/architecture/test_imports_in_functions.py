@@ -54,6 +54,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
     },
     "penstock/node/quorum_start.py": {"penstock.node.peer_links": "30; a single node has no peers"},
+    "penstock/node/storage_groups/keeper.py": dict.fromkeys(
+        ("penstock.node.peer_links", "penstock.node.storage_groups.start"), "40; most nodes have no storage group"
+    ),
     "penstock/pipeline/datasource.py": dict.fromkeys(
         (
             "penstock.pipeline.options",

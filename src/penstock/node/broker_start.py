@@ -44,6 +44,7 @@ from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.server import BoundListener, Server
+from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.uuids import process_uuid
 
@@ -61,8 +62,7 @@ class BrokerParts:
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
         config, surroundings, directories = parts.config, parts.surroundings, parts.directories
-        self._parts, self._listeners = parts, listeners
-        loop = asyncio.get_running_loop()
+        self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
         table = PartitionTable()
@@ -102,6 +102,7 @@ class BrokerParts:
             metrics=parts.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
+        self.group_keeper = self._group_keeper()
         self.replica_directories = ReplicaDirectories(self.broker, parts.channel, self.replicas.misplaced)
         self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
@@ -137,6 +138,13 @@ class BrokerParts:
         parts.more_figures.append(cleaner.rows)
         return cleaner
 
+    def _group_keeper(self) -> GroupKeeper:
+        groups, replicas = self.broker.storage_groups, self.replicas
+        keeper = GroupKeeper(self._parts, groups, replicas.config_of, lambda: self.broker.broker_epoch)
+        replicas.groups, keeper.on_partition = groups, replicas.on_group
+        self._parts.more_figures.append(keeper.figures)
+        return keeper
+
     def _lease(self) -> BrokerLease:
         config, elapsed_s = self._parts.config, self._parts.surroundings.elapsed_s
         while_awake = not config.refuses_without_lease
@@ -163,6 +171,7 @@ class BrokerParts:
     def on_directory_failed(self, path: str) -> None:
         """One of several log directories is offline from now on."""
         self.replicas.on_directory_failed(path)
+        self.group_keeper.on_directory_failed(path)
         self.lifecycle.tell_of_directories()
 
     async def _hand_over(self, source: Hosted[GroupShard], group_ids: Sequence[str]) -> None:
@@ -236,6 +245,7 @@ class BrokerParts:
         self.hand_overs.start()
         self.moves.start()
         self.cleaner.start()
+        await self.group_keeper.start()
         await self._server.listen(self._listeners)
 
     async def stop(self) -> None:
@@ -255,7 +265,10 @@ class BrokerParts:
             parts.push_async_callback(self._server.stop)
             # Before the server: members that wait for a rebalance would hold it up.
             parts.push_async_callback(self.broker.groups.stop)
+            # Before the server as well: what was produced waits for the others to fetch it.
+            parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)
+            self.group_keeper.resign()
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()
 
@@ -265,6 +278,7 @@ class BrokerParts:
         self.dynamic_configs.on_change(lambda: self.connections.set_limits(connection_limits(config)))
         log = self._parts.log
         log.add_listener(self.dynamic_configs.on_metadata, self.dynamic_configs.reload)
+        log.add_listener(self.group_keeper.on_metadata, self.group_keeper.on_new_image)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(groups.on_metadata, groups.on_new_image)
         self.replicas.on_settled = groups.follow

@@ -12,6 +12,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.node.quorum.peers import Peers
+from penstock.node.storage_groups.links import GroupLinks
 from penstock.node.surroundings import Surroundings
 from penstock.raft.voters import Endpoint
 
@@ -35,6 +36,18 @@ def peers(
         listeners=own_endpoints,
         bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
     )
+
+
+def group_links(config: BrokerConfig, surroundings: Surroundings, image: ClusterImage) -> GroupLinks:
+    """The links to the other replicas of storage groups."""
+
+    def listens_at(node_id: int) -> Endpoint | None:
+        address = _address_of(node_id, config, image)
+        name = config.inter_broker_listener_name
+        return None if address is None else Endpoint(name, address.host, address.port)
+
+    settings = _settings(config, surroundings, config.controller_quorum_request_timeout_ms)
+    return GroupLinks(settings, image.cluster_id, config.node_id, listens_at)
 
 
 def remote_controller(config: BrokerConfig, surroundings: Surroundings) -> RemoteController:

@@ -146,6 +146,10 @@ class Server:
         """Its files go."""
         self._directories.delete(log, now_ms=self._post.loop.now_ms())
 
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        """No topic is ever deleted here."""
+        return False
+
     # Others.
 
     def _driver_of(self, node_id: int) -> tuple[Process, QuorumDriver] | None:

@@ -46,7 +46,7 @@ def test_a_group_that_forgets_what_the_partitions_do_not_have_on_the_disk(monkey
 
 
 def test_a_replica_that_counts_before_it_has_copied_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(wanted: object, fetch: object) -> None:
+    async def nothing(*_: object) -> None:
         pass
 
     monkeypatch.setattr(storage_group, "copy_missing", nothing)

@@ -79,6 +79,11 @@ leader.balance.move.timeout.ms int 10000 1.. fixed medium
 leader.handover.timeout.ms int 5000 0.. fixed medium
     | How long a leader has to hand over a partition to the preferred replica, with what is being produced; then it is
     | moved without that. 0: always without. A key of Penstock's own.
+propose.linger.ms int 0 0.. fixed medium
+    | How long the leader of a storage group collects what is produced, for one proposal to its replicas. What comes
+    | while another one is written shares a proposal anyway. A key of Penstock's own.
+propose.max.bytes int 1048576 1.. fixed medium
+    | So many bytes are enough for a proposal, however short it was collected. A key of Penstock's own.
 leader.lease.on.quorum.loss string serve serve/refuse fixed medium
     | What a broker does with partitions of several replicas when no controller renews its lease, although it was
     | awake: it leads on, as in Kafka, or refuses. All nodes must have the same. A key of Penstock's own.

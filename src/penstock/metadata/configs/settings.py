@@ -52,6 +52,8 @@ class BrokerSettings:
     metadata_log_segment_bytes: int
     num_partitions: int
     num_replica_fetchers: int
+    propose_linger_ms: int
+    propose_max_bytes: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int

@@ -15,11 +15,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.storage_groups.copying import read_for_copy
 from penstock.node.storage_groups.replica import GroupReplica
-from penstock.node.storage_groups.storage_groups import GROUPS_TOPIC
 from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -49,9 +49,9 @@ async def ask(broker: Broker, context: RequestContext, request: Any) -> Message:
         return api_of(context.api_key).response_class(error_code=error.code)
     is_snapshot = context.api_key == ApiKey.FETCH_SNAPSHOT
     name, index = (topic.name, partition.partition) if is_snapshot else (topic.topic_name, partition.partition_index)
-    if name != GROUPS_TOPIC:
+    if name != STORAGE_GROUPS:
         return api_of(context.api_key).response_class(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return await _answered(broker, context, request, LogName(GROUPS_TOPIC, ZERO_UUID, index))
+    return await _answered(broker, context, request, LogName(STORAGE_GROUPS, ZERO_UUID, index))
 
 
 async def _answered(broker: Broker, context: RequestContext, request: Any, log: LogName) -> Message:
@@ -84,7 +84,7 @@ def _not_here(api_key: int, log: LogName) -> Message:
 
 def is_of_replica(broker: Broker, request: FetchFrame) -> bool:
     """Whether a fetch that names its cluster, as no consumer does, is that of a group's replica."""
-    groups = broker.image.topics.get(GROUPS_TOPIC)
+    groups = broker.image.topics.get(STORAGE_GROUPS)
     return request.replica_id >= 0 and any(
         topic.topic_id in broker.storage_groups.by_topic or (groups is not None and topic.topic_id == groups.topic_id)
         for topic in request.topics
@@ -104,9 +104,9 @@ async def _fetched(broker: Broker, context: RequestContext, request: FetchReques
         partition = only(topic.partitions)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    groups = broker.image.topics.get(GROUPS_TOPIC)
+    groups = broker.image.topics.get(STORAGE_GROUPS)
     if groups is not None and topic.topic_id == groups.topic_id:
-        return await _answered(broker, context, request, LogName(GROUPS_TOPIC, topic.topic_id, partition.partition))
+        return await _answered(broker, context, request, LogName(STORAGE_GROUPS, topic.topic_id, partition.partition))
     answer = PartitionData(partition_index=partition.partition, high_watermark=-1)
     try:
         group = broker.storage_groups.group_of(topic.topic_id, partition.partition)

@@ -1,4 +1,1 @@
-"""The driver of a storage group: partitions of several topics that share one log of the consensus core.
-
-No broker uses it yet: no request reaches it, and no topic can ask for it (decision 0309).
-"""
+"""Storage groups on a node: partitions of several topics that share one log of the consensus core (decision 0309)."""

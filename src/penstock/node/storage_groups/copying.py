@@ -21,15 +21,18 @@ PAUSE_S: Final = 0.1
 async def copy_missing(
     wanted: Sequence[tuple[GroupPartition, int]],
     fetch: Callable[[PartitionId, int], Awaitable[tuple[int, bytes]]],
+    is_removed: Callable[[GroupPartition], bool],
 ) -> None:
-    """Return when each of these logs has all before its offset, and on the disk."""
+    """Return when each of these logs has all before its offset, and on the disk, or its topic was deleted."""
     for partition, end_offset in wanted:
-        while partition.end_offset < end_offset:
+        while not is_removed(partition) and partition.end_offset < end_offset:
             try:
                 start_offset, batches = await fetch(partition.id, partition.end_offset)
             except (KafkaError, OSError):
                 await asyncio.sleep(PAUSE_S)
                 continue
+            if is_removed(partition):
+                break
             if not partition.copy(start_offset, batches):
                 await asyncio.sleep(PAUSE_S)
     await asyncio.get_running_loop().run_in_executor(None, flush_all, [partition.log for partition, _ in wanted])

@@ -7,6 +7,9 @@
     await group.acknowledged(partition, place.last_offset)       # on the disks of a majority, and in the log here
 
 What is collected in one turn of the event loop goes as one proposal, or with `linger_ms` what is collected for so long.
+
+A topic that was deleted has no log any more, here or in a moment, and its id never comes again: what the group's log
+still says of it is passed over, until it says that the partition has left.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ from penstock.node.storage_groups.copying import copy_missing, flush_all
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
-from penstock.replication.storage_groups.entries import Kind, PartitionId, decode_proposals
+from penstock.replication.storage_groups.entries import Kind, PartitionId, decode_opened, decode_proposals
 from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
-from penstock.replication.storage_groups.snapshot import PartitionState, decode_snapshot, encode_snapshot
+from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, decode_snapshot, encode_snapshot
 from penstock.replication.waits import Waiter
 
 logger = logging.getLogger(__name__)
@@ -38,6 +41,9 @@ class GroupLogs(Protocol):
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
         """The log that is there, or a new one."""
+
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        """Whether the topic, which the metadata had at that offset, is known to be deleted."""
 
     def remove(self, log: PartitionLog) -> None:
         """The partition belongs to the group no longer, and no snapshot needs its log."""
@@ -52,6 +58,10 @@ class StorageGroup:
 
     def __init__(self, logs: GroupLogs, source: Source, settings: ProposalSettings, now_ms: Callable[[], int]) -> None:
         self.partitions: dict[PartitionId, GroupPartition] = {}
+        self.removed: dict[PartitionId, PartitionState] = {}
+        """Those that the group lists still, and whose topics were deleted."""
+        self.on_leader: Callable[[], None] = _nobody_cares
+        """Is called when this replica begins to lead, or leads no longer."""
         self.proposer = Proposer(settings)
         self.bytes_since_snapshot = 0
         self.on_member: Callable[[PartitionId], None] = _nobody_cares
@@ -103,9 +113,12 @@ class StorageGroup:
 
     # What producers and the metadata ask for. All raise KafkaError NOT_LEADER_OR_FOLLOWER.
 
-    def open(self, partition: PartitionId, topic: str) -> None:
-        """The partition is to belong to the group; it does when it is among `partitions`."""
-        self.proposer.open(partition, topic, self._now_ms())
+    def open(self, partition: PartitionId, topic: str, since: int = 0) -> None:
+        """The partition is to belong to the group; it does when it is among `partitions`.
+
+        At the offset `since` the metadata had its topic.
+        """
+        self.proposer.open(partition, topic, since, self._now_ms())
         self._schedule()
 
     def close(self, partition: PartitionId) -> None:
@@ -189,6 +202,7 @@ class StorageGroup:
         for found in self.partitions.values():
             waiting += found.committed.waits.take_all()
         _call(waiting)
+        self.on_leader()
 
     # The driver's application.
 
@@ -198,14 +212,14 @@ class StorageGroup:
         appended: dict[PartitionId, list[bytes]] = {}
         for entry in entries:
             if entry.kind is Kind.OPENED:
-                if entry.partition not in self.partitions:
-                    self._open(entry.partition, entry.content.decode())
+                if entry.partition not in self.partitions and entry.partition not in self.removed:
+                    self._open(entry.partition, *decode_opened(entry.content))
             elif entry.kind is Kind.CLOSED:
                 appended.pop(entry.partition, None)
                 self._close(entry.partition)
             elif entry.partition in self.partitions:
                 appended.setdefault(entry.partition, []).append(entry.content)
-            else:
+            elif entry.partition not in self.removed:
                 raise DecodeError(f"a batch for {entry.partition}, which is not in the storage group")
         for partition, contents in appended.items():
             self.partitions[partition].apply(contents)
@@ -216,11 +230,25 @@ class StorageGroup:
             found = self.partitions[partition]
             _call(found.committed.advance(found.end_offset))
 
-    def _open(self, partition: PartitionId, topic: str) -> None:
-        self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic))
+    def _open(self, partition: PartitionId, topic: str, since: int) -> None:
+        if self._logs.is_removed(partition.topic_id, since):
+            self.removed[partition] = PartitionState(partition, topic, REMOVED, since)
+        else:
+            self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic), since)
+            self.on_member(partition)
+
+    def forget(self, partition: PartitionId) -> PartitionLog | None:
+        """Its topic was deleted: the group uses its log no more, and gives it out if it had one."""
+        found = self.partitions.pop(partition, None)
+        if found is None:
+            return None
+        self.removed[partition] = PartitionState(partition, found.topic, REMOVED, found.since)
+        _call(found.committed.waits.take_all())
         self.on_member(partition)
+        return found.log
 
     def _close(self, partition: PartitionId) -> None:
+        self.removed.pop(partition, None)
         found = self.partitions.pop(partition, None)
         if found is not None:
             self._closed.append(found)
@@ -231,6 +259,7 @@ class StorageGroup:
         """Who leads now; this replica only when it has applied all that was proposed before."""
         if leader_id is not None and leader_id == self.driver.local_key.id:
             self.proposer.lead(epoch)
+            self.on_leader()
         elif self.proposer.epoch is not None:
             self._resign()
 
@@ -241,14 +270,16 @@ class StorageGroup:
 
         At the start the disk must have it. Raises KafkaError KAFKA_STORAGE_ERROR, DecodeError.
         """
-        found = [(self._found(state), state.end_offset) for state in decode_snapshot(content)]
+        states = list(decode_snapshot(content))
+        wanted = [(self._found(state), state.end_offset) for state in states if not self._is_removed(state)]
         if self._is_started:
-            copying = asyncio.ensure_future(copy_missing(found, self._fetch))
+            copying = asyncio.ensure_future(copy_missing(wanted, self._fetch, self._is_removed))
             try:
                 yield copying
             finally:
                 copying.cancel()
             copying.result()
+        found = [(partition, end_offset) for partition, end_offset in wanted if not self._is_removed(partition)]
         for partition, end_offset in found:
             if partition.end_offset < end_offset:
                 raise KafkaError(
@@ -256,20 +287,28 @@ class StorageGroup:
                     f"the log of {partition.topic}-{partition.id.number} ends at {partition.end_offset}, and the"
                     f" storage group has forgotten what came before {end_offset}: its disk has lost records",
                 )
-        return partial(self._begin_anew, [partition for partition, _ in found])
+        return partial(self._begin_anew, states)
+
+    def _is_removed(self, one: PartitionState | GroupPartition) -> bool:
+        return one.end_offset == REMOVED or self._logs.is_removed(one.id.topic_id, one.since)
 
     def _found(self, state: PartitionState) -> GroupPartition:
-        known = self.partitions.get(state.partition)
+        known = self.partitions.get(state.id)
         if known is not None:
             return known
-        return GroupPartition(state.partition, state.topic, self._logs.open(state.partition, state.topic))
+        return GroupPartition(state.id, state.topic, self._logs.open(state.id, state.topic), state.since)
 
-    def _begin_anew(self, partitions: Sequence[GroupPartition]) -> None:
-        before, self.partitions = self.partitions, {partition.id: partition for partition in partitions}
-        gone = [partition for partition in before if partition not in self.partitions]
+    def _begin_anew(self, states: Sequence[PartitionState]) -> None:
+        before, partitions, self.removed = self.partitions, dict[PartitionId, GroupPartition](), {}
+        for state in states:
+            if self._is_removed(state):
+                self.removed[state.id] = state.replace(end_offset=REMOVED)
+            else:
+                found = partitions[state.id] = self._found(state)
+                _call(found.committed.advance(found.end_offset))
+        gone = [partition for partition in before if partition not in partitions]
         self._closed += [before[partition] for partition in gone]
-        for partition in partitions:
-            _call(partition.committed.advance(partition.end_offset))
+        self.partitions = partitions
         self.bytes_since_snapshot = 0
         for changed in (*gone, *(it for it in self.partitions if it not in before)):
             self.on_member(changed)
@@ -288,7 +327,8 @@ class StorageGroup:
         driver, loop = self.driver, asyncio.get_running_loop()
         end_offset, self.bytes_since_snapshot = driver.applied_offset, 0
         closed, partitions = list(self._closed), list(self.partitions.values())
-        states = [PartitionState(one.id, one.topic, one.end_offset) for one in partitions]
+        states = [PartitionState(one.id, one.topic, one.end_offset, one.since) for one in partitions]
+        states += self.removed.values()
         quorum, epoch = driver.quorum_at(end_offset), driver.snapshot_id_at(end_offset).epoch
         await loop.run_in_executor(None, flush_all, [one.log for one in partitions if one.log.is_dirty])
         if driver.log_start_offset > end_offset:
@@ -298,6 +338,10 @@ class StorageGroup:
             self._closed.remove(one)
             self._logs.remove(one.log)
 
+    def ended(self) -> None:
+        """The driver has failed: whoever waits is told that nothing is led here."""
+        self._resign()
+
     async def stop(self, *, resign: bool = True) -> None:
         """Take part no longer."""
         if self._timer is not None:
@@ -306,8 +350,8 @@ class StorageGroup:
         self._resign()
 
 
-def _nobody_cares(partition: PartitionId) -> None:
-    """What `on_member` is until somebody wants to know."""
+def _nobody_cares(partition: PartitionId | None = None) -> None:
+    """What `on_member` and `on_leader` are until somebody wants to know."""
 
 
 def _call(waiters: Sequence[Waiter]) -> None:

@@ -17,13 +17,17 @@ from penstock.replication.storage_groups.entries import PartitionId
 
 
 class GroupPartition:
-    """See the module. `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost."""
+    """See the module. At the offset `since` the metadata had its topic.
 
-    __slots__ = ("_rules", "committed", "id", "log", "topic")
+    `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost.
+    """
 
-    def __init__(self, partition: PartitionId, topic: str, log: PartitionLog) -> None:
+    __slots__ = ("_rules", "committed", "id", "log", "since", "topic")
+
+    def __init__(self, partition: PartitionId, topic: str, log: PartitionLog, since: int = 0) -> None:
         self.id = partition
         self.topic = topic
+        self.since = since
         self.log = log
         self.committed = Committed(log.log_end_offset)
         self._rules = AppendRules(log.config)

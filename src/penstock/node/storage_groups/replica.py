@@ -1,25 +1,69 @@
-"""This node's replica of one storage group: its log, its driver, and what peers see of it."""
+"""This node's replica of one storage group: its log, its driver, and what it does of itself while it runs.
+
+| when                                       | what                                                                   |
+| ------------------------------------------ | ---------------------------------------------------------------------- |
+| it leads                                   | topics of the group come into it, and those that were deleted leave    |
+| it leads, and the metadata do not say so   | it claims the lead, and says who has caught up                         |
+| enough was applied                         | the group's log is forgotten behind a snapshot                         |
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final
+from uuid import UUID
+
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import TopicImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.own_apis import ClaimStorageGroupResponse
 from penstock.raft.log_name import LogName
+from penstock.replication.storage_groups.entries import PartitionId
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
+"""So much is applied between two snapshots: a start applies what came after the last one again."""
 
 
 class GroupReplica:
     """See the module. It is what handlers of the consensus core's requests get (`QuorumNode`)."""
 
-    def __init__(self, log: LogName, cluster_id: str, group: StorageGroup) -> None:
-        self.log = log
+    def __init__(self, name: LogName, cluster_id: str, group: StorageGroup, log: PartitionLog) -> None:
+        """`log` is the group's own."""
+        self.log = name
         self.cluster_id = cluster_id
         self.group = group
+        self.claiming: asyncio.Future[ClaimStorageGroupResponse] | None = None
+        """The claim that the controller was not told of yet, or has not answered."""
+        self._own_log = log
         self._driver: QuorumDriver | None = None
+        self._opening: set[PartitionId] = set()
+        self._opening_in: int | None = None
+        self._snapshot: asyncio.Task[None] | None = None
 
     async def start(self, driver: QuorumDriver) -> None:
         """Take part. Raises what `StorageGroup.start` raises."""
         self._driver = driver
         await self.group.start(driver)
+
+    async def stop(self, *, resign: bool = True) -> None:
+        """Take part no longer."""
+        if self.claiming is not None:
+            self.claiming.cancel()
+        if self._driver is not None:
+            await self.group.stop(resign=resign)
+        if self._snapshot is not None:
+            await asyncio.wait([self._snapshot])
+
+    @property
+    def number(self) -> int:
+        """The number of the group."""
+        return self.log.partition
 
     @property
     def is_running(self) -> bool:
@@ -31,3 +75,72 @@ class GroupReplica:
         """What answers peers, as long as it takes part."""
         assert self._driver is not None, "it has not been started"
         return self._driver
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads, and takes appends."""
+        return self.is_running and self.group.leads
+
+    def lies_in(self, path: str) -> bool:
+        """Whether anything of it lies in this log directory."""
+        return self._own_log.parent == path or any(one.log.parent == path for one in self.group.partitions.values())
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of the group's log."""
+        return self._own_log.size_bytes
+
+    # What belongs to the group.
+
+    def forget(self, topic_id: UUID) -> list[PartitionLog]:
+        """The topic was deleted; the logs of its partitions, which the group uses no more."""
+        partitions = [one for one in self.group.partitions if one.topic_id == topic_id]
+        return [log for partition in partitions if (log := self.group.forget(partition)) is not None]
+
+    def sort_out(self, topics: Iterable[TopicImage], since: int) -> None:
+        """While it leads: let partitions of these topics in, which are all of the group's at that offset of the
+        metadata, and those of deleted ones out.
+        """
+        if not self.leads:
+            return
+        group = self.group
+        if self._opening_in != group.proposer.epoch:
+            self._opening_in, self._opening = group.proposer.epoch, set()
+        self._opening -= group.partitions.keys()
+        for topic in topics:
+            for index in topic.partitions:
+                partition = PartitionId(topic.topic_id, index)
+                if partition not in group.partitions and partition not in self._opening:
+                    self._opening.add(partition)
+                    group.open(partition, topic.name, since)
+        for partition in list(group.removed):
+            group.close(partition)
+
+    # Who has caught up.
+
+    def caught_up(self, within_ms: int, live: Collection[int]) -> list[int]:
+        """Those of the live nodes whose replicas had all there was not longer ago than that, the leader among them."""
+        description = self.quorum.describe()
+        now_ms = max(voter.last_caught_up_ms for voter in description.voters)
+        return [
+            voter.key.id
+            for voter in description.voters
+            if voter.key.id == description.leader_id
+            or (voter.key.id in live and now_ms - voter.last_caught_up_ms <= within_ms and voter.last_caught_up_ms >= 0)
+        ]
+
+    # Its log.
+
+    def keep_short(self) -> None:
+        """Begin a snapshot, if it is worth one."""
+        if self.group.bytes_since_snapshot >= SNAPSHOT_BYTES and (self._snapshot is None or self._snapshot.done()):
+            self._snapshot = asyncio.create_task(self._take_snapshot(), name=f"snapshot of {self.log}")
+
+    async def _take_snapshot(self) -> None:
+        try:
+            await self.group.snapshot()
+        except KafkaError as error:
+            if self.is_running:
+                logger.error("the log of %s is as long as it was: %s", self.log, error.message or error.code.name)
+        except Exception:
+            logger.exception("the log of %s is as long as it was", self.log)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
+    from penstock.log.partition_log import PartitionLog
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.replica import GroupReplica
-
-GROUPS_TOPIC: Final = "__storage_group"
-"""Its partition N is storage group N."""
 
 
 class StorageGroups:
@@ -27,3 +25,9 @@ class StorageGroups:
         """
         replica = self.by_topic.get(topic_id)
         return replica.group if replica is not None and replica.is_running else None
+
+    def is_member(self, log: PartitionLog) -> bool:
+        """Whether a log is that of a partition of any of them, whatever the metadata say of its topic."""
+        return any(
+            member.log is log for replica in self.by_number.values() for member in replica.group.partitions.values()
+        )

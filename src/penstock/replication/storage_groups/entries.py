@@ -2,12 +2,13 @@
 
 | kind     | value of the record                             | what it means                                          |
 | -------- | ----------------------------------------------- | ------------------------------------------------------ |
-| OPENED   | the topic's name                                | the partition belongs to the group from here on        |
+| OPENED   | an offset of the metadata, the topic's name     | the partition belongs to the group from here on        |
 | APPENDED | a record batch that has its offsets and epoch   | it stands at this place in the log of the partition    |
 | CLOSED   | nothing                                         | the partition belongs to the group no longer           |
 
 The key is a byte for the version, one for the kind, the topic's id and the partition's number. The log of a group says
-itself what belongs to it: a replica may be behind in the metadata, or ahead.
+itself what belongs to it: a replica may be behind in the metadata, or ahead. By the offset, at which the metadata had
+the topic, a replica that does not find it there knows whether it is behind or the topic was deleted.
 """
 
 import enum
@@ -22,6 +23,7 @@ from penstock.protocol.value import Value
 
 VERSION: Final = 0
 KEY: Final = struct.Struct(">bb16si")
+SINCE: Final = struct.Struct(">q")
 
 
 class Kind(enum.IntEnum):
@@ -45,6 +47,19 @@ class Entry(Value):
     kind: Kind
     partition: PartitionId
     content: bytes = b""
+
+
+def opened(partition: PartitionId, topic: str, since: int) -> Entry:
+    """The partition belongs to the group; at the offset `since` the metadata had its topic."""
+    return Entry(Kind.OPENED, partition, SINCE.pack(since) + topic.encode())
+
+
+def decode_opened(content: bytes) -> tuple[str, int]:
+    """The topic's name and the offset in such an entry. Raises DecodeError."""
+    try:
+        return content[SINCE.size :].decode(), SINCE.unpack_from(content)[0]
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"no partition that comes into a storage group: {error}") from error
 
 
 def encode_proposal(entries: Iterable[Entry], now_ms: int) -> bytearray:

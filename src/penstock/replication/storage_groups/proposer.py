@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from penstock.protocol.batch import BatchHeader, read_header, set_place
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
-from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal
+from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal, opened
 
 NO_PRODUCER_ID = -1
 
@@ -124,10 +124,10 @@ class Proposer:
 
     # What is asked of it. Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
 
-    def open(self, partition: PartitionId, topic: str, now_ms: int) -> None:
-        """The partition is to belong to the group."""
+    def open(self, partition: PartitionId, topic: str, since: int, now_ms: int) -> None:
+        """The partition is to belong to the group; the metadata had its topic at the offset `since`."""
         self._check_leading()
-        self._collect(Entry(Kind.OPENED, partition, topic.encode()), now_ms)
+        self._collect(opened(partition, topic, since), now_ms)
 
     def close(self, partition: PartitionId, now_ms: int) -> None:
         """The partition shall belong to the group no longer: nothing can be appended to it from now on."""

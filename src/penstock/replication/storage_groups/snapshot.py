@@ -24,16 +24,19 @@ from penstock.replication.storage_groups.entries import PartitionId
 
 VERSION: Final = 0
 KEY: Final = struct.Struct(">b16si")
-END: Final = struct.Struct(">q")
+OFFSETS: Final = struct.Struct(">qq")
+REMOVED: Final = -1
+"""The end of a partition's log whose topic was deleted, while the group still lists the partition."""
 PARTITIONS_PER_BATCH: Final = 1000
 
 
 class PartitionState(Value):
-    """A partition of the group, and the end of its log."""
+    """A partition of the group, the end of its log, and an offset at which the metadata had its topic."""
 
-    partition: PartitionId
+    id: PartitionId
     topic: str
     end_offset: int
+    since: int = 0
 
 
 def encode_snapshot(states: Iterable[PartitionState], quorum: Quorum, *, epoch: int, now_ms: int) -> Iterator[bytes]:
@@ -63,8 +66,8 @@ def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
 
 
 def _record(state: PartitionState) -> Record:
-    key = KEY.pack(VERSION, state.partition.topic_id.bytes, state.partition.number)
-    return Record(timestamp_ms=0, key=key, value=END.pack(state.end_offset) + state.topic.encode())
+    key = KEY.pack(VERSION, state.id.topic_id.bytes, state.id.number)
+    return Record(timestamp_ms=0, key=key, value=OFFSETS.pack(state.end_offset, state.since) + state.topic.encode())
 
 
 def _state(record: Record) -> PartitionState:
@@ -73,7 +76,8 @@ def _state(record: Record) -> PartitionState:
         version, topic_id, number = KEY.unpack(record.key or b"")
         if version != VERSION:
             raise DecodeError(f"a snapshot of a storage group of version {version}; known is {VERSION}")
-        (end_offset,) = END.unpack_from(value)
-        return PartitionState(PartitionId(UUID(bytes=topic_id), number), value[END.size :].decode(), end_offset)
+        end_offset, since = OFFSETS.unpack_from(value)
+        topic = value[OFFSETS.size :].decode()
+        return PartitionState(PartitionId(UUID(bytes=topic_id), number), topic, end_offset, since)
     except (struct.error, UnicodeDecodeError) as error:
         raise DecodeError(f"no partition of a storage group: {error}") from error

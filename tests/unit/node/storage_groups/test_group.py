@@ -34,6 +34,7 @@ class Node:
         self.directories.begin()
         self.group = StorageGroup(self, self._nobody, ProposalSettings(), wall_clock_ms)
         self.removed: list[str] = []
+        self.deleted: set[UUID] = set()
 
     async def __aenter__(self) -> StorageGroup:
         try:
@@ -53,6 +54,9 @@ class Node:
     def remove(self, log: PartitionLog) -> None:
         self.removed.append(log.topic)
         self.directories.delete(log, 0)
+
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        return topic_id in self.deleted
 
     async def _nobody(self, node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
         raise AssertionError("there is nobody to copy from")
@@ -234,8 +238,59 @@ async def test_a_replica_copies_from_where_the_leaders_log_begins(tmp_path: Path
         batch = encode_batch([Record(value=b"x"), Record(value=b"y")], base_offset=max(offset, 40))
         return 40, bytes(batch)
 
-    await copy_missing([(partition, 43)], fetch)
+    await copy_missing([(partition, 43)], fetch, lambda partition: False)
     assert asked == [0, 0, 40, 42]
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (40, 44)
     assert not partition.log.is_dirty
+    node.directories.close()
+
+
+async def test_what_is_said_of_a_deleted_topic_is_passed_over(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with node as group:
+        await opened(group, ORDERS, PAYMENTS)
+        await produce(group, ORDERS)
+        under_way = append(group, ORDERS)
+        waiting = group.acknowledged(ORDERS, under_way.last_offset)
+        node.directories.delete(group.partition(ORDERS).log, 0)
+        node.deleted.add(ORDERS.topic_id)
+        group.forget(ORDERS)
+        with pytest.raises(KafkaError):
+            await waiting
+        assert (await produce(group, PAYMENTS)).first_offset == 0
+        assert (list(group.partitions), list(group.removed)) == ([PAYMENTS], [ORDERS])
+        await group.snapshot()
+    node = Node(tmp_path)
+    node.deleted.add(ORDERS.topic_id)
+    async with node as group:
+        assert (list(group.partitions), list(group.removed)) == ([PAYMENTS], [ORDERS])
+        group.close(ORDERS)
+        await group.driver.barrier(group.driver.epoch)
+        await produce(group, PAYMENTS)
+        assert group.removed == {}
+
+
+async def test_a_log_that_was_forgotten_is_not_missed_where_its_topic_was_deleted(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        await group.snapshot()
+        await produce(group, ORDERS)
+    shutil.rmtree(tmp_path / "orders-0")
+    node = Node(tmp_path)
+    node.deleted.add(ORDERS.topic_id)
+    async with node as group:
+        assert (list(group.partitions), list(group.removed)) == ([], [ORDERS])
+
+
+async def test_a_topic_that_is_deleted_is_copied_no_further(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    partition = GroupPartition(ORDERS, "orders", node.open(ORDERS, "orders"))
+
+    async def fetch(wanted: PartitionId, offset: int) -> tuple[int, bytes]:
+        node.deleted.add(wanted.topic_id)
+        return 0, bytes(encode_batch([Record(value=b"x")], base_offset=offset))
+
+    await copy_missing([(partition, 43)], fetch, lambda one: node.is_removed(one.id.topic_id, one.since))
+    assert partition.end_offset == 0
     node.directories.close()

@@ -148,7 +148,7 @@ def test_who_does_not_lead_takes_nothing() -> None:
     proposer = Proposer(ProposalSettings())
     for refused in (
         lambda: append(proposer, End(), batch_of(1)),
-        lambda: proposer.open(ORDERS, "orders", 0),
+        lambda: proposer.open(ORDERS, "orders", 7, 0),
         lambda: proposer.close(ORDERS, 0),
     ):
         with pytest.raises(KafkaError) as error:

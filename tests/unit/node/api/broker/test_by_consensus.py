@@ -56,6 +56,9 @@ class Logs:
     def remove(self, log: PartitionLog) -> None:
         self._directories.delete(log, 0)
 
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        return False
+
 
 class Served:
     """A node that leads one partition of a storage group, in leader epoch 3."""

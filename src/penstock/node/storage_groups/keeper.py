@@ -1,0 +1,337 @@
+"""Keeps this node's replicas of storage groups as the committed metadata want them.
+
+| what happens                                | what follows                                                          |
+| ------------------------------------------- | --------------------------------------------------------------------- |
+| a group has a replica here                  | its log is opened, and it takes part                                  |
+| its log, or one of its partitions', is bad  | one error is logged; it is not there, and others go on                |
+| a log directory fails                       | the groups that have anything in it take part no longer               |
+| a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
+| a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
+
+A group that was here stays until the node stops: its replicas never change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.log.config import LogConfig
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import PartitionImage, TopicImage
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.node.storage_groups.storage_groups import StorageGroups
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+from penstock.raft.log_name import LogName
+
+if TYPE_CHECKING:
+    from penstock.node.quorum_start import QuorumParts
+    from penstock.node.storage_groups.links import GroupLinks
+    from penstock.node.storage_groups.replica import GroupReplica
+    from penstock.replication.storage_groups.entries import PartitionId
+
+logger = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.5
+"""How often groups are looked at that lead here: who has caught up, and how long their logs are."""
+FIGURES: Final = "storage-groups"
+
+
+class GroupKeeper:
+    """See the module. `groups` is what it keeps."""
+
+    def __init__(
+        self,
+        parts: QuorumParts,
+        groups: StorageGroups,
+        config_of: Callable[[str], LogConfig],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`config_of` gives what the logs of a topic obey."""
+        self._parts = parts
+        self._image = parts.image
+        self._node_id = parts.config.node_id
+        self._groups = groups
+        self._config_of = config_of
+        self._broker_epoch = broker_epoch
+        self._links: GroupLinks | None = None
+        self._failed: dict[int, None] = {}
+        """Those that could not be opened."""
+        self._changed: dict[int, None] = {}
+        """Those of which the metadata have said something new."""
+        self._is_leaving = False
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping: dict[asyncio.Task[None], None] = {}
+        self.on_partition: Callable[[UUID, int], None] = _nobody_cares
+        """Is called with a partition that is in its group here from now on, or is not any more."""
+
+    # Life.
+
+    async def start(self) -> None:
+        """Take part in all groups that have a replica here."""
+        self.on_new_image()
+        await self._follow()
+        self._task = asyncio.create_task(self._work(), name="storage groups")
+
+    def resign(self) -> None:
+        """Lead none any more: others shall, before this node stops."""
+        self._is_leaving = True
+        for replica in self._running():
+            replica.quorum.resign()
+
+    async def stop(self) -> None:
+        """Take part in none any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        replicas = list(self._groups.by_number.values())
+        self._groups.by_topic.clear()
+        await asyncio.gather(*map(self._leave, replicas), *self._stopping)
+        if self._links is not None:
+            await self._links.close()
+
+    def _running(self) -> list[GroupReplica]:
+        return [replica for replica in self._groups.by_number.values() if replica.is_running]
+
+    # The metadata.
+
+    def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
+        """Records were committed and applied to the image."""
+        groups = self._image.topics.get(STORAGE_GROUPS)
+        if groups is None:
+            return
+        for record in records:
+            match record:
+                case PartitionRecord() | PartitionChangeRecord() if record.topic_id == groups.topic_id:
+                    self._note(record.partition_id)
+                case PartitionRecord():
+                    self._enter(self._image.topics_by_id.get(record.topic_id))
+                case ConfigRecord():  # a topic may get its group after its partitions
+                    self._enter(self._image.topics.get(record.resource_name))
+                case RemoveTopicRecord():
+                    self._forget(record.topic_id)
+
+    def on_new_image(self) -> None:
+        """The image was replaced as a whole."""
+        for topic_id in [one for one in self._groups.by_topic if one not in self._image.topics_by_id]:
+            self._forget(topic_id)
+        for number in self._image.storage_groups:
+            self._note(number)
+            for topic in self._image.topics_of_storage_group(number):
+                self._enter(topic)
+
+    def _note(self, number: int) -> None:
+        self._changed[number] = None
+        self._wake.set()
+
+    def _enter(self, topic: TopicImage | None) -> None:
+        """A topic may have come into a group, or has more partitions."""
+        if topic is None or topic.storage_group is None:
+            return
+        self._note(topic.storage_group)
+        replica = self._groups.by_number.get(topic.storage_group)
+        if replica is not None and topic.topic_id not in self._groups.by_topic:
+            self._groups.by_topic[topic.topic_id] = replica
+            for index in topic.partitions:
+                if replica.group.member(topic.topic_id, index) is not None:  # the group was ahead of the metadata
+                    self.on_partition(topic.topic_id, index)
+
+    def _forget(self, topic_id: UUID) -> None:
+        replica = self._groups.by_topic.pop(topic_id, None)
+        if replica is not None:
+            for log in replica.forget(topic_id):
+                self._delete(log)
+            self._note(replica.number)
+
+    def _delete(self, log: PartitionLog) -> None:
+        try:
+            self._parts.directories.delete(log, self._parts.surroundings.now_ms())
+        except KafkaError as error:
+            logger.error("%s", error.message)
+
+    # Work.
+
+    async def _work(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S if self._groups.by_number else None):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._follow()
+                for replica in self._running():
+                    self._look_at(replica)
+            except Exception:
+                logger.exception("storage groups could not be looked at")
+
+    async def _follow(self) -> None:
+        """Do what the metadata say of groups."""
+        changed, self._changed = self._changed, {}
+        new = {number: image for number in changed if (image := self._missing(number)) is not None}
+        await asyncio.gather(*(self._take_part(number, image) for number, image in new.items()))
+        for number in changed:
+            replica = self._groups.by_number.get(number)
+            if replica is not None:
+                replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
+
+    def _missing(self, number: int) -> PartitionImage | None:
+        """The group, if it is to have a replica here and has none."""
+        image = self._image.storage_groups.get(number)
+        if image is None or self._node_id not in image.replicas:
+            return None
+        return None if number in self._groups.by_number or number in self._failed else image
+
+    async def _take_part(self, number: int, image: PartitionImage) -> None:
+        # A node without groups starts without the code for them.
+        from penstock.node.peer_links import group_links
+        from penstock.node.storage_groups.start import start_replica
+
+        parts = self._parts
+        if self._links is None:
+            self._links = group_links(parts.config, parts.surroundings, self._image)
+        name = LogName(STORAGE_GROUPS, self._image.topics[STORAGE_GROUPS].topic_id, number)
+        try:
+            replica = await start_replica(name, image, parts, self, self._links)
+        except Exception as error:
+            self._failed[number] = None
+            why = error.message or error.code.name if isinstance(error, KafkaError) else str(error) or repr(error)
+            logger.error("this node takes no part in storage group %d: %s", number, why)
+            return
+        self._groups.by_number[number] = replica
+        replica.group.on_leader = partial(self._lead_changed, replica)
+        replica.group.on_member = lambda partition: self.on_partition(*partition)
+        replica.quorum.on_failure = partial(self._failed_later, replica)
+        for topic in self._image.topics_of_storage_group(number):
+            self._enter(topic)
+
+    def _lead_changed(self, replica: GroupReplica) -> None:
+        claiming, replica.claiming = replica.claiming, None
+        if claiming is not None:
+            claiming.cancel()  # it was about another lead
+        self._note(replica.number)
+
+    def _failed_later(self, replica: GroupReplica, error: Exception) -> None:
+        """Its driver has given up, and has said why."""
+        logger.error("this node takes part in storage group %d no longer", replica.number)
+        self._ended(replica)
+
+    def _ended(self, replica: GroupReplica) -> None:
+        replica.group.ended()
+        for partition in list(replica.group.partitions):
+            self.on_partition(*partition)
+
+    def _look_at(self, replica: GroupReplica) -> None:
+        replica.keep_short()
+        if replica.leads and replica.claiming is None:
+            self._claim(replica)
+
+    # The lead.
+
+    def _claim(self, replica: GroupReplica) -> None:
+        """Tell the controller who leads and who has caught up, if the metadata say something else."""
+        live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
+        if self._node_id not in live or self._is_leaving:
+            return
+        caught_up = replica.caught_up(self._parts.config.replica_lag_time_max_ms, live)
+        image = self._image.storage_groups[replica.number]
+        if image.leader == self._node_id and set(image.isr) == set(caught_up):
+            return
+        epoch = replica.group.proposer.epoch
+        assert epoch is not None, "it leads"
+        request = ClaimStorageGroupRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            group=replica.number,
+            group_epoch=epoch,
+            caught_up=caught_up,
+        )
+        claiming = replica.claiming = self._parts.channel.submit(request, ClaimStorageGroupResponse)
+        claiming.add_done_callback(lambda done: self._claimed(replica, done))
+
+    def _claimed(self, replica: GroupReplica, done: asyncio.Future[ClaimStorageGroupResponse]) -> None:
+        """If it was refused, the next look claims again, as long as the metadata do not name this node."""
+        if replica.claiming is done:
+            replica.claiming = None
+        if done.cancelled():
+            return
+        error = done.exception()
+        code = done.result().error_code if error is None else None
+        if error is not None and not isinstance(error, KafkaError):
+            logger.error("the lead of %s could not be claimed", replica.log, exc_info=error)
+        elif code != ErrorCode.NONE:
+            why = str(error) if code is None else ErrorCode(code).name
+            logger.info("the lead of %s could not be claimed: %s", replica.log, why)
+
+    # Disks.
+
+    def on_directory_failed(self, path: str) -> None:
+        """What lies in this log directory is lost to this node."""
+        for replica in self._running():
+            if replica.lies_in(path):
+                logger.error("this node takes part in storage group %d no longer: %s is offline", replica.number, path)
+                task = asyncio.create_task(self._leave(replica), name=f"stop of {replica.log}")
+                self._stopping[task] = None
+                task.add_done_callback(self._stopping.pop)
+
+    async def _leave(self, replica: GroupReplica) -> None:
+        try:
+            await replica.stop()
+        except Exception:
+            logger.exception("storage group %d could not be stopped", replica.number)
+        self._ended(replica)
+
+    # `GroupLogs`.
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        """The log of a partition, which may be in no metadata here yet. Raises KafkaError."""
+        known = self._image.topics_by_id.get(partition.topic_id)
+        image = None if known is None else known.partitions.get(partition.number)
+        assigned = None if image is None else image.directory_of(self._node_id)
+        config = self._config_of(topic)
+        log = self._parts.directories.create(topic, partition.number, partition.topic_id, config, assigned=assigned)
+        log.config = config
+        return log
+
+    def remove(self, log: PartitionLog) -> None:
+        """The partition has left its group: its topic was deleted, or will be in a moment."""
+        if self._parts.directories.logs.get((log.topic, log.partition)) is log:
+            self._delete(log)
+
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        """Whether the metadata do not have the topic any more that they had at that offset."""
+        return topic_id not in self._image.topics_by_id and self._image.offset >= since
+
+    # Figures.
+
+    def figures(self) -> Iterator[tuple[str, str, str | float]]:
+        """What the groups here say of themselves in numbers."""
+        running = self._running()
+        yield FIGURES, "GroupCount", len(running)
+        yield FIGURES, "LeaderCount", sum(replica.leads for replica in running)
+        yield FIGURES, "OfflineCount", len(self._failed) + len(self._groups.by_number) - len(running)
+        for replica in running:
+            proposer, of = replica.group.proposer, f"group-{replica.number}"
+            leader_id = replica.quorum.leader_id
+            yield FIGURES, f"{of}.leader", -1 if leader_id is None else leader_id
+            yield FIGURES, f"{of}.epoch", replica.quorum.epoch
+            yield FIGURES, f"{of}.log-bytes", replica.log_bytes
+            yield FIGURES, f"{of}.proposals", proposer.proposals
+            yield FIGURES, f"{of}.entries-per-proposal", proposer.entries / max(proposer.proposals, 1)
+
+
+def _nobody_cares(topic_id: UUID, index: int) -> None:
+    """What `on_partition` is until somebody wants to know."""

@@ -1,0 +1,84 @@
+"""How this node's replica of a storage group comes to be: its log, its driver, its way to the others.
+
+A replica that has no log yet begins with a snapshot of nothing that names the voters, if the group has not begun: the
+metadata have never had a leader of it. Else it begins with nothing, finds the leader among the replicas, and votes only
+when the log that it fetches names it: whoever has lost a disk has forgotten its votes, and is another replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import PartitionImage
+from penstock.metadata.topics import NO_LEADER, is_reserved
+from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.quorum_start import QuorumParts, raft_settings
+from penstock.node.storage_groups.group import GroupLogs, StorageGroup
+from penstock.node.storage_groups.links import GroupLinks
+from penstock.node.storage_groups.replica import GroupReplica
+from penstock.protocol.uuids import ZERO_UUID
+from penstock.raft.log_name import LogName
+from penstock.raft.ports import SnapshotId
+from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.proposer import ProposalSettings
+from penstock.replication.storage_groups.snapshot import encode_snapshot
+
+BOOTSTRAP: Final = SnapshotId(0, 0)
+SEGMENT_BYTES: Final = 16 * 1024 * 1024
+GROUP_LOG: Final = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1, cleanup_policy=frozenset())
+"""Nothing but a snapshot may stand in for what a group's log says."""
+
+
+def first_voters(partition: PartitionImage) -> Quorum | None:
+    """The voters of a group that has not begun; None if it has, or if it is not known yet on which disks they lie."""
+    if partition.leader != NO_LEADER or partition.leader_epoch > 0:
+        return None
+    keys = [ReplicaKey(replica, partition.directory_of(replica)) for replica in partition.replicas]
+    return None if any(is_reserved(key.directory_id) for key in keys) else Quorum.of(map(Voter, keys))
+
+
+async def start_replica(
+    name: LogName, image: PartitionImage, parts: QuorumParts, logs: GroupLogs, links: GroupLinks
+) -> GroupReplica:
+    """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for."""
+    config, outside, directories = parts.config, parts.surroundings, parts.directories
+    log = directories.create(
+        name.topic, name.partition, name.topic_id, GROUP_LOG, assigned=image.directory_of(config.node_id)
+    )
+    log.config = GROUP_LOG
+    disk = directories.open_files.disk
+    stores = partial(_open, disk, log, first_voters(image), outside.now_ms())
+    snapshots, stored_log = await asyncio.get_running_loop().run_in_executor(None, stores)
+    settings = ProposalSettings(linger_ms=config.propose_linger_ms, max_bytes=config.propose_max_bytes)
+    replica = GroupReplica(name, directories.cluster_id, StorageGroup(logs, links.copy, settings, outside.now_ms), log)
+    driver = QuorumDriver(
+        local=Voter(ReplicaKey(config.node_id, directories.id_of(log) or ZERO_UUID)),
+        configured=Quorum((), DYNAMIC_VOTERS),
+        settings=raft_settings(config).replace(leases=True),
+        log=stored_log,
+        snapshots=snapshots,
+        state=StateFile(disk, log.directory, log.health),
+        peers=links.peers(name, image.replicas),
+        application=replica.group,
+        random=outside.random,
+        now_ms=outside.now_ms,
+        elapsed_s=outside.elapsed_s,
+    )
+    await replica.start(driver)
+    return replica
+
+
+def _open(disk: Disk, log: PartitionLog, voters: Quorum | None, now_ms: int) -> tuple[StoredSnapshots, StoredLog]:
+    """What is on the disk, or for a new replica of a group that has not begun, who votes. In a thread: it syncs."""
+    snapshots = StoredSnapshots(disk, log.directory, log.health)
+    if voters is not None and snapshots.latest is None and log.log_end_offset == 0:
+        snapshots.write(BOOTSTRAP, encode_snapshot([], voters, epoch=0, now_ms=now_ms))
+    return snapshots, StoredLog(log, snapshots)

@@ -1,0 +1,181 @@
+"""Storage groups on three nodes: who takes part, who leads, what becomes of topics that come and go, and of disks."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cluster.nodes_in_a_loop import PATIENCE_S, Nodes, nodes
+
+from penstock.client.topic_admin import NewTopic
+from penstock.metadata.image import ClusterImage
+from penstock.node.storage_groups import replica as group_replica
+from penstock.node.storage_groups.replica import GroupReplica
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.raft.voters import ReplicaKey
+from penstock.replication.storage_groups.entries import PartitionId
+
+
+async def create(cluster: Nodes, topic: str, partitions: int = 1, group: int | None = None) -> None:
+    """A topic, until all nodes know it."""
+    configs = {"replication.mode": "consensus"} | ({} if group is None else {"storage.group": str(group)})
+    async with cluster.admin() as admin:
+        await admin.topics.create(NewTopic(name=topic, partitions=partitions, replication_factor=3, configs=configs))
+    await cluster.until_everywhere(lambda image: topic in image.topics)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def is_whole(image: ClusterImage, count: int = 1, in_sync: int = 3) -> bool:
+    """Whether so many groups, and all of their partitions, have a leader and so many replicas in sync."""
+    groups = image.storage_groups
+    return len(groups) == count and all(
+        one.leader >= 0 and len(one.isr) == in_sync
+        for number, group in groups.items()
+        for one in (group, *(it for topic in image.topics_of_storage_group(number) for it in topic.partitions.values()))
+    )
+
+
+def replica(cluster: Nodes, node_id: int, number: int = 0) -> GroupReplica:
+    return cluster.running[node_id].broker.storage_groups.by_number[number]
+
+
+def leaders_of(cluster: Nodes, number: int = 0) -> list[int]:
+    return [
+        node_id
+        for node_id, node in cluster.running.items()
+        if (found := node.broker.storage_groups.by_number.get(number)) is not None and found.leads
+    ]
+
+
+def find(cluster: Nodes, node_id: int, topic: str, index: int = 0) -> PartitionId:
+    return PartitionId(cluster.image(node_id).topics[topic].topic_id, index)
+
+
+async def produce(cluster: Nodes, topic: str) -> int:
+    """At the leader, again until it is acknowledged: its offset."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            for node_id in leaders_of(cluster, cluster.image(min(cluster.running)).topics[topic].storage_group or 0):
+                node, partition = cluster.running[node_id], find(cluster, node_id, topic)
+                group = node.broker.storage_groups.group_of(*partition)
+                batch = memoryview(encode_batch([Record(timestamp_ms=node.broker.now_ms(), value=b"x" * 100)]))
+                try:
+                    assert group is not None
+                    place = group.append(partition, batch, leader_epoch=1)
+                    await group.acknowledged(partition, place.last_offset)
+                except KafkaError:
+                    continue
+                return place.first_offset
+            await asyncio.sleep(0.01)
+
+
+def ends(cluster: Nodes, topic: str) -> list[int]:
+    """The end of the topic's log on each node that has it, as the partition that serves clients sees it."""
+    found = (node.broker.partitions.get(topic, 0) for node in cluster.running.values())
+    return [partition.log.log_end_offset for partition in found if partition is not None]
+
+
+async def test_a_group_begins_leads_and_says_so(tmp_path: Path) -> None:
+    async with nodes(tmp_path) as cluster:
+        await create(cluster, "orders", partitions=2)
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        assert cluster.image(1).storage_groups[0].leader == leader_id
+        assert [await produce(cluster, "orders") for _ in range(3)] == [0, 1, 2]
+        await until(lambda: ends(cluster, "orders") == [3, 3, 3])
+        told = {(one.group, one.name): one.value for one in cluster.running[leader_id].broker.metrics().metrics}
+        assert told["storage-groups", "LeaderCount"] == "1"
+        assert told["storage-groups", "group-0.leader"] == str(leader_id)
+
+
+async def test_the_leader_stops_and_comes_back(tmp_path: Path) -> None:
+    async with nodes(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        assert await produce(cluster, "orders") == 0
+        (leader_id,) = leaders_of(cluster)
+        await cluster.stop(leader_id)
+        end_offset = await produce(cluster, "orders") + 1  # what was refused may be there
+        await cluster.until_everywhere(lambda image: image.storage_groups[0].leader not in (-1, leader_id))
+        await cluster.start(leader_id)
+        await cluster.until_everywhere(is_whole)
+        await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
+
+
+async def test_a_topic_that_is_deleted_and_made_anew_begins_anew(tmp_path: Path) -> None:
+    async with nodes(tmp_path) as cluster, cluster.admin() as admin:
+        await create(cluster, "payments")
+        for _ in range(3):
+            await create(cluster, "orders")
+            await cluster.until_everywhere(is_whole)
+            assert [await produce(cluster, "orders") for _ in range(2)] == [0, 1]
+            await produce(cluster, "payments")
+            await admin.topics.delete("orders")
+            await cluster.until_everywhere(lambda image: "orders" not in image.topics)
+        for node_id in (1, 2, 3):
+            group = replica(cluster, node_id).group
+            await until(lambda group=group: len(group.partitions) == 1 and not group.removed)  # type: ignore[misc]
+        await cluster.stop(1)
+        end_offset = await produce(cluster, "payments") + 1
+        await cluster.start(1)
+        await until(lambda: ends(cluster, "payments") == [end_offset] * 3)
+
+
+async def test_several_groups_share_their_nodes(tmp_path: Path) -> None:
+    async with nodes(tmp_path) as cluster:
+        for number in range(5):
+            await create(cluster, f"topic-{number}", group=number)
+        await cluster.until_everywhere(lambda image: is_whole(image, count=5))
+        assert await asyncio.gather(*(produce(cluster, f"topic-{number}") for number in range(5))) == [0] * 5
+        await cluster.stop(2)
+        await asyncio.gather(*(produce(cluster, f"topic-{number}") for number in range(5)))
+
+
+async def test_who_has_lost_its_disk_does_not_vote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
+    async with nodes(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        for _ in range(20):
+            await produce(cluster, "orders")
+        (leader_id,) = leaders_of(cluster)
+        await until(lambda: replica(cluster, leader_id).quorum.log_start_offset > 10)
+        lost = leader_id % 3 + 1
+        key = replica(cluster, lost).quorum.local_key
+        await cluster.stop(lost)
+        for path in (tmp_path / f"node-{lost}").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+        meta = tmp_path / f"node-{lost}" / "meta.properties"
+        lines = [line for line in meta.read_text().splitlines() if not line.startswith("directory.id")]
+        meta.write_text("\n".join(lines) + "\n")
+        await cluster.start(lost)
+        await until(lambda: ends(cluster, "orders") == [20, 20, 20])
+        found = replica(cluster, lost).quorum
+        assert found.local_key == ReplicaKey(lost, found.local_key.directory_id) != key
+        assert not found.quorum.has(found.local_key)
+        assert found.role_name == "Observer"
+
+
+async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with nodes(tmp_path) as cluster:
+        for number in range(2):
+            await create(cluster, f"topic-{number}", group=number)
+        await cluster.until_everywhere(lambda image: is_whole(image, count=2))
+        await cluster.stop(3)
+        (snapshot,) = (tmp_path / "node-3" / "__storage_group-0").glob("*.checkpoint")
+        snapshot.write_bytes(b"nothing of the kind")
+        await cluster.start(3)
+        await cluster.until_everywhere(lambda image: len(image.storage_groups[1].isr) == 3)
+        assert 0 not in cluster.running[3].broker.storage_groups.by_number
+        assert "takes no part in storage group 0" in caplog.text
+        await produce(cluster, "topic-0")
