@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.node.broker import Broker
+from penstock.node.partitions.awaited_followers import Poll
 from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
@@ -160,6 +161,24 @@ class FetchReader:
                 results.append((wanted, self._read(wanted)))
             except KafkaError as error:
                 results.append((wanted, self._refused(wanted, error.code)))
+
+    @property
+    def longest_wait_s(self) -> float:
+        """How long who asks may wait for more, after a pass."""
+        longest_ms = self.request.max_wait_ms
+        if self._replica_id >= 0:
+            longest_ms = self.broker.replicas.awaited.wait_ms(self._replica_id, longest_ms)
+        return longest_ms / 1000
+
+    def waits(self, poll: Poll) -> None:
+        """A request waits for more from now on."""
+        if self._replica_id >= 0:
+            self.broker.replicas.awaited.wait(self._replica_id, poll)
+
+    def waits_no_longer(self, poll: Poll) -> None:
+        """It is answered, or nobody wants to know any more."""
+        if self._replica_id >= 0:
+            self.broker.replicas.awaited.over(self._replica_id, poll)
 
     @property
     def is_enough(self) -> bool:

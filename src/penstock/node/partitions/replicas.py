@@ -45,6 +45,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import INTERNAL_TOPICS, STORAGE_GROUPS, is_reserved
+from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.consensus_partition import ConsensusPartition, GroupsHere, NoGroups
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
@@ -93,6 +94,7 @@ class LocalReplicas:
         self._upkeep = upkeep
         self.fetchers = fetchers
         self.in_sync = in_sync
+        self.awaited = AwaitedFollowers(now_ms)
         self._throttles = throttles
         self._now_ms = now_ms
         self.groups: GroupsHere = NoGroups()
@@ -413,6 +415,8 @@ class LocalReplicas:
         partition.obey(self._node_id, image, self._now_ms())
         if partition.by_consensus:
             return
+        if partition.leader_epoch != epoch:
+            self.awaited.led(partition)
         if partition.leader is not None or image.leader < 0:
             self.fetchers.leave(partition)
         elif partition.leader_epoch != epoch:

@@ -132,18 +132,28 @@ class _WideFetch:
         self._session = reader.plan.session if reader.plan.is_incremental else None
         self._woken = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
+        self._ends_s = 0.0
+
+    def cut_short(self) -> None:
+        """Look once more, and answer."""
+        self._ends_s = 0.0
+        self._woken.set()
 
     async def answer(self, slices: asyncio.Lock) -> list[Any]:
         """The response; a slice is worked on while `slices` is held."""
         loop, reader = asyncio.get_running_loop(), self._reader
-        ends_s = loop.time() + reader.request.max_wait_ms / 1000
+        begun_s = loop.time()
+        self._ends_s = begun_s + reader.request.max_wait_ms / 1000
+        reader.waits(self)
         try:
             while True:
-                await self._read(slices, may_wait=loop.time() < ends_s)
-                if reader.is_enough or not await self._has_more_before(ends_s):
+                await self._read(slices, may_wait=loop.time() < self._ends_s)
+                self._ends_s = min(self._ends_s, begun_s + reader.longest_wait_s)
+                if reader.is_enough or not await self._has_more_before(self._ends_s):
                     break
                 await self._let_go(slices)
         finally:
+            reader.waits_no_longer(self)
             if self._session is not None:
                 self._session.woken = nobody_waits
             await self._let_go(slices)
@@ -198,8 +208,14 @@ class _WaitingFetch(LateAnswer[list[Any]]):
         self._is_scheduled = False
         self._is_over = False
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(reader.request.max_wait_ms / 1000, self._finish)
+        self._timer: asyncio.Handle = self._loop.call_later(reader.longest_wait_s, self._finish)
         self._waits = self._wait(asked)
+        reader.waits(self)
+
+    def cut_short(self) -> None:
+        """Answer in the next turn of the loop."""
+        self._timer.cancel()
+        self._timer = self._loop.call_soon(self._finish)
 
     def _wait(self, asked: Collection[Wanted]) -> list[tuple[Waits, Wait]]:
         """Be woken when any of the partitions has more than what was just looked at."""
@@ -246,6 +262,7 @@ class _WaitingFetch(LateAnswer[list[Any]]):
     def call_off(self) -> None:
         self._is_over = True
         self._timer.cancel()
+        self._reader.waits_no_longer(self)
         if self._session is not None:
             self._session.woken = nobody_waits
         waits, self._waits = self._waits, []  # they refer to this object

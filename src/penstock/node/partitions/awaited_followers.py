@@ -1,0 +1,83 @@
+"""Followers that are about to ask for a partition which this node leads since a moment: none sleeps in a long poll.
+
+A follower that has everything waits here, for `replica.fetch.wait.max.ms` at most, for records of the partitions that
+it follows already. When this node begins to lead another one, the follower's next request names that, too, and before
+nothing of it can be committed. So its polls are answered when the term begins, and those that come are short ones,
+until it has asked for all that it should, or has had its time. A follower need not know this rule: Kafka's gain by it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from penstock.node.partitions.partition import Partition
+from penstock.replication.partition_leader import UNKNOWN, PartitionLeader
+
+SHORT_MS: Final = 5
+"""So long a poll takes whose follower has not heard yet of what it should ask for."""
+PATIENCE_MS: Final = 1_000
+"""So long it has for hearing of it."""
+
+Awaited = tuple[Partition, PartitionLeader, int]
+"""What is to be asked for, in which term, and until when that is waited for."""
+
+
+class Poll(Protocol):
+    """A request of a follower that waits for records."""
+
+    def cut_short(self) -> None:
+        """Answer, soon."""
+
+
+class AwaitedFollowers:
+    """See the module."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._awaited: dict[int, deque[Awaited]] = {}
+        self._polls: dict[int, dict[Poll, None]] = {}
+
+    def led(self, partition: Partition) -> None:
+        """This node begins to lead it: replicas in sync are to ask for it."""
+        leader = partition.leader
+        if leader is None:
+            return
+        now_ms = self._now_ms()
+        for replica in leader.isr:
+            if replica in leader.followers:
+                awaited = self._awaited.setdefault(replica, deque())
+                while awaited and awaited[0][-1] <= now_ms:
+                    awaited.popleft()
+                awaited.append((partition, leader, now_ms + PATIENCE_MS))
+                for poll in list(self._polls.get(replica, ())):
+                    poll.cut_short()
+
+    def wait_ms(self, replica: int, longest_ms: int) -> int:
+        """How long a poll of this follower may wait that wants to wait so long."""
+        awaited = self._awaited.get(replica)
+        if awaited is None:
+            return longest_ms
+        now_ms = self._now_ms()
+        while awaited:
+            partition, leader, until_ms = awaited[0]
+            state = leader.followers.get(replica)
+            is_open = partition.leader is leader and state is not None and state.log_end_offset == UNKNOWN
+            if is_open and now_ms < until_ms:
+                return min(longest_ms, SHORT_MS)
+            awaited.popleft()
+        del self._awaited[replica]
+        return longest_ms
+
+    def wait(self, replica: int, poll: Poll) -> None:
+        """A poll of this follower waits from now on."""
+        self._polls.setdefault(replica, {})[poll] = None
+
+    def over(self, replica: int, poll: Poll) -> None:
+        """It does not wait any more."""
+        polls = self._polls.get(replica)
+        if polls is not None:
+            polls.pop(poll, None)
+            if not polls:
+                del self._polls[replica]
