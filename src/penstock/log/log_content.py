@@ -15,7 +15,7 @@ from penstock.log.rolling import Room, must_roll
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.log.segments import Segments
 from penstock.log.validation import AppendRules
-from penstock.protocol.batch import BatchHeader
+from penstock.protocol.batch import LENGTH_END, BatchHeader
 
 SEALED_FLUSH_DELAY_MS = 60_000
 """How long after a roll the sealed segments are synced: by then the system has written most of them by itself."""
@@ -117,7 +117,7 @@ class LogContent:
         while done < len(found):
             count = self._fitting(found, done, config)
             position, header = found[done]
-            if count < 2 or header.partition_leader_epoch > self.epochs.latest:
+            if not count or header.partition_leader_epoch > self.epochs.latest:
                 batch = batches[position : position + header.size_in_bytes]
                 epoch, written_ms = header.partition_leader_epoch, header.max_timestamp
                 self.append(batch, header, header.base_offset, epoch, config, written_ms)
@@ -125,9 +125,9 @@ class LogContent:
                 continue
             last, last_header = found[done + count - 1]
             segment = self.segments.active
-            segment.write(batches[position : last + last_header.size_in_bytes])
+            segment.write(batches[position : last + LENGTH_END + last_header.batch_length])
             for at, one in found[done : done + count]:
-                batch = batches[at : at + one.size_in_bytes]
+                batch = batches[at : at + LENGTH_END + one.batch_length]
                 self._note(segment, batch, one, one.base_offset, config, one.max_timestamp)
             done += count
 
@@ -138,13 +138,13 @@ class LogContent:
             return 0
         size, epoch = segment.size, found[first][1].partition_leader_epoch
         for number in range(first, len(found)):
-            header = found[number][1]
-            size += header.size_in_bytes
+            base_offset, length, of_epoch, _, _, _, delta, _, max_timestamp, *_ = found[number][1]
+            size += LENGTH_END + length
             if (
                 size > room.size
-                or header.last_offset > room.last_offset
-                or header.max_timestamp > room.timestamp
-                or header.partition_leader_epoch != epoch
+                or base_offset + delta > room.last_offset
+                or max_timestamp > room.timestamp
+                or of_epoch != epoch
             ):
                 return number - first
         return len(found) - first

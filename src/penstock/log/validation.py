@@ -22,7 +22,6 @@ from penstock.protocol.batch import (
     TRANSACTIONAL,
     BatchHeader,
     UnsupportedMagicError,
-    check_crc,
     read_header,
     set_max_timestamp,
 )
@@ -185,11 +184,11 @@ def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tup
     try:
         while end - position >= HEADER_SIZE:
             header = read_header(batches, position)
-            base_offset, delta = header.base_offset, header.last_offset_delta
-            behind = position + LENGTH_END + header.batch_length
+            base_offset, length, _, _, crc, _, delta, *_ = header
+            behind = position + LENGTH_END + length
             if behind > end:
                 break
-            if not check_crc(batches, position, header):
+            if crc32c(batches[position + ATTRIBUTES_AT : behind]) != crc:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of batch {base_offset} does not fit its bytes")
             if delta < 0:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {base_offset} ends before it begins")

@@ -8,14 +8,12 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from penstock.protocol.api import ApiKey
 from penstock.protocol.fetch import TOPIC_IDS_FROM, FollowerFetchResponse
 from penstock.protocol.framing import decode_response
-from penstock.protocol.uuids import uuid_of
 from penstock.protocol.value import Value
-from penstock.protocol.varint import decode_uvarint, encode_compact
+from penstock.protocol.varint import decode_long_uvarint, decode_uvarint, encode_compact
 
 OLDEST: Final = TOPIC_IDS_FROM
 """Before that, partitions go by the names of their topics, which may be deleted and made again meanwhile."""
@@ -29,6 +27,7 @@ _LIMITS: Final = struct.Struct(">iiix").pack
 _REPLICA_STATE: Final = struct.Struct(">BBBiqx").pack
 _NO_TAGS: Final = b"\x00"
 _NO_RACK: Final = b"\x01"
+_NO_TOPICS: Final = b"\x01"
 
 _ANSWER: Final = struct.Struct(">4xBihi")
 _NUMBERS: Final = struct.Struct(">ihqqqBi")
@@ -36,8 +35,8 @@ _read_answer: Final = _ANSWER.unpack_from
 _read_numbers: Final = _NUMBERS.unpack_from
 _read_id: Final = struct.Struct(">16s").unpack_from
 
-Key = tuple[UUID, int]
-"""A partition: the id of its topic, and its index."""
+Key = tuple[bytes, int]
+"""A partition: the 16 bytes of its topic's id, and its index. Each fetch looks some up, and uuids are slow to hash."""
 
 
 class FollowerRequest(Value):
@@ -101,21 +100,23 @@ def encode_follower_request(
         request.min_bytes,
         request.max_bytes,
     )
-    asked: dict[UUID, list[bytes]] = {}
+    asked: dict[bytes, list[bytes]] = {}
     for (topic_id, index), (fetch_offset, log_start_offset, leader_epoch, last_fetched_epoch) in positions:
         numbers = index, leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset
         asked.setdefault(topic_id, []).append(_PARTITION(*numbers, request.partition_max_bytes))
-    left: dict[UUID, list[bytes]] = {}
+    left: dict[bytes, list[bytes]] = {}
     for topic_id, index in forgotten:
         left.setdefault(topic_id, []).append(_INT32(index))
     body = b"".join((before, _SESSION(*session), _topics(asked), _topics(left), behind))
     return _START(len(body) + 8, ApiKey.FETCH.value, version, correlation_id) + body
 
 
-def _topics(topics: dict[UUID, list[bytes]]) -> bytes:
+def _topics(topics: dict[bytes, list[bytes]]) -> bytes:
+    if not topics:
+        return _NO_TOPICS
     parts = [encode_compact(len(topics))]
     for topic_id, partitions in topics.items():
-        parts += (topic_id.bytes, encode_compact(len(partitions)), *partitions, _NO_TAGS)
+        parts += (topic_id, encode_compact(len(partitions)), *partitions, _NO_TAGS)
     return b"".join(parts)
 
 
@@ -159,16 +160,20 @@ def _read_plain(frame: memoryview) -> FollowerResponse | None:
         return None
     found: list[Followed] = []
     for _ in range(topics - 1):
-        topic_id = uuid_of(*_read_id(frame, position))
+        (topic_id,) = _read_id(frame, position)
         partitions, position = decode_uvarint(frame, position + 16)
         for _ in range(partitions - 1):
             index, error, high_watermark, _, start_offset, aborted, _ = _read_numbers(frame, position)
-            size, position = decode_uvarint(frame, position + _NUMBERS.size)
+            position += _NUMBERS.size
+            size = frame[position]
+            position += 1
+            if size > 127:
+                size, position = decode_long_uvarint(frame, position, size)
             end = position + size - 1 if size else position
             if aborted > 1 or frame[end]:
                 return None
-            records = frame[position:end]
-            found.append(Followed((topic_id, index), error, high_watermark, start_offset, records))
+            one = (topic_id, index), error, high_watermark, start_offset, frame[position:end], None
+            found.append(tuple.__new__(Followed, one))  # as Followed(), in half the time
             position = end + 1
         if frame[position]:
             return None
@@ -186,7 +191,7 @@ def _read_any(frame: memoryview, version: int) -> FollowerResponse:
         for one in topic.partitions:
             parting = one.diverging_epoch
             diverging = None if parting is None else (parting.epoch, parting.end_offset)
-            key = topic.topic_id, one.index
+            key = topic.topic_id.bytes, one.index
             told = one.error_code, one.high_watermark, one.log_start_offset, one.records or b"", diverging
             found.append(Followed(key, *told))
     return FollowerResponse(response.error_code, response.session_id, found)

@@ -47,23 +47,22 @@ def test_a_request_is_written_as_the_message_is(version: int, count: int) -> Non
         topics=[FetchTopic(topic_id=TOPIC, partitions=[asked(index) for index in range(count)])] if count else [],
         forgotten_topics_data=[ForgottenTopic(topic_id=OTHER, partitions=[1, 2])],
     )
-    positions = [((TOPIC, index), Position(100 + index, 9, 4, 3)) for index in range(count)]
-    written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [(OTHER, 1), (OTHER, 2)])
+    positions = [((TOPIC.bytes, index), Position(100 + index, 9, 4, 3)) for index in range(count)]
+    written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [(OTHER.bytes, 1), (OTHER.bytes, 2)])
     assert written == encode_request(message, version, 5, "penstock-2")
 
 
 @pytest.mark.parametrize("version", range(15, 19))
 @pytest.mark.parametrize("count", [0, 1, 100])
 def test_a_leader_reads_it_without_the_codec(version: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    positions = [((topic, index), Position(100 + index, 9, 4, 3)) for topic in (TOPIC, OTHER) for index in range(count)]
+    keys = [(topic.bytes, index) for topic in (TOPIC, OTHER) for index in range(count)]
+    positions = [(key, Position(100 + key[1], 9, 4, 3)) for key in keys]
     written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [])
     *_, position = read_request_header(written, 4)
     monkeypatch.setattr("penstock.protocol.fetch.decode", None)
     read = parse_fetch(written, position, version)
     assert (read.replica_id, read.replica_epoch, read.session_id, read.session_epoch) == (2, 77, 12, 3)
-    assert [(topic.topic_id, one.index) for topic in read.topics for one in topic.partitions] == [
-        key for key, _ in positions
-    ]
+    assert [(topic.topic_id.bytes, one.index) for topic in read.topics for one in topic.partitions] == keys
 
 
 def told(topics: TopicResults, version: int, **more: object) -> list[Followed]:
@@ -81,19 +80,19 @@ def test_a_response_is_read(version: int) -> None:
         (OTHER, [FetchPartitionResult(3, 0, 8, 8, 2)]),
     ]
     plain = [
-        Followed((TOPIC, 0), 0, 7, 1, b"x" * 300),
-        Followed((TOPIC, 1), 6, -1, -1),
-        Followed((OTHER, 3), 0, 8, 2),
+        Followed((TOPIC.bytes, 0), 0, 7, 1, b"x" * 300),
+        Followed((TOPIC.bytes, 1), 6, -1, -1),
+        Followed((OTHER.bytes, 3), 0, 8, 2),
     ]
     assert told(topics, version) == plain
     parted = [(TOPIC, [FetchPartitionResult(2, diverging_epoch=(4, 90))]), *topics]
-    assert told(parted, version) == [Followed((TOPIC, 2), 0, -1, -1, b"", (4, 90)), *plain]
+    assert told(parted, version) == [Followed((TOPIC.bytes, 2), 0, -1, -1, b"", (4, 90)), *plain]
 
 
 def test_what_a_client_is_told_of_other_leaders_is_passed_over() -> None:
     topics = [(TOPIC, [FetchPartitionResult(1, 6, current_leader=(3, 5))])]
     endpoints = [NodeEndpoint(3, "other", 9092, None)]
-    assert told(topics, 17, endpoints=endpoints) == [Followed((TOPIC, 1), 6, -1, -1)]
+    assert told(topics, 17, endpoints=endpoints) == [Followed((TOPIC.bytes, 1), 6, -1, -1)]
     assert told([], 17, endpoints=endpoints) == []
 
 

@@ -1,12 +1,10 @@
 """What a follower names in its requests within a fetch session."""
 
-from uuid import UUID
-
 from penstock.protocol.following import Key, Position
 from penstock.replication.fetch_session import LAST_EPOCH, FollowerSession
 
-A: Key = (UUID(int=1), 0)
-B: Key = (UUID(int=1), 1)
+A: Key = (b"t" * 16, 0)
+B: Key = (b"t" * 16, 1)
 
 
 def at(offset: int) -> Position:

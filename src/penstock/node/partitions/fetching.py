@@ -66,6 +66,7 @@ class FetchReader:
 
     __slots__ = (
         "_is_late",
+        "_is_tight",
         "_max_bytes",
         "_quota",
         "_rack",
@@ -146,7 +147,7 @@ class FetchReader:
         """Begin a pass, which has looked at nothing yet."""
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
         self.total_bytes = self._throttled_bytes = 0
-        self.is_urgent = False
+        self.is_urgent = self._is_tight = False
         self._is_late = self._replica_id < 0 and self.broker.lease.is_over
         self._quota: ReplicationQuota | None = None
 
@@ -202,7 +203,7 @@ class FetchReader:
         for wanted, result in results:
             key = wanted.key
             if session is not None:
-                if result.records:
+                if self._is_tight and result.records:
                     with_records.append(key)
                 if not _is_news(wanted, result) and is_incremental:
                     continue
@@ -210,7 +211,7 @@ class FetchReader:
                 told_of = key[0]
                 told = topics.setdefault(told_of, [])
             told.append(result)
-        if session is not None:
+        if session is not None and with_records:
             session.to_the_back(with_records)
         if self._quota is not None:
             self._quota.record(self._throttled_bytes, self.broker.now_ms())
@@ -299,7 +300,9 @@ class FetchReader:
             upper_offset = partition.committed.last_stable_offset
         else:
             upper_offset = partition.committed.high_watermark
-        max_bytes, is_first = min(request.max_bytes, self._max_bytes - self.total_bytes), not self.total_bytes
+        max_bytes, is_first = request.max_bytes, not self.total_bytes
+        if max_bytes > self._max_bytes - self.total_bytes:
+            max_bytes, self._is_tight = self._max_bytes - self.total_bytes, True
         if offset >= upper_offset or (max_bytes <= 0 and not is_first):
             return EMPTY_SLICE
         found = log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one_batch=is_first)
@@ -350,6 +353,9 @@ class FetchReader:
 
 def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
     """Where the reader's log left ours, as (epoch, end offset), or None when it is a prefix of ours (KIP-595)."""
+    log = partition.log
+    if last_fetched_epoch == log.leader_epochs.latest and fetch_offset <= log.log_end_offset:
+        return None  # as most often
     epoch, end_offset = partition.end_offset_for_epoch(last_fetched_epoch)
     if end_offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -89,6 +89,19 @@ class Follower(Value, kw_only=True):
     settings: ClientSettings
     address_of: Callable[[int], Address | None]
 
+    def request(self) -> FollowerRequest:
+        """What is the same in all its requests as long as the broker epoch is: none of these keys changes meanwhile."""
+        config = self.config
+        return FollowerRequest(
+            client_id=self.settings.client_id,
+            replica_id=self.node_id,
+            replica_epoch=self.broker_epoch(),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            partition_max_bytes=config.replica_fetch_max_bytes,
+        )
+
 
 class ReplicaFetcher:
     """See the module. It works from the first partition on until `stop`."""
@@ -101,6 +114,7 @@ class ReplicaFetcher:
         self._resting: dict[Key, asyncio.TimerHandle] = {}
         self._connection: Connection | None = None
         self._version = OLDEST
+        self._request: FollowerRequest | None = None
         self._failures = 0
         self._asked_s = 0.0
         self._over: asyncio.Future[Exception | None] | None = None
@@ -116,14 +130,14 @@ class ReplicaFetcher:
 
     def follow(self, partition: Partition) -> None:
         """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
-        key = (partition.topic_id, partition.index)
+        key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
         self._partitions[key] = partition
         self._want(key, partition)
 
     def leave(self, partition: Partition) -> None:
         """Fetch it no longer."""
-        key = (partition.topic_id, partition.index)
+        key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
         if self._partitions.pop(key, None) is not None:
             self._session.forget(key)
@@ -260,16 +274,9 @@ class ReplicaFetcher:
 
     def _ask(self, connection: Connection) -> None:
         """The next request of the session."""
-        config, asked = self._follower.config, self._session.next()
-        request = FollowerRequest(
-            client_id=self._follower.settings.client_id,
-            replica_id=self._follower.node_id,
-            replica_epoch=self._follower.broker_epoch(),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            partition_max_bytes=config.replica_fetch_max_bytes,
-        )
+        asked, request = self._session.next(), self._request
+        if request is None or request.replica_epoch != self._follower.broker_epoch():
+            request = self._request = self._follower.request()
         self._asked_s = self._loop.time()
         connection.exchange(
             ApiKey.FETCH,

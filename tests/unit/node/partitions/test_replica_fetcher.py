@@ -28,7 +28,7 @@ from penstock.protocol.messages.list_offsets import (
 from penstock.replication.quota import ReplicationQuota
 
 LEADER = NODE_ID + 1
-KEY = (TOPIC_ID, 0)
+KEY = (TOPIC_ID.bytes, 0)
 ADDRESS = Address("leader", 9092)
 
 
@@ -63,7 +63,7 @@ class Leader:
     def last_asked(self) -> dict[Key, int]:
         """From where on the last request asks for what."""
         topics = self.asked[-1].topics
-        return {(topic.topic_id, one.index): one.fetch_offset for topic in topics for one in topic.partitions}
+        return {(topic.topic_id.bytes, one.index): one.fetch_offset for topic in topics for one in topic.partitions}
 
 
 class Followed:
@@ -167,7 +167,7 @@ async def test_nothing_is_asked_before_all_records_are_taken_from_where_they_wer
     followed.obey(4, other)
     followed.fetcher.follow(other)
     await followed.take()
-    assert followed.leader.last_asked() == {(TOPIC_ID, 1): 0}
+    assert followed.leader.last_asked() == {(TOPIC_ID.bytes, 1): 0}
     followed.answer(
         [
             FetchPartitionResult(1, ErrorCode.OFFSET_OUT_OF_RANGE),

@@ -417,6 +417,15 @@ def test_a_partition_that_left_the_session_while_a_fetch_waited_is_not_put_back(
     assert list(plan.session.wanted) == [(ID, 1)]
 
 
+@pytest.mark.parametrize(("max_bytes", "order"), [(BATCH_BYTES, [1, 2, 0]), (1_000_000_000, [0, 1, 2])])
+def test_a_partition_that_had_records_comes_last_where_a_limit_may_have_kept_others_from_theirs(
+    node: Node, max_bytes: int, order: list[int]
+) -> None:
+    first = response(node, request((0, 0), (1, 0), (2, 0), session=(0, 0), max_bytes=max_bytes))
+    (session,) = node.broker.fetch_sessions._sessions.values()
+    assert (first.session_id, [index for _, index in session.wanted]) == (session.session_id, order)
+
+
 def test_an_incremental_fetch_tells_only_news(node: Node) -> None:
     first = response(node, request((0, 6), (1, 0), (2, 0), session=(0, 0)))
     assert sorted(partitions_of(first)) == [0, 1, 2]
