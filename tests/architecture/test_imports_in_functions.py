@@ -43,9 +43,15 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/storage_group_rows.py": {
         "penstock.node.api.storage_group_requests": "50; a single node has no peers"
     },
+    "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
+        ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
+    ),
     "penstock/node/broker_start.py": {
         "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
         "penstock.node.peer_links": "30; a single node follows nobody",
+    },
+    "penstock/node/coordinators/groups.py": {
+        "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },
     "penstock/node/partitions/hand_overs.py": {
         "penstock.node.partitions.hand_over": "9; a single node hands over nothing"

@@ -14,9 +14,9 @@ class TransferLecture:
         command, *words = line.split()
         return list(getattr(self, f"_{command}")(*words))
 
-    def _begin(self, end: str) -> Iterator[str]:
+    def _begin(self, end: str, with_what: str = "") -> Iterator[str]:
         self.now_ms = 0
-        self.transfer = Transfer(SUCCESSOR, 7, int(end), Limits(), 0)
+        self.transfer = Transfer(SUCCESSOR, 7, int(end), Limits(), 0, seals=with_what == "coordinator")
         yield self._state()
 
     def _at(self, now_ms: str) -> Iterator[str]:

@@ -29,7 +29,6 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.partition_index import each
-from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.protocol.value import Value
 
 AT_ONCE = 0
@@ -188,8 +187,8 @@ class Balancer:
         self._under_way(move, offset, now_ms)
 
     def _is_offered(self, move: Move, now_ms: int) -> bool:
-        """Whether who leads still has time to hand over. Coordinators have no way to do so yet."""
-        if not self._settings.handover_ms or move.topic in INTERNAL_TOPICS:
+        """Whether who leads still has time to hand over."""
+        if not self._settings.handover_ms:
             return False
         if self._offer is None or self._offer.move != move:
             self._offer = _Offer(move, now_ms + self._settings.handover_ms)

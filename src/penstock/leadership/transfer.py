@@ -8,6 +8,7 @@ the one record that moves leadership loses nothing, and who sends hears of nothi
 | catching up  | the successor has all that there was in the beginning    | held                            | HOLD    |
 |              | it takes too long                                        | over: LAGS                      |         |
 | held         | all replicas in sync have all that there is              | asked                           | ASK     |
+|              | the same, but the leader has something to append last    | held                            | SEAL    |
 |              | it takes too long, or too much is held                   | over: SLOW, FULL                | RESUME  |
 | asked        | the controller has made the change                       | decided                         |         |
 |              | it says that something else has changed: that will come  | asked                           |         |
@@ -64,6 +65,8 @@ class Effect(Enum):
 
     HOLD = auto()
     """Append nothing more, and keep what arrives."""
+    SEAL = auto()
+    """Append what the successor needs to know of this leader, if there is such."""
     ASK = auto()
     """Ask the controller for the change."""
     FORWARD = auto()
@@ -102,9 +105,14 @@ HOLDING = (State.HELD, State.ASKED, State.DECIDED)
 
 
 class Transfer:
-    """See the module. What `leader_epoch` leads is to go to `successor`; `end` is where it ends in the beginning."""
+    """See the module. What `leader_epoch` leads is to go to `successor`; `end` is where it ends in the beginning.
 
-    def __init__(self, successor: int, leader_epoch: int, end: int, limits: Limits, now_ms: int) -> None:
+    `seals`: something may be appended last, when nothing else is any more.
+    """
+
+    def __init__(
+        self, successor: int, leader_epoch: int, end: int, limits: Limits, now_ms: int, *, seals: bool = False
+    ) -> None:
         self.successor = successor
         self.leader_epoch = leader_epoch
         self.state = State.CATCHING_UP
@@ -114,6 +122,7 @@ class Transfer:
         self.is_silent = False
         """Whether what arrives is refused."""
         self._end = end
+        self._seals = seals
         self._limits = limits
         self._hold_until_ms = self._silent_until_ms = 0
         self._ask_again_ms: int | None = None
@@ -126,6 +135,9 @@ class Transfer:
             self.deadline_ms = self._hold_until_ms = now_ms + self._limits.hold_ms
             return [Effect.HOLD, *self.on_committed(high_watermark, end, now_ms)]
         if self.state is State.HELD and high_watermark == end:
+            if self._seals:
+                self._seals = False
+                return [Effect.SEAL]
             self.state = State.ASKED
             self._silent_until_ms = now_ms + self._limits.silent_ms
             self._note_deadline()

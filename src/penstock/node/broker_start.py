@@ -206,6 +206,7 @@ class BrokerParts:
             table,
             parts.channel,
             connect,
+            lambda partition, connect: self.broker.groups.departure_from(partition, connect),
             silent_ms=parts.config.broker_session_timeout_ms,
         )
 

@@ -30,6 +30,7 @@ class OwnApiKey(IntEnum):
     HAND_OVER_LEADER = 15_005
     CLAIM_STORAGE_GROUP = 15_006
     CREATE_STORAGE_GROUP = 15_007
+    FORWARD_TO_COORDINATOR = 15_008
 
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
@@ -41,6 +42,7 @@ OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
     15_005: ("own_apis", "HandOverLeader", 0, 0, 0),
     15_006: ("own_apis", "ClaimStorageGroup", 0, 0, 0),
     15_007: ("own_apis", "CreateStorageGroup", 0, 0, 0),
+    15_008: ("own_apis", "ForwardToCoordinator", 0, 0, 0),
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 
@@ -231,3 +233,23 @@ class CreateStorageGroupResponse(Message, versions="0-0", flexible="0+"):
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
     group: int = field("int32", "0+", default=-1)
     replicas: list[int] = array("int32", "0+", default_factory=list)
+
+
+class ForwardToCoordinatorRequest(Message, versions="0-0", flexible="0+"):
+    """What was asked of the coordinator of a partition, sent on to its successor, which leads in this epoch.
+
+    `envelope` is the bytes of an EnvelopeRequest, version 0. Without one: answer when you serve.
+    """
+
+    partition: int = field("int32", "0+", default=-1)
+    leader_epoch: int = field("int32", "0+", default=-1)
+    envelope: bytes | None = field("bytes", "0+", nullable="0+", default=None)
+
+
+class ForwardToCoordinatorResponse(Message, versions="0-0", flexible="0+"):
+    """The answer for the client, as the bytes of an EnvelopeResponse, version 0; without a question NONE, or
+    NOT_COORDINATOR where this broker does not serve that partition, or not in time.
+    """
+
+    error_code: int = field("int16", "0+", default=0)
+    envelope: bytes | None = field("bytes", "0+", nullable="0+", default=None)

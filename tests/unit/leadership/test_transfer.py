@@ -19,7 +19,8 @@ class Walk:
         self.now_ms = 0
         self.made = False
         self.appends = True
-        self.transfer = Transfer(SUCCESSOR, 7, 10, LIMITS, 0)
+        self.transfer = Transfer(SUCCESSOR, 7, 10, LIMITS, 0, seals=random.random() < 0.5)
+        self.has_sealed = False
 
     def step(self) -> None:
         events: list[Callable[[], Sequence[Effect]]] = [
@@ -35,6 +36,10 @@ class Walk:
     def _carry_out(self, effect: Effect) -> None:
         if effect is Effect.HOLD:
             self.appends = False
+        elif effect is Effect.SEAL:
+            assert not self.appends
+            assert not self.has_sealed
+            self.has_sealed = True
         elif effect is Effect.ASK:
             assert not self.appends
         elif effect is Effect.RESUME:
@@ -91,6 +96,13 @@ def test_a_decided_transfer_waits_for_the_metadata_however_long() -> None:
     assert transfer.deadline_ms is None
     assert transfer.on_time(1_000_000) == ()
     assert transfer.state is State.DECIDED
+
+
+def test_what_is_appended_last_is_committed_before_the_controller_is_asked() -> None:
+    transfer = Transfer(SUCCESSOR, 7, 10, LIMITS, 0, seals=True)
+    assert transfer.on_committed(20, 20, 0) == [Effect.HOLD, Effect.SEAL]
+    assert transfer.on_committed(20, 21, 0) == ()
+    assert transfer.on_committed(21, 21, 0) == [Effect.ASK]
 
 
 def test_a_refusal_is_believed_at_once_where_no_request_got_lost() -> None:

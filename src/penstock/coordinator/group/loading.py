@@ -2,8 +2,10 @@
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.restore import restore_group
+from penstock.coordinator.group.classic.unsettled import unsettled_record
 from penstock.coordinator.group.records import GroupMetadataValue, OffsetRecord, decode_record
 from penstock.coordinator.group.table import GroupTable
+from penstock.coordinator.machine import nothing
 from penstock.protocol.errors import ErrorCode
 
 
@@ -33,6 +35,14 @@ class Loading:
         for group_id in table.offsets.group_ids():
             if group_id not in table.groups:
                 table.groups[group_id] = ClassicGroup(group_id, now_ms, table.settings.history_length)
+
+
+def seal(table: GroupTable, now_ms: int) -> None:
+    """Another node is to coordinate these groups: write what they are in the middle of. No other write is under way."""
+    for group in table.groups.values():
+        record = unsettled_record(group, now_ms) if isinstance(group, ClassicGroup) else None
+        if record is not None:
+            table.append([record], nothing, now_ms)
 
 
 def hand_on(table: GroupTable, now_ms: int) -> None:

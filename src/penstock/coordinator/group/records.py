@@ -19,6 +19,9 @@ OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
 GROUP_VALUE_VERSION: Final = 3
 """The newest that is not flexible, as Kafka writes it: older tools read it too."""
+UNSETTLED_VALUE_VERSION: Final = 4
+"""Where there is more to say than Kafka does, in tagged fields, which others pass over (KIP-915)."""
+UNSETTLED_TAG: Final = 15_000
 
 _VERSION: Final = struct.Struct(">h")
 _LENGTH: Final = struct.Struct(">h")
@@ -55,8 +58,34 @@ class GroupMetadataKey(Message, versions="2"):
     group: str = field("string", "2+", default="")
 
 
+class MemberProtocol(Message):
+    """What a member says for one of the protocols that it supports."""
+
+    name: str = field("string", "4+", default="")
+    metadata: bytes = field("bytes", "4+", default=b"")
+
+
+class PendingMember(Message):
+    """An id that was handed out and not used yet, and for how long it may be."""
+
+    member_id: str = field("string", "4+", default="")
+    left_ms: int = field("int64", "4+", default=0)
+
+
+class Unsettled(Message):
+    """What a group is in the middle of, where its coordinator has handed it over: a field of our own.
+
+    `phase` is 0 where nothing but ids is pending, 1 while members join, 2 while they wait for their assignment.
+    """
+
+    phase: int = field("int8", "4+", default=0)
+    is_first: bool = field("bool", "4+", default=False)
+    cause: str = field("string", "4+", default="")
+    pending: list[PendingMember] = array(PendingMember, "4+", default_factory=list)
+
+
 class MemberMetadata(Message):
-    """One member of a persisted group."""
+    """One member of a persisted group. `protocols` and `is_new` are fields of our own, in groups that are unsettled."""
 
     member_id: str = field("string", "0+", default="")
     group_instance_id: str | None = field("string", "3+", nullable="3+", default=None)
@@ -66,10 +95,12 @@ class MemberMetadata(Message):
     session_timeout: int = field("int32", "0+", default=0)
     subscription: bytes = field("bytes", "0+", default=b"")
     assignment: bytes = field("bytes", "0+", default=b"")
+    protocols: list[MemberProtocol] = array(MemberProtocol, "4+", default_factory=list, tag=UNSETTLED_TAG, tagged="4+")
+    is_new: bool = field("bool", "4+", default=False, tag=UNSETTLED_TAG + 1, tagged="4+")
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """A group as it last became stable or empty."""
+    """A group as it last became stable or empty; or as it was handed over in the middle of something."""
 
     protocol_type: str = field("string", "0+", default="")
     generation: int = field("int32", "0+", default=0)
@@ -77,6 +108,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     leader: str | None = field("string", "0+", nullable="0+", default=None)
     current_state_timestamp: int = field("int64", "2+", default=-1)
     members: list[MemberMetadata] = array(MemberMetadata, "0+", default_factory=list)
+    unsettled: Unsettled | None = field(Unsettled, "4+", nullable="4+", default=None, tag=UNSETTLED_TAG, tagged="4+")
 
 
 class CommittedOffset(Value):
@@ -133,7 +165,8 @@ def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=record.group_id), GROUP_KEY_VERSION)
     if record.value is None:
         return key, None
-    return key, _VERSION.pack(GROUP_VALUE_VERSION) + encode(record.value, GROUP_VALUE_VERSION)
+    version = GROUP_VALUE_VERSION if record.value.unsettled is None else UNSETTLED_VALUE_VERSION
+    return key, _VERSION.pack(version) + encode(record.value, version)
 
 
 def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:

@@ -13,7 +13,7 @@ from penstock.coordinator.group.classic.describe import describe_group
 from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
 from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.loading import Loading, hand_on
+from penstock.coordinator.group.loading import Loading, hand_on, seal
 from penstock.coordinator.group.offsets import TopicOffsets
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
@@ -49,6 +49,11 @@ class GroupShard(PartitionMachine):
 
     def unload(self, now_ms: int) -> list[Effect]:
         hand_on(self._table, now_ms)
+        return self._table.take_effects()
+
+    def seal(self, now_ms: int) -> list[Effect]:
+        """Write what is not written otherwise: another node is to go on from there."""
+        seal(self._table, now_ms)
         return self._table.take_effects()
 
     def describe(self) -> str:

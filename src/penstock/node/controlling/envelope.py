@@ -1,7 +1,7 @@
-"""Requests of clients that a broker hands on to the active controller, in an Envelope with who asked (KIP-590).
+"""Requests of clients that a broker hands on, in an Envelope with who asked (KIP-590): mostly to the active controller.
 
-`wrap` and `unwrap` are the broker's half, `opened` the controller's. An envelope holds a whole request, header and all,
-and its answer holds the whole response, in the version that the client, or the broker for it, chose.
+`wrap` and `unwrap` are the half of who hands on, `opened` and `closed` the other. An envelope holds a whole request,
+header and all, and its answer holds the whole response, in the version that the client, or the broker for it, chose.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from penstock.protocol.framing import (
     decode_response,
     encode_request,
     encode_response,
+    frame_response,
     parse_request_header,
 )
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
@@ -52,7 +53,7 @@ def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Messag
     """
     if response.error_code:
         code = _known(response.error_code)
-        raise KafkaError(code, f"the controller refuses what was handed on to it: {code.name}")
+        raise KafkaError(code, f"what was handed on is refused: {code.name}")
     if response.response_data is None:
         raise DecodeError("an envelope with nothing in it")
     _, message = decode_response(api_of_request(request).key, version, response.response_data)
@@ -91,9 +92,10 @@ def opened(
     return context, request
 
 
-def closed(reply: Message, context: RequestContext) -> EnvelopeResponse:
+def closed(reply: Message | bytes, context: RequestContext) -> EnvelopeResponse:
     """The envelope around the reply to a request that came in one."""
-    frame = encode_response(reply, context.api_key, context.api_version, context.correlation_id)
+    header = context.api_key, context.api_version, context.correlation_id
+    frame = frame_response(reply, *header) if isinstance(reply, bytes) else encode_response(reply, *header)
     return EnvelopeResponse(response_data=frame[_LENGTH_BYTES:])
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
@@ -15,7 +15,14 @@ from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.coordinators.host import CoordinatorHost, Ground
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.coordinators.misplaced_groups import former_partition, move_misplaced
+from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.hashing import coordinator_partition
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.node.coordinators.departure import Departure
 
 MINUTE_MS: Final = 60_000
 
@@ -37,6 +44,8 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             patience_ms=settings.write_timeout_ms,
         )
         self._hand_over = hand_over
+        self.departures: dict[int, Departure] = {}
+        """By their partitions, groups that go to another node, or went there lately."""
         self._handing_over: dict[Hosted[GroupShard], asyncio.Task[None]] = {}
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -62,6 +71,33 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             handing_over = self._hand_over(hosted, left)
             task = self._handing_over[hosted] = asyncio.create_task(handing_over, name=f"hand over groups of {hosted}")
             task.add_done_callback(lambda _: self._handing_over.pop(hosted, None))
+
+    def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
+        """The groups of a partition are about to go to the node to which `connect` leads; None if it has none.
+
+        Raises KafkaError where they cannot, as they are being read.
+        """
+        if partition.topic != CONSUMER_OFFSETS:
+            return None
+        hosted = self.hosted(partition.index)
+        if hosted is None or not hosted.is_serving or hosted in self._handing_over:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{partition} is not served yet")
+        from penstock.node.coordinators.departure import Departure  # a single node starts without what clients need
+
+        def forget() -> None:
+            if self.departures.get(partition.index) is departure:
+                del self.departures[partition.index]
+
+        departure = self.departures[partition.index] = Departure(hosted, connect, forget)
+        return departure
+
+    def departure_of(self, group_ids: Sequence[str]) -> Departure | None:
+        """Where these groups are about to go, or went lately; None if they stay, or lie in several partitions."""
+        topic = self.topic
+        if topic is None or not topic.partitions:
+            return None
+        indexes = {coordinator_partition(group_id, len(topic.partitions)) for group_id in group_ids}
+        return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
     async def stop(self) -> None:
         """As every host."""

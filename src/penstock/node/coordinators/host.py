@@ -7,7 +7,7 @@ refusal a client would not hide from its user waits for the load instead (`loade
 | what is asked for | answer |
 | --- | --- |
 | a key while the topic does not exist, or its partition has no leader | COORDINATOR_NOT_AVAILABLE |
-| a key of a partition that another node leads, or may lead as the lease is over | NOT_COORDINATOR |
+| a key of a partition that another node leads, or may lead as the lease is over, or is to lead | NOT_COORDINATOR |
 | a key of a partition that is being read | COORDINATOR_LOAD_IN_PROGRESS |
 """
 
@@ -73,6 +73,8 @@ class CoordinatorHost(Generic[MachineT]):
         self._patience_s = patience_ms / 1000
         self._led: dict[int, Hosted[MachineT]] = {}
         self._loads: dict[Hosted[MachineT], asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        """Set when a partition begins to be led here, or is read."""
         self._reading = asyncio.Lock()
         self._is_running = False
         self._creating: asyncio.Task[None] | None = None
@@ -130,7 +132,7 @@ class CoordinatorHost(Generic[MachineT]):
         hosted = None
         if topic.partitions[index].leader == self.ground.node_id:  # the partition may not have followed yet
             hosted = self._led.get(index) or self._lead_late(topic, index)
-        if hosted is None or not self.ground.may_lead(hosted.partition):
+        if hosted is None or hosted.is_paused or not self.ground.may_lead(hosted.partition):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         former = self.former(key, len(topic.partitions)) if self.is_loading else None
         if not hosted.is_serving or (former is not None and not former.is_serving):
@@ -152,6 +154,24 @@ class CoordinatorHost(Generic[MachineT]):
         for key in keys:
             while (load := self._load_of(key)) is not None and (left := end - loop.time()) > 0:
                 await asyncio.wait([load], timeout=left)
+
+    async def taken_over(self, index: int, leader_epoch: int) -> bool:
+        """Wait until this node leads a partition in that epoch or a later one, and serves it: whether it does in time.
+
+        It may hear of that only when others have done so.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s):
+                while (
+                    (hosted := self._led.get(index)) is None
+                    or hosted.leader_epoch < leader_epoch
+                    or hosted in self._loads
+                ):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return False
+        return hosted.is_serving
 
     def _load_of(self, key: str) -> asyncio.Task[None] | None:
         topic = self.topic
@@ -244,6 +264,7 @@ class CoordinatorHost(Generic[MachineT]):
     def _begin(self, partition: Partition) -> None:
         hosted = Hosted(partition, self._new_machine(), self.now_ms, self._compression)
         self._led[partition.index] = hosted
+        self._news.set()
         self._loads[hosted] = asyncio.create_task(self._load(hosted), name=f"load {partition}")
 
     def _resign(self, index: int) -> None:
@@ -274,3 +295,4 @@ class CoordinatorHost(Generic[MachineT]):
             self.follow()
         else:
             self._loads.pop(hosted, None)
+            self._news.set()

@@ -64,9 +64,11 @@ class Hosted(Generic[MachineT]):
     ) -> None:
         self.partition = partition
         self.machine = machine
-        self._leader_epoch = partition.leader_epoch
+        self.leader_epoch = partition.leader_epoch
         self.is_read = False
         self.is_serving = False
+        self.is_paused = False
+        """Whether the machine is let alone: it is to go to another node."""
         self.settled = asyncio.Event()
         """Set when the machine is at work (`is_read`), and when it never will be."""
         self._end = 0
@@ -89,7 +91,7 @@ class Hosted(Generic[MachineT]):
     def is_over(self) -> bool:
         """Whether this node leads the partition no more, or in another epoch: others may have led in between."""
         partition = self.partition
-        return self._has_resigned or partition.leader is None or partition.leader_epoch != self._leader_epoch
+        return self._has_resigned or partition.leader is None or partition.leader_epoch != self.leader_epoch
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -162,6 +164,24 @@ class Hosted(Generic[MachineT]):
             self._timer.cancel()
             self._timer = None
 
+    # -- handing over -------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Let no time pass for the machine. Requests are not put to it; what was written is still reported."""
+        self.is_paused = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def report(self) -> None:
+        """All that is written is committed: let the machine know now."""
+        self._moved()
+
+    def go_on(self) -> None:
+        """It stays here after all."""
+        self.is_paused = False
+        self._set_timer()
+
     # -- events -------------------------------------------------------------------------------------------------------
 
     def ask(self, event: Callable[..., list[Effect]], *arguments: object) -> Any:
@@ -172,6 +192,10 @@ class Hosted(Generic[MachineT]):
             return parked.response
         parked.future = self._loop.create_future()
         return parked.future
+
+    def put(self, event: Callable[[int], list[Effect]]) -> None:
+        """Put something to the machine that nobody waits for. `event` takes the time."""
+        self.run(event(self._now_ms()))
 
     def run(self, effects: list[Effect]) -> None:
         """Carry effects out, and those that come of them."""
@@ -233,7 +257,7 @@ class Hosted(Generic[MachineT]):
 
     def _set_timer(self) -> None:
         """Wake in time for the earliest deadline. One that was put off is found out when the old one comes."""
-        deadline_ms = self.machine.next_deadline_ms() if self.is_read else None
+        deadline_ms = self.machine.next_deadline_ms() if self.is_read and not self.is_paused else None
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
         if self._timer is not None:

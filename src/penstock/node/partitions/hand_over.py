@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
@@ -43,6 +43,31 @@ FAR: Final = NEVER - 1
 logger = logging.getLogger(__name__)
 
 
+class Resident(Protocol):
+    """What lives on a partition, and goes with it: a coordinator and what it is asked."""
+
+    def hold(self) -> None:
+        """Write nothing more of your own accord, and keep what arrives."""
+
+    def seal(self) -> None:
+        """Write what the successor has to know beside all that is written, now or never."""
+
+    def resume(self) -> None:
+        """Go on as before, with what was kept."""
+
+    def refuse(self) -> None:
+        """Keep nothing more: another one is there for it, or may be."""
+
+    async def forward(self, leader_epoch: int) -> None:
+        """Send on what was kept and what still arrives to the successor, which leads in this epoch.
+
+        Returns when that one has begun; raises ClientError or KafkaError where it cannot be reached.
+        """
+
+    def end(self) -> None:
+        """Whatever comes now finds its way by itself."""
+
+
 class HandOver:
     """See the module. `ask` gets the partition epoch to ask the controller with; `connect` opens the way there."""
 
@@ -53,16 +78,19 @@ class HandOver:
         limits: Limits,
         ask: Callable[[int], Awaitable[Answer]],
         connect: Callable[[], Awaitable[Connection]],
+        resident: Resident | None = None,
     ) -> None:
         leader = partition.leader
         assert leader is not None
         self._loop = asyncio.get_running_loop()
         self.partition = partition
-        self.machine = Transfer(successor, leader.leader_epoch, leader.log_end_offset, limits, self._now_ms())
+        seals, now_ms = resident is not None, self._now_ms()
+        self.machine = Transfer(successor, leader.leader_epoch, leader.log_end_offset, limits, now_ms, seals=seals)
         self.is_decided = asyncio.Event()
         """Set when this broker has nothing left to do but to send on what arrives."""
         self._ask = ask
         self._connect = connect
+        self._resident = resident
         self._held: dict[Held, None] = {}
         self._sent: dict[Held, None] = {}
         self._bytes = 0
@@ -149,6 +177,10 @@ class HandOver:
                 case Effect.HOLD:
                     self.partition.appender = None
                     self._connection = self._loop.create_task(self._opened(), name="connect to a successor")
+                    if self._resident is not None:
+                        self._resident.hold()
+                case Effect.SEAL:
+                    self._seal()
                 case Effect.ASK:
                     self._start(self._tell_controller(), "ask for a successor")
                 case Effect.FORWARD:
@@ -186,6 +218,8 @@ class HandOver:
             self.partition.hand_over = None
             cause = self.machine.cause
             logger.info("%s: to %d: %s", self.partition, self.machine.successor, "" if cause is None else cause.name)
+        if self._resident is not None:
+            self._resident.end()
         self._wait_no_longer()
         self.is_decided.set()
         self._arrived.set()
@@ -195,6 +229,8 @@ class HandOver:
         """The node ends: nothing is held any more."""
         self._refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.partition.hand_over = None
+        if self._resident is not None:
+            self._resident.end()
         self._wait_no_longer()
         if self._timer is not None:
             self._timer.cancel()
@@ -209,15 +245,29 @@ class HandOver:
 
     # -- what is held -------------------------------------------------------------------------------------------------
 
+    def _seal(self) -> None:
+        """The last that this leader appends. What comes of it may be this one's end."""
+        partition, leader = self.partition, self.partition.leader
+        assert leader is not None
+        assert self._resident is not None
+        partition.appender = leader
+        self._resident.seal()
+        partition.appender = None
+        self._do(self.machine.on_committed(leader.high_watermark, leader.log_end_offset, self._now_ms()))
+
     def _resume(self) -> None:
         """This broker leads on: nobody but it has seen what was held."""
         self.partition.hand_over = None
         self.partition.appender = self.partition.leader
+        if self._resident is not None:
+            self._resident.resume()
         held, self._held = self._held, {}
         for one in held:
             one.append()
 
     def _refuse(self, code: ErrorCode) -> None:
+        if self._resident is not None:
+            self._resident.refuse()
         held, self._held = self._held, {}
         for one in held:
             self._bytes -= len(one.records)
@@ -252,6 +302,9 @@ class HandOver:
         """Send the first one alone until it is taken; from then on all are sent as they come."""
         assert self._connection is not None
         try:
+            if self._resident is not None:
+                self._note_forwarding()
+                await self._resident.forward(self.machine.leader_epoch)
             connection = await asyncio.shield(self._connection)
             while not self._is_open and self.machine.state is State.FORWARDING:
                 if not self._held:

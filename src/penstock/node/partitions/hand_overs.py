@@ -37,13 +37,18 @@ NOBODY_KNOWS: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, Er
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
-    from penstock.node.partitions.hand_over import HandOver
+    from penstock.node.partitions.hand_over import HandOver, Resident
+
+Connect = Callable[[], Awaitable["Connection"]]
 
 logger = logging.getLogger(__name__)
 
 
 class HandOvers:
-    """See the module. `connect` opens a connection to another broker."""
+    """See the module. `connect` opens a connection to another broker.
+
+    `resident_of`: what lives on a partition and goes with it, by the way to the successor; KafkaError if it cannot now.
+    """
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class HandOvers:
         table: PartitionTable,
         controller: ActiveController,
         connect: Callable[[int], Awaitable[Connection]],
+        resident_of: Callable[[Partition, Connect], Resident | None],
         *,
         silent_ms: int,
     ) -> None:
@@ -63,6 +69,7 @@ class HandOvers:
         self._table = table
         self._controller = controller
         self._connect = connect
+        self._resident_of = resident_of
         self._limits = Limits(silent_ms=silent_ms)
         self._open: list[HandOver] = []
         self._task: asyncio.Task[None] | None = None
@@ -102,13 +109,17 @@ class HandOvers:
             return False
         from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
 
+        def connect() -> Awaitable[Connection]:
+            return self._connect(told.successor)
+
         self._open = [open_one for open_one in self._open if open_one.partition.hand_over is open_one]
         hand_over = HandOver(
             partition,
             told.successor,
             self._limits,
             lambda epoch: self._asked(partition, told, epoch),
-            lambda: self._connect(told.successor),
+            connect,
+            self._resident_of(partition, connect),
         )
         self._open.append(hand_over)
         await hand_over.is_decided.wait()

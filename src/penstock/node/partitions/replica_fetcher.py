@@ -10,6 +10,8 @@ is cut and goes on in the same request that brings records to the others.
 | a diverging epoch        | the log is cut to the last offset that both may share                                  |
 | OFFSET_OUT_OF_RANGE      | its log ends before ours (an unclean election): ours is cut; or it begins behind ours: |
 |                          | ours begins anew there                                                                 |
+| it leads another epoch   | one of the two is behind in the metadata: this partition rests for some milliseconds,  |
+|                          | each time for twice as long as before, up to `replica.fetch.backoff.ms`                |
 | another error            | this partition rests for `replica.fetch.backoff.ms`; the others go on                  |
 | nothing, or nonsense     | the connection and the session are opened again after a pause                          |
 
@@ -78,6 +80,8 @@ PASSING: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 """One of the two brokers is behind in the metadata: nobody need hear of it."""
+PASSING_MS: Final = 10
+"""How long a partition rests after the first such answer; after each further one twice as long."""
 
 
 class Follower(Value, kw_only=True):
@@ -112,6 +116,8 @@ class ReplicaFetcher:
         self._session = FollowerSession()
         self._partitions: dict[Key, Partition] = {}
         self._resting: dict[Key, asyncio.TimerHandle] = {}
+        self._passing: dict[Key, int] = {}
+        """How long partitions rest next about which one of the two brokers is behind."""
         self._connection: Connection | None = None
         self._version = OLDEST
         self._request: FollowerRequest | None = None
@@ -132,6 +138,7 @@ class ReplicaFetcher:
         """Fetch this partition from where its log ends, in its leader's epoch as it is now."""
         key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
+        self._passing.pop(key, None)
         self._partitions[key] = partition
         self._want(key, partition)
 
@@ -139,6 +146,7 @@ class ReplicaFetcher:
         """Fetch it no longer."""
         key = (partition.topic_id.bytes, partition.index)
         self._rest_no_longer(key)
+        self._passing.pop(key, None)
         if self._partitions.pop(key, None) is not None:
             self._session.forget(key)
 
@@ -186,6 +194,12 @@ class ReplicaFetcher:
         backoff_ms = self._follower.config.replica_fetch_backoff_ms
         pause_ms = backoff_ms if at_most_ms is None else min(backoff_ms, at_most_ms)
         self._resting[key] = self._loop.call_later(pause_ms / 1000, self._go_on, key)
+
+    def _passing_ms(self, key: Key) -> int:
+        """How long the other broker gets to hear of what this one knows, or this one of what the other does."""
+        pause_ms = self._passing.get(key, PASSING_MS)
+        self._passing[key] = min(2 * pause_ms, self._follower.config.replica_fetch_backoff_ms)
+        return pause_ms
 
     def _rest_no_longer(self, key: Key) -> None:
         timer = self._resting.pop(key, None)
@@ -349,8 +363,10 @@ class ReplicaFetcher:
             return
         if data.error_code:
             self._refused(partition, data.error_code)
-            self._rest(key)
+            self._rest(key, self._passing_ms(key) if data.error_code in PASSING else None)
             return
+        if self._passing:
+            self._passing.pop(key, None)
         if asked.fetch_offset != partition.log.log_end_offset:
             self._want(key, partition)
             return

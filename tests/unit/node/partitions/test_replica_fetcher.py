@@ -239,6 +239,19 @@ async def test_a_partition_whose_leader_refuses_rests_and_goes_on(followed: Foll
     assert followed.leader.last_asked() == {KEY: 0}
 
 
+async def test_a_leader_that_has_not_heard_of_it_yet_is_asked_again_soon(followed: Followed) -> None:
+    await followed.take(error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    (pause,) = followed.fetcher._resting.values()
+    assert pause.when() - asyncio.get_running_loop().time() < 0.5
+    for _ in range(10):
+        assert followed.fetcher._passing_ms(KEY) <= 1_000
+    assert followed.fetcher._passing_ms(KEY) == 1_000, "and then no sooner than after any other refusal"
+    followed.fetcher._go_on(KEY)
+    await followed.asked(2)
+    await followed.take(batch(b"a"))
+    assert not followed.fetcher._passing
+
+
 # throttled
 
 

@@ -155,10 +155,15 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, join: Join, now_ms: in
     member_id = table.new_member_id(join.caller.client_id)
     if join.caller.api_version >= 4:
         deadline_ms = now_ms + join.request.session_timeout_ms
-        group.pending[member_id] = table.start_timer(_pending_expired, deadline_ms, table, group, member_id)
+        promise(table, group, member_id, deadline_ms)
         table.reply(join.token, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
         _add(table, group, member_id, join, now_ms)
+
+
+def promise(table: GroupTable, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
+    """Expect somebody to join with this id until then."""
+    group.pending[member_id] = table.start_timer(_pending_expired, deadline_ms, table, group, member_id)
 
 
 def _pending_expired(table: GroupTable, group: ClassicGroup, member_id: str, now_ms: int) -> None:

@@ -15,6 +15,7 @@ Static members (KIP-345) do not go as laggards: they have their session timeout 
 """
 
 from functools import partial
+from typing import Final
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.answers import join_error, sync_error
@@ -26,6 +27,9 @@ from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.machine import Continuation, nothing
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
+
+SENT_ON_MS: Final = 1_000
+"""So long at least what was parked with another coordinator has to come."""
 
 # -- phases -----------------------------------------------------------------------------------------------------------
 
@@ -69,6 +73,24 @@ def fail_assignment(table: GroupTable, group: ClassicGroup, error: ErrorCode, no
     """The leader's assignment could not be stored: all try again."""
     _dismiss_syncs(table, group, error, now_ms)
     begin_or_go_on(table, group, f"the assignment could not be stored ({error.name})", now_ms)
+
+
+def go_on_joining(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int, *, is_first: bool) -> None:
+    """Another coordinator waited for joins: those that it had come here, too. Nobody is hurried."""
+    group.rebalance = Rebalance(now_ms, cause, group.generation)
+    group.initial_delay = is_first
+    if is_first:
+        delay_ms = max(table.settings.initial_rebalance_delay_ms, SENT_ON_MS)
+        _delay_initial(table, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+    else:
+        _wait_for_joins(table, group, now_ms)
+
+
+def go_on_syncing(table: GroupTable, group: ClassicGroup, cause: str, now_ms: int) -> None:
+    """Another coordinator has formed this generation, whose leader has not said who gets what."""
+    group.rebalance = Rebalance(now_ms, cause, group.generation - 1)
+    group.unsynced = dict.fromkeys(group.members)
+    _wait_for_syncs(table, group, now_ms)
 
 
 def finish(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
@@ -117,6 +139,10 @@ def _complete_join(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
         group.unsynced[member.member_id] = None
         answer_join(table, group, member, join_answer(group, member), now_ms)
         member.touch(table.timers, now_ms)  # Also a static one that has not rejoined.
+    _wait_for_syncs(table, group, now_ms)
+
+
+def _wait_for_syncs(table: GroupTable, group: ClassicGroup, now_ms: int) -> None:
     timeout_ms = now_ms + group.rebalance_timeout_ms
     group.sync_timer = table.start_timer(_pending_sync_expired, timeout_ms, table, group)
 
@@ -160,12 +186,17 @@ def add_member(
     table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
 
 
-def restore_member(table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, now_ms: int) -> None:
+def restore_member(
+    table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, now_ms: int, *, is_new: bool
+) -> None:
     """Take in a member that was read from the log: its session starts now."""
     group.add(member, protocol_type)
-    member.is_new = False
+    member.is_new = is_new
     member.on_session_expired(partial(_session_expired, table, group, member))
-    member.touch(table.timers, now_ms)
+    if is_new:
+        table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
+    else:
+        member.touch(table.timers, now_ms)
 
 
 def drop_member(

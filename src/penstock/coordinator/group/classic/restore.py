@@ -1,6 +1,6 @@
 """From the record of a group to the group: what a new coordinator knows of it."""
 
-from penstock.coordinator.group.classic import rebalance
+from penstock.coordinator.group.classic import rebalance, unsettled
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller, Member
 from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
@@ -15,11 +15,14 @@ def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, n
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     for item in value.members:
-        rebalance.restore_member(table, group, _member(item, value.protocol or ""), value.protocol_type, now_ms)
-    if not value.members:
+        member = _member(item, value.protocol or "")
+        rebalance.restore_member(table, group, member, value.protocol_type, now_ms, is_new=item.is_new)
+    if value.members:
+        group.leader_id = value.leader if value.leader in group.members else group.leader_id
+        group.state = GroupState.STABLE  # A group with members is written when it becomes stable.
+    if value.unsettled is not None:
+        unsettled.go_on(table, group, value.unsettled, now_ms)
         return
-    group.leader_id = value.leader if value.leader in group.members else group.leader_id
-    group.state = GroupState.STABLE  # A group with members is written when it becomes stable.
     maximum = table.settings.max_size
     if len(group.members) > maximum:
         rebalance.begin(table, group, f"more members than group.max.size={maximum} allows", now_ms)
@@ -33,7 +36,8 @@ def _member(item: MemberMetadata, protocol_name: str) -> Member:
         Caller(item.client_id, item.client_host, -1),
         rebalance_timeout_ms,
         item.session_timeout,
-        [(protocol_name, bytes(item.subscription))],
+        [(known.name, bytes(known.metadata)) for known in item.protocols]
+        or [(protocol_name, bytes(item.subscription))],
     )
     member.assignment = bytes(item.assignment)
     return member

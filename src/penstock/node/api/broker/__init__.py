@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "describe_topic_partitions",
     "fetch",
     "find_coordinator",
+    "forward_to_coordinator",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",

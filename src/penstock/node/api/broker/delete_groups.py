@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -13,6 +14,7 @@ from penstock.protocol.messages.delete_groups import DeletableGroupResult, Delet
 
 
 @handles(ApiKey.DELETE_GROUPS, versions=(0, 2), needs=(Need.DELETE_GROUP,))
+@coordinated(lambda request: request.groups_names)
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group by itself."""
     answers = [_delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -21,6 +22,7 @@ NOT_ASKED_FOR: Final = -(1 << 31)
 
 
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), needs=(Need.DESCRIBE_GROUP,))
+@coordinated(lambda request: request.groups)
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group that this node coordinates."""
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -17,6 +18,7 @@ from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 
 
 @handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,), repeats=True)
+@coordinated()
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> bytes:
     """Ask the group's coordinator."""
     return _answer(_error(broker, request), context.api_version)

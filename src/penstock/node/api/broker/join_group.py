@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import join_error
 from penstock.coordinator.group.classic.member import Caller
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -18,6 +19,7 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 
 
 @handles(ApiKey.JOIN_GROUP, versions=(0, 9), needs=(Need.READ_GROUP,))
+@coordinated(parks=True)
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -16,6 +17,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 
 
 @handles(ApiKey.LEAVE_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))
+@coordinated()
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:

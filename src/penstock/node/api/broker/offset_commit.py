@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from penstock.metadata.topics import TopicImage
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -32,6 +33,7 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
 @handles(ApiKey.OFFSET_COMMIT, versions=(2, 10), needs=(Need.READ_GROUP, Need.READ_TOPIC))
+@coordinated()
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Hand what exists to the group's coordinator."""
     if broker.groups.is_loading_for(request.group_id):

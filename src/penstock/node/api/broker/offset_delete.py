@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -17,6 +18,7 @@ from penstock.protocol.messages.offset_delete import (
 
 
 @handles(ApiKey.OFFSET_DELETE, versions=(0, 0), needs=(Need.DELETE_GROUP, Need.READ_TOPIC))
+@coordinated()
 async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Hand what exists to the group's coordinator; what does not is UNKNOWN_TOPIC_OR_PARTITION."""
     try:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from penstock.coordinator.group.offsets import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -38,13 +39,18 @@ GROUP_ERROR_SINCE: Final = 2
 NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
+def groups_asked_for(request: OffsetFetchRequest) -> list[str]:
+    """The groups of a request of any version."""
+    return [group.group_id for group in request.groups] or [request.group_id]
+
+
 @handles(ApiKey.OFFSET_FETCH, versions=(1, 10), needs=(Need.DESCRIBE_GROUP, Need.DESCRIBE_TOPIC))
+@coordinated(groups_asked_for)
 def offset_fetch(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Look up the offsets of each group."""
-    several = context.api_version >= GROUPS_SINCE
-    group_ids = [group.group_id for group in request.groups] if several else [request.group_id]
+    group_ids = groups_asked_for(request)
     if any(map(broker.groups.is_loading_for, group_ids)):
         return _when_loaded(broker, context, request, group_ids)
     return _look_up(broker, context, request)

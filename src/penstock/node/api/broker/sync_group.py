@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import sync_error
+from penstock.node.api.coordinated import coordinated
 from penstock.node.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
@@ -17,6 +18,7 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 
 
 @handles(ApiKey.SYNC_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))
+@coordinated(parks=True)
 def sync_group(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:

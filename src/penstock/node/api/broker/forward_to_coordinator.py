@@ -1,0 +1,55 @@
+"""ForwardToCoordinator 0, an API of our own: the coordinator of a group before sends on what it was asked.
+
+Waits until this node has taken over, for `offsets.commit.timeout.ms` at most; then the request is answered as if the
+client had sent it here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from penstock.node.broker import Broker
+from penstock.node.serving.access import Need
+from penstock.node.serving.handler import RequestContext, handles
+from penstock.protocol.api import ApiKey, OwnApiKey
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
+from penstock.protocol.schema import Message
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.HEARTBEAT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.SYNC_GROUP,
+    }
+)
+
+
+@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), needs=(Need.CLUSTER_ACTION,), pipelined=True)
+async def forward_to_coordinator(
+    broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
+) -> ForwardToCoordinatorResponse:
+    """Answer what is in the envelope, in an envelope."""
+    serves = await broker.groups.taken_over(request.partition, request.leader_epoch)
+    if request.envelope is None:
+        code = ErrorCode.NONE if serves else ErrorCode.NOT_COORDINATOR
+        return ForwardToCoordinatorResponse(error_code=code)
+    from penstock.node.controlling import envelope  # a single node gets none
+    from penstock.protocol.messages.envelope import EnvelopeRequest
+
+    wrapped, _ = decode(EnvelopeRequest, 0, request.envelope)
+    try:
+        asked_by, asked = envelope.opened(wrapped, broker.handlers, FORWARDED, context)
+    except KafkaError as error:
+        return ForwardToCoordinatorResponse(error_code=error.code)
+    found = broker.handlers[asked_by.api_key].function(broker, asked_by, asked)
+    if hasattr(found, "__await__"):
+        found = await found
+    return ForwardToCoordinatorResponse(envelope=encode(envelope.closed(cast("Message | bytes", found), asked_by), 0))

@@ -1,0 +1,53 @@
+"""What APIs of groups have in common: a group may just be on its way to another coordinator (`Departure`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from penstock.node.broker import Broker
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.join_group import JoinGroupResponse
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def group_of(request: Any) -> Sequence[str]:
+    """The group that most requests name."""
+    return (request.group_id,)
+
+
+def coordinated(
+    groups_of: Callable[[Any], Sequence[str]] = group_of, *, parks: bool = False
+) -> Callable[[FunctionT], FunctionT]:
+    """Declare that a handler asks the coordinator of these groups; `parks`: an answer may wait for other members."""
+
+    def decorate(function: FunctionT) -> FunctionT:
+        def ask(broker: Broker, context: RequestContext, request: Any) -> Any:
+            found = function(broker, context, request)
+            return _parked(broker, context, request, found) if parks and hasattr(found, "__await__") else found
+
+        @wraps(function)
+        def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
+            if broker.groups.departures:
+                departure = broker.groups.departure_of(groups_of(request))
+                if departure is not None and departure.takes(context.api_key):
+                    return departure.answer(context, request, lambda: ask(broker, context, request))
+            return ask(broker, context, request)
+
+        return cast("FunctionT", handle)
+
+    return decorate
+
+
+async def _parked(broker: Broker, context: RequestContext, request: Any, answer: Awaitable[Any]) -> Any:
+    """The answer; where the coordinator has gone before there was one, that of its successor."""
+    found = await answer
+    departure = broker.groups.departure_of(group_of(request)) if found.error_code == ErrorCode.NOT_COORDINATOR else None
+    if departure is None or not departure.takes(context.api_key):
+        return found
+    if isinstance(found, JoinGroupResponse):  # it may have got an id meanwhile
+        request = request.replace(member_id=found.member_id)
+    return await departure.answer(context, request, lambda: found)

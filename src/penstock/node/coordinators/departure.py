@@ -1,0 +1,178 @@
+"""The groups of one partition go to another coordinator: their members hear of nothing but a short delay.
+
+While the partition is handed over (`penstock.leadership.transfer`) requests wait here. Then they are sent on, each in
+an envelope with who asked, and the successor's answers go back: to requests that wait for other members each over a
+connection of its own, as answers come in the order of the requests. What was parked here goes the same way.
+
+| | requests of groups | heartbeats |
+| --- | --- | --- |
+| held | wait | wait |
+| forwarding | sent on | sent on until the successor serves; then NOT_COORDINATOR |
+| over | find their way by themselves, most by NOT_COORDINATOR | likewise |
+
+A client that is told NOT_COORDINATOR looks for the coordinator and goes on as the member that it is. With a heartbeat
+that costs nothing; a commit that is refused may be told to its user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from typing import Any, Final
+
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError, ConnectionFailedError
+from penstock.coordinator.group.shard import GroupShard
+from penstock.node.controlling.envelope import unwrap, wrap
+from penstock.node.coordinators.hosted import Hosted
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.api import ApiKey
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.messages.envelope import EnvelopeResponse
+from penstock.protocol.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
+from penstock.protocol.schema import Message
+
+MOST_WAITING: Final = 10_000
+"""Requests that wait at a time."""
+MOST_CONNECTIONS: Final = 500
+"""Requests at a time whose answers may take long."""
+LONG: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+
+
+class _State(Enum):
+    HELD = auto()
+    FORWARDING = auto()
+    OVER = auto()
+
+
+class Departure:
+    """See the module; what `HandOver` calls a resident. `connect` opens a connection to the successor."""
+
+    def __init__(
+        self, hosted: Hosted[GroupShard], connect: Callable[[], Awaitable[Connection]], forget: Callable[[], None]
+    ) -> None:
+        """`forget` is called when it has ended."""
+        self.hosted = hosted
+        self._connect = connect
+        self._forget = forget
+        self._state: _State | None = None
+        self._waiting = self._connections = 0
+        self._decided = asyncio.Event()
+        self._has_begun = False
+        self._leader_epoch = -1
+        self._shared: asyncio.Task[Connection] | None = None
+
+    # -- what `HandOver` calls ----------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        self.hosted.pause()
+        self._state = _State.HELD
+        self._shared = asyncio.get_running_loop().create_task(self._opened(), name=f"connect for {self.hosted}")
+
+    def seal(self) -> None:
+        self.hosted.report()
+        self.hosted.put(self.hosted.machine.seal)
+
+    def resume(self) -> None:
+        self.hosted.go_on()
+        self.refuse()
+
+    def refuse(self) -> None:
+        self._state = _State.OVER
+        self._decided.set()
+
+    async def forward(self, leader_epoch: int) -> None:
+        self._leader_epoch = leader_epoch
+        self._state = _State.FORWARDING
+        self._decided.set()
+        answer = await self._ask(ForwardToCoordinatorRequest(partition=self._index, leader_epoch=leader_epoch))
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        self._has_begun = True
+
+    def end(self) -> None:
+        self.refuse()
+        self._forget()
+        self._hang_up()
+
+    # -- what arrives -------------------------------------------------------------------------------------------------
+
+    def takes(self, api_key: int) -> bool:
+        """Whether a request waits, or is sent on."""
+        if self._state is _State.HELD:
+            return self._waiting < MOST_WAITING
+        return self._state is _State.FORWARDING and not (self._has_begun and api_key == ApiKey.HEARTBEAT)
+
+    async def answer(self, context: RequestContext, request: Message, ask_here: Callable[[], Any]) -> Any:
+        """The successor's answer, or what `ask_here` says where there is none."""
+        self._waiting += 1
+        try:
+            await self._decided.wait()
+        finally:
+            self._waiting -= 1
+        if self._state is _State.FORWARDING:
+            try:
+                return await self._sent_on(context, request)
+            except (ClientError, KafkaError, DecodeError):
+                pass  # whoever asked looks for the coordinator
+        found = ask_here()
+        return await found if hasattr(found, "__await__") else found
+
+    async def _sent_on(self, context: RequestContext, request: Message) -> Message:
+        message = ForwardToCoordinatorRequest(
+            partition=self._index,
+            leader_epoch=self._leader_epoch,
+            envelope=encode(wrap(request, context.api_version, context), 0),
+        )
+        answer = await (self._ask_apart(message) if context.api_key in LONG else self._ask(message))
+        if answer.envelope is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        envelope, _ = decode(EnvelopeResponse, 0, answer.envelope)
+        return unwrap(envelope, request, context.api_version)
+
+    # -- connections --------------------------------------------------------------------------------------------------
+
+    @property
+    def _index(self) -> int:
+        return self.hosted.partition.index
+
+    async def _opened(self) -> Connection:
+        return await self._connect()
+
+    async def _ask(self, message: ForwardToCoordinatorRequest) -> ForwardToCoordinatorResponse:
+        assert self._shared is not None
+        await asyncio.wait([self._shared])
+        if self._shared.cancelled():
+            raise ConnectionFailedError("it was given up before it was there")
+        connection = self._shared.result()
+        try:
+            return await connection.request(message, ForwardToCoordinatorResponse)
+        finally:
+            self._hang_up()
+
+    async def _ask_apart(self, message: ForwardToCoordinatorRequest) -> ForwardToCoordinatorResponse:
+        """On a connection of its own. Nobody but the client knows how long it will wait."""
+        if self._connections >= MOST_CONNECTIONS:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        self._connections += 1
+        try:
+            connection = await self._connect()
+            try:
+                return await connection.submit(message, ForwardToCoordinatorResponse)
+            finally:
+                connection.abort("answered")
+        finally:
+            self._connections -= 1
+
+    def _hang_up(self) -> None:
+        """Close the connection when nothing more comes over it."""
+        if self._state is not _State.OVER or self._shared is None:
+            return
+        if not self._shared.done():
+            self._shared.cancel()
+        elif not self._shared.cancelled() and self._shared.exception() is None:
+            connection = self._shared.result()
+            if not connection.in_flight and not connection.closed:
+                connection.abort("handed over")
