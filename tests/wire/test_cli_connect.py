@@ -61,7 +61,7 @@ async def test_a_connector_from_its_creation_to_its_end(penstock: Typing, file: 
     await penstock.until("task 0     RUNNING", "status", "lines")
     (row,) = json.loads(await penstock("list", "--json"))
     names = {"connector": "lines", "type": "source", "class": "FileStreamSource"}
-    assert row == names | {"state": "RUNNING", "tasks": 1, "running": 1}
+    assert row == names | {"state": "RUNNING", "tasks": 1, "running": 1, "failed": 0}
     assert json.loads(await penstock("status", "lines", "--json"))["name"] == "lines"
     assert "task.class" in await penstock("tasks", "lines")
     await penstock.until('{"position": 8}', "offsets", "lines")
@@ -107,6 +107,32 @@ async def test_what_is_wrong_with_a_file(penstock: Typing, tmp_path: Path) -> No
     assert json.loads(await penstock("validate", "--json", str(wrong), exit_code=1))["error_count"] == 3
     refused = await penstock("create", str(wrong), exit_code=1)
     assert refused.startswith("Error: the configuration cannot be right:\nfile is missing")
+
+
+async def test_a_task_that_failed_is_seen_in_the_list(penstock: Typing, topic: str, tmp_path: Path) -> None:
+    failing = tmp_path / "failing.properties"
+    failing.write_text(f"name=failing\nconnector.class=FileStreamSource\nfile={tmp_path}\ntopic={topic}\n")
+    await penstock("create", str(failing))
+    await penstock.until('"failed": 1', "list", "--json")
+
+
+async def test_a_key_that_is_misspelt_is_named_with_the_one_that_was_meant(penstock: Typing, file: Path) -> None:
+    file.write_text(file.read_text() + "task.max=2\ntransforms.cut.type=x\n")
+    said = await penstock("validate", str(file))
+    assert said.splitlines()[1].split("  ")[-1] == "an unknown key; did you mean tasks.max?"
+    assert len(said.splitlines()) == 2
+
+
+async def test_what_is_no_pipeline_is_not_stopped_as_one(penstock: Typing, file: Path) -> None:
+    await penstock("create", str(file))
+    for command in ("stop", "delete"):
+        words = ["pipeline", command, "lines", "--worker", penstock.url]
+        result = await asyncio.to_thread(CliRunner().invoke, main, words)
+        assert (result.exit_code, result.output) == (
+            1,
+            f"Error: lines is no pipeline but a connector (FileStreamSource): penstock connect {command} lines\n",
+        )
+    await penstock.until("task 0     RUNNING", "status", "lines")
 
 
 async def test_plugins_and_their_keys(penstock: Typing) -> None:

@@ -1,6 +1,9 @@
 """`penstock worker` with files that cannot be right: one line that says what to mend."""
 
+import errno
 import json
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -40,6 +43,14 @@ def test_a_worker_that_cannot_start_says_why(
 ) -> None:
     config = worker_config(bootstrap, topic) | {"listeners": "http://127.0.0.1:0"} | changes
     assert reason in run(tmp_path / "worker.properties", config)
+
+
+def test_a_port_that_is_taken_is_named_with_its_key(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listener = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        said = run(tmp_path / "worker.properties", worker_config(bootstrap, topic) | {"listeners": listener})
+    why = f"cannot listen on {listener} ({os.strerror(errno.EADDRINUSE)}): stop what uses the address, or set listeners"
+    assert said == f"Error: {why}\n"
 
 
 def test_a_topic_that_would_forget_is_refused(bootstrap: str, topic: str, tmp_path: Path) -> None:

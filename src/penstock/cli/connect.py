@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
 from penstock.node.properties import read_properties
 from penstock.work.connect.standalone.job_files import JobFileError, read_job
+
+LIKENESS = 0.8
+"""So alike is a key to the one that was meant."""
 
 
 @click.group("connect")
@@ -31,7 +35,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """The connectors, and how they are."""
-    columns = ("connector", "type", "class", "state", "tasks", "running")
+    columns = ("connector", "type", "class", "state", "tasks", "running", "failed")
     print_rows(columns, [list(one) for one in listed()], as_json=as_json, empty="there are no connectors")
 
 
@@ -182,9 +186,16 @@ def validate(file: Path, as_json: bool) -> None:
     else:
         values = [row["value"] for row in found["configs"] if row["value"]["errors"]]
         rows: list[list[Cell]] = [[value["name"], "; ".join(value["errors"])] for value in values]
+        rows += _misspelt(config, [row["value"]["name"] for row in found["configs"]])
         print_rows(("key", "what is wrong"), rows, as_json=False, empty=f"{file} is good")
     if found["error_count"]:
         raise SystemExit(1)
+
+
+def _misspelt(config: Mapping[str, str], known: Sequence[str]) -> list[list[Cell]]:
+    """Keys that have no effect, and look like others. A plugin may have keys that it does not tell."""
+    unknown = [(key, difflib.get_close_matches(key, known, 1, LIKENESS)) for key in config if key not in known]
+    return [[key, f"an unknown key; did you mean {near[0]}?"] for key, near in unknown if near]
 
 
 def _read(path: Path) -> Mapping[str, str]:

@@ -113,6 +113,7 @@ class Listed(NamedTuple):
     state: str | None
     tasks: int
     running: int
+    failed: int
 
 
 def listed() -> list[Listed]:
@@ -123,26 +124,40 @@ def listed() -> list[Listed]:
 
 def _row(name: str, one: dict[str, Any]) -> Listed:
     info, status = one.get("info", {}), one.get("status")
-    tasks = status["tasks"] if status else []
+    tasks = [task["state"] for task in status["tasks"]] if status else []
     return Listed(
         name,
         info.get("type"),
         info.get("config", {}).get("connector.class"),
         status["connector"]["state"] if status else None,
         len(tasks),
-        sum(task["state"] == "RUNNING" for task in tasks),
+        tasks.count("RUNNING"),
+        tasks.count("FAILED"),
     )
 
 
-def change_command(noun: str, verb: str, word: str, done: str, *, short_help: str, text: str) -> click.Command:
-    """A command that asks one thing of each of the connectors that are named, which people call `noun`."""
+def change_command(
+    noun: str, verb: str, word: str, done: str, *, short_help: str, text: str, plugin: str | None = None
+) -> click.Command:
+    """A command that asks one thing of each of the connectors that are named, which people call `noun`.
+
+    With `plugin` it is only about connectors of that class.
+    """
 
     @click.command(word, short_help=short_help, help=f"{text}.")
     @worker_option
     @click.argument("names", nargs=-1, required=True)
     def change(names: tuple[str, ...]) -> None:
         for name in names:
+            if plugin is not None:
+                _check_class(name, plugin, noun, word)
             client().ask(verb, "connectors", name, *(() if word == "delete" else (word,)))
             click.echo(f"{noun} {name}: {done}")
 
     return change
+
+
+def _check_class(name: str, plugin: str, noun: str, word: str) -> None:
+    found = client().ask("GET", "connectors", name, "config")["connector.class"]
+    if found != plugin:
+        raise click.ClickException(f"{name} is no {noun} but a connector ({found}): penstock connect {word} {name}")

@@ -81,8 +81,10 @@ def _setting(item: str) -> tuple[str, str]:
 @json_option
 def list_(as_json: bool) -> None:
     """The pipelines that workers run, and how they are."""
-    rows: list[list[Cell]] = [[one.name, one.state, one.tasks, one.running] for one in listed() if one.plugin == CLASS]
-    print_rows(("pipeline", "state", "tasks", "running"), rows, as_json=as_json, empty="there are no pipelines")
+    found = [one for one in listed() if one.plugin == CLASS]
+    rows: list[list[Cell]] = [[one.name, one.state, one.tasks, one.running, one.failed] for one in found]
+    columns = ("pipeline", "state", "tasks", "running", "failed")
+    print_rows(columns, rows, as_json=as_json, empty="there are no pipelines")
 
 
 @click.command(short_help="how a pipeline's queries are, and where they run")
@@ -147,7 +149,7 @@ def logs(name: str) -> None:
 
 def _change(verb: str, word: str, done: str, text: str) -> click.Command:
     long = f"{text[0].upper()}{text[1:]}"
-    return change_command("pipeline", verb, word, done, short_help=text, text=long)
+    return change_command("pipeline", verb, word, done, short_help=text, text=long, plugin=CLASS)
 
 
 COMMANDS = (

@@ -6,6 +6,7 @@ A page of a browser may not ask unless `access.control.allow.origin` says so: wh
 import asyncio
 import json
 import logging
+import os
 import re
 import socket
 from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ class RestServer:
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
-        """Listen; OSError, with what cannot be listened at."""
+        """Listen; ConfigError says where that cannot be."""
         app = web.Application(client_max_size=LARGEST_BODY)
         app.on_response_prepare.append(self._allow_origin)
         for route in ROUTES:
@@ -68,7 +69,10 @@ class RestServer:
         for scheme, host, port in self._listeners:
             context = self._tls.listening if self._tls is not None and scheme == HTTPS else None
             before = len(self._runner.addresses)
-            await web.TCPSite(self._runner, host or None, port, ssl_context=context).start()
+            try:
+                await web.TCPSite(self._runner, host or None, port, ssl_context=context).start()
+            except OSError as error:
+                raise ConfigError({"listeners": [_why_not(f"{scheme}://{host}:{port}", error)]}) from None
             for address in self._runner.addresses[before:]:
                 name = f"[{address[0]}]" if ":" in address[0] else address[0]
                 self.urls.append(f"{scheme}://{name}:{address[1]}")
@@ -225,6 +229,13 @@ def _matches(path: str, asked: str) -> bool:
     return len(parts) == len(others) and all(
         part.startswith("{") or part == other for part, other in zip(parts, others, strict=True)
     )
+
+
+def _why_not(listener: str, error: OSError) -> str:
+    why = error.strerror or str(error)
+    if error.errno is not None and not isinstance(error, socket.gaierror):
+        why = os.strerror(error.errno)  # asyncio adds words of its own
+    return f"cannot listen on {listener} ({why}): stop what uses the address, or set listeners"
 
 
 def _parse_listener(listener: str) -> tuple[str, str, int]:
