@@ -103,7 +103,8 @@ class SimulatedBroker:
         """As the leader of some partition: another set of replicas in sync; now and then from an outdated view, or
         from an earlier life of the broker.
         """
-        led = [(t, i, p) for t in image.topics.values() for i, p in t.partitions.items() if p.leader == self.id]
+        topics = [topic for topic in image.topics.values() if not (grow_only and topic.by_consensus)]
+        led = [(t, i, p) for t in topics for i, p in t.partitions.items() if p.leader == self.id]
         if not led:
             return None
         if grow_only:
@@ -127,9 +128,9 @@ class SimulatedBroker:
             ],
             leader_recovery_state=recovery,
         )
-        topics = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
+        changes = [AlterPartitionRequestTopicData(topic_id=topic.topic_id, partitions=[asked])]
         epoch = self.epoch if grow_only or random.random() < 0.9 else self.epoch - 1
-        return AlterPartitionRequest(broker_id=self.id, broker_epoch=epoch, topics=topics)
+        return AlterPartitionRequest(broker_id=self.id, broker_epoch=epoch, topics=changes)
 
     def _fetched_with(self, replica: int, image: ClusterImage, random: Random) -> int:
         """The epoch that a replica's broker had when it fetched, if the leader tells; it may have another one since."""
@@ -142,7 +143,9 @@ class SimulatedBroker:
             (t, i)
             for t in image.topics.values()
             for i, p in t.partitions.items()
-            if self.id in p.replicas and not (lost_only and is_online(p.directory_of(self.id), tuple(self.directories)))
+            if self.id in p.replicas
+            and not (lost_only and t.by_consensus)
+            and not (lost_only and is_online(p.directory_of(self.id), tuple(self.directories)))
         ]
         if not held:
             return None

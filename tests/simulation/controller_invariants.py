@@ -15,6 +15,7 @@ And once nothing is left to do:
 
 from uuid import UUID
 
+from tests.simulation.controller_groups import wrong_in_group
 from tests.simulation.controller_holders import Holders
 
 from penstock.controller.config_rules import DefinedConfigs
@@ -25,6 +26,7 @@ from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage
 from penstock.metadata.partition_index import Partitions, each
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.protocol.own_apis import ClaimStorageGroupRequest
 
 
 class InvariantError(AssertionError):
@@ -45,10 +47,16 @@ class Invariants:
         self.needed: dict[tuple[UUID, int], int] = {}
 
     def decided(
-        self, image: ClusterImage, *, is_unclean: bool = False, by_leader: bool = False, lost: int | None = None
+        self,
+        image: ClusterImage,
+        *,
+        is_unclean: bool = False,
+        by_leader: bool = False,
+        lost: int | None = None,
+        claim: ClaimStorageGroupRequest | None = None,
     ) -> None:
         """Looks at everything after a decision: an unclean election that was asked for, a change of the ISR by a
-        leader, the registration of a broker that had crashed, or another one.
+        leader, the registration of a broker that had crashed, the claim of a storage group, or another one.
         """
         tracks = keeps_track(image)
         if lost is not None:
@@ -71,10 +79,13 @@ class Invariants:
                 self._shape(name, partition, tracks)
                 if before is not None and partition is not before:
                     self._change(name, before, partition)
-                    clean = partition.leader in (NO_LEADER, *before.isr, *before.eligible_leader_replicas)
-                    clean = clean or before.last_known_elr == (partition.leader,)
-                    must(clean or careless or is_unclean or by_leader, "unclean:", name)
-                if tracks:
+                    wrong = (
+                        wrong_in_group(topic.name, before, partition, claim)
+                        if topic.by_consensus
+                        else _unclean(before, partition, may_be=careless or is_unclean or by_leader)
+                    )
+                    must(not wrong, wrong, name)
+                if tracks and not topic.by_consensus:
                     broken = self.holders.decided(key, before, partition, needed, by_leader=by_leader)
                     must(not broken, broken, name)
         self.partitions = now
@@ -127,6 +138,12 @@ class Invariants:
         must(not new_epoch or after.leader_epoch > before.leader_epoch, f"no new leader epoch: {name}")
 
 
+def _unclean(before: PartitionImage, after: PartitionImage, *, may_be: bool) -> str:
+    clean = after.leader in (NO_LEADER, *before.isr, *before.eligible_leader_replicas)
+    clean = clean or before.last_known_elr == (after.leader,)
+    return "" if clean or may_be else "unclean:"
+
+
 def _needed(image: ClusterImage, topic: str, partition: PartitionImage) -> int:
     needed = DefinedConfigs({}).value_of(image, ConfigResource(ResourceType.TOPIC, topic), MIN_ISR)
     return min(int(needed or 1), len(partition.replicas))
@@ -143,6 +160,10 @@ def settled(controller: Controller, silent: dict[int, int], told: set[int], now_
             known = p.isr or p.eligible_leader_replicas or (p.last_known_elr if len(p.last_known_elr) == 1 else ())
             able = [replica for replica in known if replica in p.replicas and electorate.may_lead(p, replica)]
             is_known = p.leader in told or not electorate.is_active(p.leader)
+            if topic.by_consensus:
+                leads = image.brokers.get(p.leader)
+                must(p.leader == NO_LEADER or (leads is not None and not leads.fenced), "fenced and leads:", topic, p)
+                continue
             must(not able or p.leader in able or not is_known, "another one could lead:", topic.name, index, p, able)
             gone = [replica for replica in p.isr if replica not in image.brokers or not image.brokers[replica].active]
             must(not able or not gone, "in sync and not active:", gone, topic.name, index, p)
@@ -160,13 +181,14 @@ def _check_index(image: ClusterImage) -> None:
         eligible = [(name, i) for name, i, p in every if broker_id in p.eligible_leader_replicas]
         _same(image.index.eligible(broker_id), eligible)
     _same(image.index.leaderless, [(name, i) for name, i, p in every if p.leader == NO_LEADER])
-    moved = [(name, i) for name, i, p in every if p.leader not in (NO_LEADER, p.replicas[0])]
+    _same(image.index.reassigning, [(name, i) for name, i, p in every if p.adding_replicas or p.removing_replicas])
+    by_isr = [(name, i, p) for name, i, p in every if not image.topics[name].by_consensus]
+    moved = [(name, i) for name, i, p in by_isr if p.leader not in (NO_LEADER, p.replicas[0])]
     _same(image.index.moved, moved)
-    lacking = [(name, i) for name, i, p in every if len(p.isr) < len(p.replicas)]
+    lacking = [(name, i) for name, i, p in by_isr if len(p.isr) < len(p.replicas)]
     _same(image.index.under_replicated, lacking)
     for broker_id in image.index.preferred_brokers():
-        _same(image.index.preferred(broker_id), [(name, i) for name, i, p in every if p.replicas[0] == broker_id])
-    _same(image.index.reassigning, [(name, i) for name, i, p in every if p.adding_replicas or p.removing_replicas])
+        _same(image.index.preferred(broker_id), [(name, i) for name, i, p in by_isr if p.replicas[0] == broker_id])
 
 
 def _same(partitions: Partitions, expected: list[tuple[str, int]]) -> None:

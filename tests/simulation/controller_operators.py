@@ -19,7 +19,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, CreateStorageGroupRequest
 from penstock.protocol.schema import Message
 
 MAX_TOPICS = 8
@@ -50,6 +50,9 @@ class Operators:
             self._need_replicas,
             self._balance,
             self._balance,
+            self._create_in_group,
+            self._create_in_group,
+            self._begin_group,
         ]
 
     def command(self, image: ClusterImage) -> Message:
@@ -66,6 +69,18 @@ class Operators:
             configs=[CreatableTopicConfig(name="min.insync.replicas", value=self._random.choice("1223"))],
         )
         return CreateTopicsRequest(topics=[topic])
+
+    def _create_in_group(self, image: ClusterImage) -> Message:
+        request = self._create(image)
+        for topic in request.topics if isinstance(request, CreateTopicsRequest) else ():
+            configs = {"replication.mode": "consensus"}
+            if self._random.random() < 0.3:
+                configs["storage.group"] = str(self._random.randrange(len(image.storage_groups) + 2))
+            topic.configs = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
+        return request
+
+    def _begin_group(self, image: ClusterImage) -> Message:
+        return CreateStorageGroupRequest(replication_factor=self._random.randrange(1, 4))
 
     def _grow(self, image: ClusterImage) -> Message:
         name = self._topic(image)

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.controller import (
     alter_partition,
+    claim_storage_group,
     eligible_leaders,
     moves,
     partition_change,
@@ -13,17 +14,20 @@ from penstock.controller import (
     registrations,
 )
 from penstock.controller.alter_partition import decide_alter_partition
+from penstock.controller.claim_storage_group import decide_claim_storage_group
 from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Heartbeats
 from penstock.controller.partition_change import Electorate
 from penstock.controller.producer_ids import decide_allocate_producer_ids
 from penstock.leadership import balancer
 from penstock.leadership.balancer import Balancer, View, _Wait
-from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
-from penstock.metadata.topics import NO_LEADER_CHANGE
+from penstock.metadata.topics import NO_LEADER, NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
+from penstock.protocol.own_apis import ClaimStorageGroupRequest
 
 
 def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +139,28 @@ def moves_whatever_is_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 def moves_that_are_never_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The balancer has no deadline, and rests after its first move."""
     monkeypatch.setattr(Balancer, "deadline_ms", lambda balancer, view: None)
+
+
+def groups_that_the_controller_elects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the leader of a storage group goes, the first one in sync leads."""
+
+    def elected(topic: TopicImage, index: int, broker_id: int, going: Going) -> PartitionChangeRecord | None:
+        record = left_in_group(topic, index, broker_id, going)
+        if record is not None and record.leader == NO_LEADER and record.isr:
+            record.leader = record.isr[0]
+        return record
+
+    monkeypatch.setattr(moves, "left_in_group", elected)
+
+
+def late_claims_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller forgets at once which leader of a storage group it has heard of."""
+
+    def decide_forgetful(state: ControllerState, request: ClaimStorageGroupRequest, now_ms: int) -> Decision[Any]:
+        state.group_claims.clear()
+        return decide_claim_storage_group(state, request, now_ms)
+
+    monkeypatch.setattr(claim_storage_group, "decide_claim_storage_group", decide_forgetful)
 
 
 def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

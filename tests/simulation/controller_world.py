@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tests.simulation.controller_balance import BalanceInvariants
 from tests.simulation.controller_brokers import UNKNOWN, SimulatedBroker
+from tests.simulation.controller_groups import SimulatedGroups
 from tests.simulation.controller_holders import Holders
 from tests.simulation.controller_invariants import Invariants, must, settled
 from tests.simulation.controller_operators import Operators
@@ -37,7 +38,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, ClaimStorageGroupRequest
 from penstock.protocol.schema import Message
 
 CLUSTER = "penstock"
@@ -90,6 +91,9 @@ class ControllerWorld:
         racks = self.random.choice(((None,), ("a", "b"), ("a", "b", "c")))
         self.brokers = [SimulatedBroker(broker_id, self.random.choice(racks), self._disks()) for broker_id in ids]
         self.operators = Operators(self.random, ids)
+        self.groups = SimulatedGroups(self.random, self.brokers)
+        self.claimed: dict[int, int] = {}
+        """The latest epoch of each storage group that the controller has believed."""
         self.settings = ControllerSettings(
             rules=DefinedConfigs({}),
             node_id=self.random.choice((-1, ids[0])),
@@ -119,7 +123,7 @@ class ControllerWorld:
     def run(self) -> Outcome:
         events = [self.pass_time] * 6 + [self.say] * 4 + [self.commit] * 4 + [self.operate] * 2
         events += [self.change_isr] * 4 + [self.tick] * 3 + [self.trouble] * 3
-        events += [self.take_over, self.allocate, self.assign]
+        events += [self.take_over, self.allocate, self.assign] + [self.claim] * 3
         for broker in self.brokers:
             broker.boot(self.random, self.now_ms)
         for _ in range(EVENTS):
@@ -172,6 +176,19 @@ class ControllerWorld:
 
     def assign(self) -> None:
         self._by_some_broker(lambda broker: broker.directory_changes(self.image, self.random))
+
+    def claim(self) -> None:
+        if self.random.random() < 0.4:
+            self.groups.elect(self.image)
+        claim = self.groups.claim(self.image)
+        if claim is not None:
+            self._claim(claim)
+
+    def _claim(self, claim: ClaimStorageGroupRequest) -> None:
+        reply = self.submit(claim)
+        if reply.error_code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            must(claim.group_epoch >= self.claimed.get(claim.group, 0), "an earlier epoch is believed:", claim)
+            self.claimed[claim.group] = claim.group_epoch
 
     def allocate(self) -> None:
         def told(reply: Any) -> None:
@@ -248,6 +265,8 @@ class ControllerWorld:
                 self._heal_on()
         must(not self.image.index.under_replicated, "a replica is not in sync though all is well")
         must(not self.image.index.moved, "leadership is not balanced though all is well")
+        wrong = self.groups.healed(self.image)
+        must(not wrong, wrong)
         must(not any(broker.fenced for broker in self.image.brokers.values()), "a broker is fenced though all is well")
         must(len(self.image.brokers) == len(self.brokers), "a broker is not registered though all is well")
         must(self.controller.image == self.image, "what is committed is not what was decided")
@@ -288,6 +307,8 @@ class ControllerWorld:
             assignment = broker.directory_changes(self.image, self.random, lost_only=True)
             if assignment is not None:
                 self.submit(assignment)
+        for claim in self.groups.heal(self.image):
+            self._claim(claim)
         self.settle()
         while self.committed < len(self.log):
             self._commit_one()
@@ -301,6 +322,7 @@ class ControllerWorld:
         what = {
             "is_unclean": isinstance(command, ElectLeadersRequest) and command.election_type == 1,
             "by_leader": isinstance(command, AlterPartitionRequest),
+            "claim": command if isinstance(command, ClaimStorageGroupRequest) else None,
             "lost": self._lost(command, decision) if isinstance(command, BrokerRegistrationRequest) else None,
         }
         self._append(type(command).__name__, decision, lambda: told(decision.reply), **what)
@@ -348,7 +370,7 @@ class ControllerWorld:
         batch.answer()
 
     def _new_controller(self) -> Controller:
-        self.told = set()
+        self.told, self.claimed = set(), {}
         self.heard_ms = {broker.node_id: self.now_ms for broker in self.image.brokers.values() if not broker.fenced}
         return Controller(self.image.copy(), self.settings, self.random, next_offset=self.end_offset)
 

@@ -36,6 +36,8 @@ PLANTED: dict[Bug, int] = {
     planted.a_move_of_the_controller_before_forgotten: 40,
     planted.moves_whatever_is_in_sync: 20,
     planted.moves_that_are_never_given_up: 20,
+    planted.groups_that_the_controller_elects: 20,
+    planted.late_claims_believed: 20,
 }
 """At most so many seeds until the bug is found."""
 

@@ -79,7 +79,9 @@ def _in_its_group(
         replicas = _named_by_hand(state, asked.assignments, added, len(group.replicas))
         for brokers in replicas:
             check_voters(number, group, brokers)
-    return [partition_in_group(topic.topic_id, first + i, brokers, group) for i, brokers in enumerate(replicas)]
+    return [
+        partition_in_group(state.image, topic.topic_id, first + i, brokers, group) for i, brokers in enumerate(replicas)
+    ]
 
 
 def _records(state: ControllerState, topic: TopicImage, replicas: list[list[int]]) -> Sequence[MetadataRecord]:

@@ -85,7 +85,7 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
     records += [
         new_partition(state.image, topic_id, index, replicas)
         if found is None
-        else partition_in_group(topic_id, index, replicas, found.group)
+        else partition_in_group(state.image, topic_id, index, replicas, found.group)
         for index, replicas in enumerate(assignments)
     ]
     if len(creation.records) + len(records) > MAX_RECORDS_PER_DECISION:

@@ -20,7 +20,7 @@ from penstock.controller.decision import ControllerState
 from penstock.controller.placement import place
 from penstock.metadata.configs.replication_mode import STORAGE_GROUP
 from penstock.metadata.features import DIRECTORY_LEVEL, METADATA_VERSION
-from penstock.metadata.image import PartitionImage
+from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -179,14 +179,25 @@ def check_not_of_groups(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def partition_in_group(topic_id: UUID, index: int, replicas: Sequence[int], group: PartitionImage) -> PartitionRecord:
-    """The record of a new partition: led by who leads the group, and lying where the group's log lies."""
+def partition_in_group(
+    image: ClusterImage, topic_id: UUID, index: int, replicas: Sequence[int], group: PartitionImage
+) -> PartitionRecord:
+    """The record of a new partition: led by who leads the group, and lying where the group's log lies.
+
+    The group's own may not have followed yet where a broker was fenced that has very many partitions.
+    """
+
+    def is_there(broker_id: int) -> bool:
+        broker = image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    isr = [replica for replica in replicas if replica in group.isr]
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
         replicas=list(replicas),
-        isr=[broker for broker in replicas if broker in group.isr],
-        leader=group.leader,
+        isr=[replica for replica in isr if is_there(replica)] or isr,
+        leader=group.leader if is_there(group.leader) else NO_LEADER,
         leader_epoch=FIRST_EPOCH,
         partition_epoch=FIRST_EPOCH,
         directories=[group.directory_of(broker) for broker in replicas],

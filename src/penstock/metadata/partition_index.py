@@ -41,7 +41,7 @@ class PartitionIndex:
         self.reassigning: Partitions = {}
         """Those that are on their way to other replicas."""
         self.under_replicated: Partitions = {}
-        """Those that have a replica which is not in sync."""
+        """Those that have a replica which is not in sync; none of a storage group, whose ISR elects nobody."""
 
     def in_sync(self, broker_id: int) -> Partitions:
         """The partitions that a broker is in sync with; also of a broker that is not registered any more."""
@@ -100,8 +100,8 @@ class PartitionIndex:
             _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
             preferred = after.replicas[0] if after.replicas else NO_LEADER
             _put(self.moved, topic, bit, after.leader not in (NO_LEADER, preferred))
+            _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
-        _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
 
     def removed(self, topic: str) -> None:
         """Notes that a topic is gone with its partitions."""

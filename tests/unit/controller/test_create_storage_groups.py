@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.controller.cluster import active_controller, assigned, carry_out
+from tests.unit.controller.cluster import active_controller, assigned, carry_out, tick
 from tests.unit.controller.storage_groups import claim, cluster, created, directory, fence, group, led, topic
 
 from penstock.controller.controller import Controller
@@ -90,6 +90,19 @@ def test_a_topic_that_joins_is_led_as_its_group_is() -> None:
     assert created(controller, topic("trades")) == [DONE]
     assert led(controller, "trades").keys() == {(2, group(controller).isr)}
     assert set(group(controller).isr) == {1, 2}
+
+
+def test_a_topic_that_joins_while_its_group_still_names_a_fenced_leader_is_led_by_nobody() -> None:
+    controller = cluster(max_moves_per_decision=1)
+    carry_out(controller, assigned("first", *[[2, 1]] * 3))
+    created(controller, topic("orders", [1, 2, 3]))
+    for _ in range(2):
+        claim(controller, 2, 7, 1, 2, 3)
+    fence(controller, 2)
+    assert group(controller).leader == 2, "partitions follow one by one"
+    created(controller, topic("trades", [1, 2, 3]))
+    tick(controller, 1)
+    assert led(controller, STORAGE_GROUPS, "orders", "trades") == {(NO_LEADER, (1, 3)): 3}
 
 
 def test_the_group_with_the_fewest_partitions_gets_the_topic() -> None:
