@@ -24,7 +24,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import LogDirectoryError
@@ -43,6 +43,9 @@ from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.raft.replica import InconsistentLogError
+
+if TYPE_CHECKING:
+    from penstock.node.partitions.hand_over import HandOver
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +87,11 @@ class RunningNode:
         """The broker; only where the node is one."""
         assert self._serving is not None, "this node is a controller only"
         return self._serving.broker
+
+    @property
+    def hand_overs(self) -> Sequence[HandOver]:
+        """What this node hands over to other brokers, or has handed over lately."""
+        return () if self._serving is None else self._serving.hand_overs.open
 
     @property
     def is_broker(self) -> bool:

@@ -71,7 +71,8 @@ class HandOvers:
         self._connect = connect
         self._resident_of = resident_of
         self._limits = Limits(silent_ms=silent_ms)
-        self._open: list[HandOver] = []
+        self.open: list[HandOver] = []
+        """What is handed over, or was lately."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -83,7 +84,7 @@ class HandOvers:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for hand_over in self._open:
+        for hand_over in self.open:
             await hand_over.stop()
 
     async def _run(self) -> None:
@@ -112,7 +113,7 @@ class HandOvers:
         def connect() -> Awaitable[Connection]:
             return self._connect(told.successor)
 
-        self._open = [open_one for open_one in self._open if open_one.partition.hand_over is open_one]
+        self.open = [open_one for open_one in self.open if open_one.partition.hand_over is open_one]
         hand_over = HandOver(
             partition,
             told.successor,
@@ -121,7 +122,7 @@ class HandOvers:
             connect,
             self._resident_of(partition, connect),
         )
-        self._open.append(hand_over)
+        self.open.append(hand_over)
         await hand_over.is_decided.wait()
         return True
 

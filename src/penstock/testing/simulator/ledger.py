@@ -13,6 +13,7 @@
 | what all nodes know       | is the same: see `agreement.py` |
 | a partition               | has one leader that answers, or none: see `leader_claims.py` |
 | the balance of leaders    | moves one at a time: see `leader_moves.py` |
+| a leader that hands over  | appends nothing once it has asked for its successor: see `given_up.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
@@ -29,6 +30,7 @@ from penstock.node.start import RunningNode
 from penstock.protocol.hashing import coordinator_partition
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
+from penstock.testing.simulator.given_up import GivenUp
 from penstock.testing.simulator.leader_claims import LeaderClaims
 from penstock.testing.simulator.leader_moves import LeaderMoves
 from penstock.testing.simulator.loop import EPOCH_MS
@@ -57,6 +59,7 @@ class Ledger:
         self.replica_agreement = ReplicaAgreement(self.violated)
         self.leader_moves = LeaderMoves(self.violated)
         self.leader_claims = LeaderClaims(self.violated, lambda: self.agreement.newest)
+        self.given_up = GivenUp(self.violated)
         self.history = ClientHistory()
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}

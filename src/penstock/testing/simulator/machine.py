@@ -47,7 +47,7 @@ class Machine:
         """The time since which it is down or paused."""
         self.disk_healed_at = 0.0
         self.observer = Observer(node, ledger, trace)
-        self.observer.on_event = lambda: ledger.leader_claims.look(self)
+        self.observer.on_event = self._look
         self.clock = Clock()
         self._settings = plan.settings_of(node)
         self._max_open_segments = plan.max_open_segments
@@ -63,6 +63,12 @@ class Machine:
         for path in self.data_paths:
             self.disk.root.link(path.strip("/"), type(self.disk.root)())
         self.disk.root.sync()
+
+    def _look(self) -> None:
+        """Something has happened here."""
+        self._ledger.leader_claims.look(self)
+        if self.node is not None:
+            self._ledger.given_up.look(self.name, self.node.hand_overs)
 
     @property
     def address(self) -> str:

@@ -1,0 +1,35 @@
+"""A leader that hands over has asked for its successor: it appends nothing before it knows that it leads on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.leadership.transfer import State
+
+if TYPE_CHECKING:
+    from penstock.node.partitions.hand_over import HandOver
+
+HAS_ASKED: Final = (State.ASKED, State.DECIDED)
+
+
+class GivenUp:
+    """Follows the hand-overs of all hosts; `violated` is told of a log that grows where none should."""
+
+    def __init__(self, violated: Callable[[str], None]) -> None:
+        self._violated = violated
+        self._ends: dict[str, dict[HandOver, int]] = {}
+
+    def look(self, host: str, hand_overs: Sequence[HandOver]) -> None:
+        """Something has happened on this host."""
+        before = self._ends.pop(host, None)
+        ends = {one: one.partition.log.log_end_offset for one in hand_overs if one.machine.state in HAS_ASKED}
+        if not ends:
+            return
+        self._ends[host] = ends
+        for one, end in ends.items():
+            if before is not None and before.get(one, end) != end:
+                to = one.machine.successor
+                self._violated(
+                    f"{host} has given {one.partition} up to broker {to}, and appends to it at {before[one]}"
+                )

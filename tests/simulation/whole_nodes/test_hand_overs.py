@@ -1,0 +1,67 @@
+"""Leaders that come back to who should have them are handed over, and bugs that are planted into that are found."""
+
+from typing import Any
+
+import pytest
+from tests.simulation.whole_nodes.planted_plans import first_found, replicated_plan
+
+from penstock.leadership.transfer import Effect
+from penstock.node.partitions.hand_over import HandOver
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.testing.simulator import simulate
+
+SEEDS = (1, 3, 6, 7, 8, 9)
+"""The first ones are enough today; what draws otherwise may need more of them."""
+BALANCED = {
+    "leader.imbalance.check.interval.seconds": "1",
+    "leader.imbalance.per.broker.percentage": "0",
+    "offsets.topic.num.partitions": "1",
+}
+PLAN = replicated_plan("kill", "stop", settings=BALANCED, topics=2, producers=4, delay_s=0.02, min_in_sync=2)
+
+
+def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    do = HandOver._do
+
+    def go_on(self: HandOver, effects: Any) -> None:
+        do(self, effects)
+        if Effect.HOLD in effects:
+            self.partition.appender = self.partition.leader
+
+    monkeypatch.setattr(HandOver, "_do", go_on)
+    assert "and appends to it" in first_found(SEEDS, PLAN)
+
+
+def test_what_is_held_is_sent_on_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HandOver, "_take_out", lambda self, one: self._sent.update({one: None}))
+    assert "KeyError" in first_found(SEEDS, PLAN)
+
+
+def test_what_is_held_is_answered_before_it_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    do = HandOver._do
+
+    def refuse_first(self: HandOver, effects: Any) -> None:
+        if Effect.FORWARD in effects:
+            for one in list(self._held):
+                one.refused(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        do(self, effects)
+
+    monkeypatch.setattr(HandOver, "_do", refuse_first)
+    assert first_found(SEEDS, PLAN)
+
+
+def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And something arrives in the middle of a hand-over."""
+    held: list[object] = []
+    hold = HandOver.hold
+
+    def note(self: HandOver, one: Any) -> None:
+        held.append(one)
+        hold(self, one)
+
+    monkeypatch.setattr(HandOver, "hold", note)
+    for seed in SEEDS:
+        assert simulate(seed, plan=PLAN).violations == []
+        if held:
+            return
+    pytest.fail("nobody has held anything")
