@@ -22,6 +22,7 @@ from penstock.protocol.batch import (
     TRANSACTIONAL,
     BatchHeader,
     UnsupportedMagicError,
+    check_crc,
     read_header,
     set_max_timestamp,
 )
@@ -184,11 +185,11 @@ def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tup
     try:
         while end - position >= HEADER_SIZE:
             header = read_header(batches, position)
-            base_offset, length, _, _, crc, _, delta, *_ = header
+            base_offset, length, _, _, _, _, delta, *_ = header
             behind = position + LENGTH_END + length
             if behind > end:
                 break
-            if crc32c(batches[position + ATTRIBUTES_AT : behind]) != crc:
+            if not check_crc(batches, position, header):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of batch {base_offset} does not fit its bytes")
             if delta < 0:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {base_offset} ends before it begins")

@@ -127,7 +127,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the checksum in the header is that of the batch; the whole batch must be in the buffer."""
-    return bool(_crc(buffer, position, header.size_in_bytes) == header.crc)
+    return _crc(buffer, position, LENGTH_END + header.batch_length) == header.crc
 
 
 def _crc(buffer: Buffer, position: int, size: int) -> int:
