@@ -35,6 +35,9 @@ class FrameReader:
 
     def room(self) -> memoryview:
         """Where the next bytes go; frames that were given out before are no longer what they were."""
+        if self._begin == self._end and len(self._buffer) == SMALL_BYTES:  # as most often
+            self._begin = self._end = 0
+            return self._buffer
         size = max(self._needed(), SMALL_BYTES)
         waiting = self._buffer[self._begin : self._end]
         if size > len(self._buffer) or (len(self._buffer) > KEPT_BYTES >= size):
