@@ -20,6 +20,7 @@ from bench.node import penstock_command, running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
 from bench.replicas import replicas
+from bench.replication_modes import replication_modes
 from bench.round_trip import REQUESTS_OF, SmallRequests
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
@@ -212,6 +213,7 @@ QUESTIONS: dict[str, Question] = {
     "compaction": compaction,
     "beside-compaction": beside_compaction,
     "storage-groups": storage_groups,
+    "replication-modes": replication_modes,
     "work": connectors,
 }
 

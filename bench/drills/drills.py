@@ -17,6 +17,7 @@ from bench.drills.moves import lost_data, moved_partitions
 from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
 from bench.drills.spark_cluster import spark_cluster_killed
 from bench.drills.stale_write import REFUSALS, StaleWrite
+from bench.drills.storage_groups import killed_groups
 from bench.drills.workers import workers_with_tasks
 from bench.measure import Budget, Measure, measure
 from penstock.testing import Cluster
@@ -163,6 +164,11 @@ def hand_overs_killed(rounds: int, say: Callable[[str], None]) -> list[Measure]:
     return killed_in_hand_overs(rounds, say, KAFKA_DEFAULTS)
 
 
+def storage_groups_killed(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """kill -9 of all replicas of a storage group at once, under load: nothing acknowledged is lost or twice."""
+    return killed_groups(rounds, say, KAFKA_DEFAULTS)
+
+
 DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
@@ -176,6 +182,7 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "moved-partitions": (moved_partitions, 3),
     "balanced-again": (leaders_balanced_again, 10),
     "hand-overs": (hand_overs_killed, 5),
+    "storage-groups": (storage_groups_killed, 10),
     "workers": (workers_with_tasks, 3),
     "spark-cluster": (spark_cluster_killed, 3),
 }

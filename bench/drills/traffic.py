@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, Self
 
 import kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka.errors import KafkaConnectionError
 from kafka.errors import KafkaError as PythonError
 
 from penstock.testing.history import Anomaly, History, Outcome
@@ -240,7 +241,11 @@ class PythonConsumer:
         self._consumer.subscribe([seen.topic], listener=self._listener())
 
     def step(self) -> None:
-        found = self._consumer.poll(int(TICK_S * 1000), max_records=500)
+        try:
+            found = self._consumer.poll(int(TICK_S * 1000), max_records=500)
+        except KafkaConnectionError as error:  # nobody at all listens; the next poll tries again
+            self._seen.coordinator_failed("kafka-python's consumer", repr(error))
+            return
         for records in found.values():
             for record in records:
                 if record.partition in self._begin:

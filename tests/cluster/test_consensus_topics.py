@@ -1,0 +1,105 @@
+"""Topics that a storage group replicates, on three nodes with real clients: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import kafka
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka.admin import AdminClient
+from tests.cluster.clients import PARTITIONS, PATIENCE_S, TOPIC, Clients, create
+
+from penstock.testing import Cluster
+
+COUNT = 50
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, process=True) as three:
+        create(three, replication_mode="consensus")
+        yield three
+
+
+def test_what_is_acknowledged_outlives_each_node_in_turn(cluster: Cluster) -> None:
+    clients = Clients(cluster)
+    clients.send(100)
+    clients.wait_for(in_sync=3)
+    for node in cluster.nodes:
+        node.kill()
+        clients.send(100)
+        node.start()
+        clients.wait_for(in_sync=3)
+    clients.read_everything()
+    assert clients.history.anomalies() == []
+
+
+def test_what_is_acknowledged_outlives_all_nodes_at_once(cluster: Cluster) -> None:
+    clients = Clients(cluster)
+    for end in (cluster.kill, cluster.stop):
+        clients.send(100)
+        end()
+        cluster.start()
+    clients.send(100)
+    clients.read_everything()
+    assert clients.history.anomalies() == []
+
+
+@pytest.fixture(scope="module")
+def in_threads() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as three:
+        create(three, replication_mode="consensus")
+        yield three
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+def test_kafka_python(in_threads: Cluster, acks: int | str) -> None:
+    servers = in_threads.bootstrap_servers.split(",")
+    producer = kafka.KafkaProducer(bootstrap_servers=servers, acks=acks, enable_idempotence=acks == "all")
+    sent = {b"%s %d" % (str(acks).encode(), number) for number in range(COUNT)}
+    for number, value in enumerate(sent):
+        producer.send(TOPIC, value, partition=number % PARTITIONS)
+    producer.flush(PATIENCE_S)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=servers,
+        group_id=f"kafka-python {acks}",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=PATIENCE_S * 1000,
+    )
+    missing = set(sent)
+    while missing:
+        missing.discard(next(consumer).value)
+    consumer.close()
+
+
+async def test_aiokafka(in_threads: Cluster) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=in_threads.bootstrap_servers, enable_idempotence=True)
+    await producer.start()
+    missing = {b"aiokafka %d" % number for number in range(COUNT)}
+    for value in missing:
+        await producer.send_and_wait(TOPIC, value)
+    await producer.stop()
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=in_threads.bootstrap_servers, group_id="aiokafka", auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    while missing:
+        missing.discard((await consumer.getone()).value)
+    await consumer.stop()
+
+
+def test_a_topic_of_the_same_name_is_another_one(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    Clients(cluster).send(100)
+    admin.delete_topics([TOPIC])[TOPIC].result()
+    create(cluster, replication_mode="consensus")
+    clients = Clients(cluster)
+    clients.send(10)
+    cluster.kill()
+    cluster.start()
+    clients.send(10)
+    clients.read_everything()
+    assert clients.history.anomalies() == []
