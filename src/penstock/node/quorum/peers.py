@@ -54,6 +54,13 @@ class Link:
         self._opening = asyncio.Lock()
         self._not_before_s = 0.0
         self.failures = 0
+        self._is_told = False
+
+    @property
+    def is_news(self) -> bool:
+        """Whether that it fails was not told yet; true once until it is well again."""
+        was_told, self._is_told = self._is_told, True
+        return not was_told
 
     async def opened(self, where: Callable[[], Address]) -> Connection:
         """The connection to the address that `where` gives, soon after a failure a moment later. Raises ClientError.
@@ -88,7 +95,7 @@ class Link:
 
     def succeeded(self) -> bool:
         """A request was answered; whether those before were not."""
-        failed_before, self.failures = self.failures > 0, 0
+        failed_before, self.failures, self._is_told = self.failures > 0, 0, False
         return failed_before
 
     async def failed(self, connection: Connection) -> None:
@@ -158,6 +165,7 @@ class Peers:
         self._settings = settings
         self._node_id = node_id
         self._log = log
+        self._name = "the quorum" if log == METADATA_LOG else str(log)
         self._listens_at = listens_at
         self._shared = talk
         self._cluster_id = cluster_id
@@ -248,16 +256,15 @@ class Peers:
             reason = str(error)
         else:
             if link.succeeded():
-                logger.info("%s of the quorum answers again at %s", _named(link.place), connection.address)
+                logger.info("%s of %s answers again at %s", _named(link.place), self._name, connection.address)
             if not self._is_stopped:
                 self._answered(to, request, answer)
             return
         if connection is not None:
             await link.failed(connection)
-        if was_well and not self._is_stopped:
-            logger.warning(
-                "%s of the quorum does not answer %s: %s", _named(link.place), type(request).__name__, reason
-            )
+        if was_well and not self._is_stopped and link.is_news:
+            what = type(request).__name__
+            logger.warning("%s of %s does not answer %s: %s", _named(link.place), self._name, what, reason)
         if not self._is_stopped:
             self._failed(to, request)
 

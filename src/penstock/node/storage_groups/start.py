@@ -27,6 +27,7 @@ from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft.log_name import LogName
 from penstock.raft.ports import SnapshotId
+from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.proposer import ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
@@ -43,6 +44,14 @@ def first_voters(partition: PartitionImage) -> Quorum | None:
         return None
     keys = [ReplicaKey(replica, partition.directory_of(replica)) for replica in partition.replicas]
     return None if any(is_reserved(key.directory_id) for key in keys) else Quorum.of(map(Voter, keys))
+
+
+def group_settings(settings: RaftSettings) -> RaftSettings:
+    """Those of the metadata quorum, but that there are leases, and that idle groups fetch less often, for there may be
+    many: just so often that no leader reminds its voters, and no request takes too long.
+    """
+    wait_ms = min(settings.fetch_timeout_ms * 2 // 5, settings.request_timeout_ms * 4 // 5)
+    return settings.replace(leases=True, fetch_max_wait_ms=wait_ms)
 
 
 async def start_replica(
@@ -62,7 +71,7 @@ async def start_replica(
     driver = QuorumDriver(
         local=Voter(ReplicaKey(config.node_id, directories.id_of(log) or ZERO_UUID)),
         configured=Quorum((), DYNAMIC_VOTERS),
-        settings=raft_settings(config).replace(leases=True),
+        settings=group_settings(raft_settings(config)),
         log=stored_log,
         snapshots=snapshots,
         state=StateFile(disk, log.directory, log.health),
