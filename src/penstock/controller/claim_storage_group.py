@@ -8,7 +8,7 @@ then the true leader, whom the metadata do not name, asks again.
 from collections.abc import Iterator
 from itertools import islice
 
-from penstock.controller.decision import ControllerState, Decision
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.group_leaders import record_of
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.records import MetadataRecord
@@ -20,14 +20,16 @@ from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGro
 def decide_claim_storage_group(
     state: ControllerState, request: ClaimStorageGroupRequest, now_ms: int
 ) -> Decision[ClaimStorageGroupResponse]:
-    """The partition of the group comes first, then those in the group; who has very many of them has to ask again."""
+    """Where very many partitions are in the group the leader has to ask again, as the metadata do not name it yet: the
+    group's own partition comes last. With the first claim of all it comes first, as nothing is led before it has begun.
+    """
     try:
         group = _checked(state, request)
     except KafkaError as error:
         return Decision([], ClaimStorageGroupResponse(error_code=error.code, error_message=error.message))
     # Whoever claims leads in that epoch, whatever becomes of this decision.
     state.group_claims[request.group] = request.group_epoch, request.broker_id
-    at_most = state.settings.max_moves_per_decision
+    at_most = state.settings.max_moves_per_decision if group.leader_epoch > 0 else MAX_RECORDS_PER_DECISION
     records = list(islice(_led(state.image, request, _in_sync(state.image, request, group)), at_most + 1))
     is_all = len(records) <= at_most
     code = ErrorCode.NONE if is_all else ErrorCode.REQUEST_TIMED_OUT
@@ -79,6 +81,10 @@ def _led(image: ClusterImage, request: ClaimStorageGroupRequest, in_sync: tuple[
 
 
 def _partitions(image: ClusterImage, number: int) -> Iterator[tuple[TopicImage, int]]:
-    yield image.topics[STORAGE_GROUPS], number
+    groups, has_begun = image.topics[STORAGE_GROUPS], image.storage_groups[number].leader_epoch > 0
+    if not has_begun:
+        yield groups, number
     for topic in image.topics_of_storage_group(number):
         yield from ((topic, index) for index in topic.partitions)
+    if has_begun:
+        yield groups, number

@@ -211,7 +211,8 @@ class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
 class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):
     """NONE if the metadata say so, or will in a moment; STALE_BROKER_EPOCH where the broker is not registered so;
     UNKNOWN_TOPIC_OR_PARTITION where there is no such group; NOT_LEADER_OR_FOLLOWER where it is no replica of it;
-    INELIGIBLE_REPLICA while it is fenced; FENCED_LEADER_EPOCH where the controller has heard of a later leader.
+    INELIGIBLE_REPLICA while it is fenced; FENCED_LEADER_EPOCH where the controller has heard of a later leader;
+    REQUEST_TIMED_OUT where so many partitions are in the group that it has to ask again.
     """
 
     error_code: int = field("int16", "0+", default=0)

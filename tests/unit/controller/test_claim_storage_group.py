@@ -5,7 +5,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.controller.cluster import assigned, carry_out, heartbeat, registration, successor, tick
+from tests.unit.controller import storage_groups
+from tests.unit.controller.cluster import (
+    active_controller,
+    assigned,
+    carry_out,
+    heartbeat,
+    registration,
+    successor,
+    tick,
+    track,
+)
 from tests.unit.controller.storage_groups import claim, cluster, created, directory, fence, group, led, topic
 
 from penstock.controller.controller import Controller
@@ -23,6 +33,15 @@ from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
 
 GROUP = (STORAGE_GROUPS, "orders", "trades")
+
+
+@pytest.fixture(params=[False, True], ids=["", "eligible leaders are known"], autouse=True)
+def tracks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the controller keeps track of eligible leaders makes no difference to groups."""
+    if request.param:
+        monkeypatch.setattr(
+            storage_groups, "active_controller", lambda **settings: track(active_controller(**settings))
+        )
 
 
 def claimed(**settings: Any) -> Controller:
@@ -184,20 +203,18 @@ def test_who_loses_the_directory_or_is_unregistered_leads_no_more() -> None:
     assert (leaders(controller), in_sync(controller)) == ({NO_LEADER}, {frozenset({3})})
 
 
-def test_a_group_of_very_many_partitions_is_led_in_parts_and_the_group_first() -> None:
+def test_a_group_of_very_many_partitions_is_led_in_parts_and_the_metadata_name_its_leader_last() -> None:
     controller = cluster(max_moves_per_decision=10)
     created(controller, topic("orders", partitions=25))
-    answers = [claim(controller, 1, 5, 1, 2, 3) for _ in range(3)]
-    assert answers == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
-    assert leaders_of(controller, STORAGE_GROUPS, "orders") == {1}
-    controller = cluster(max_moves_per_decision=10)
-    created(controller, topic("orders", partitions=25))
-    claim(controller, 1, 5, 1, 2, 3)
-    assert group(controller).leader == 1
-
-
-def leaders_of(controller: Controller, *names: str) -> set[int]:
-    return {leader for leader, _ in led(controller, *names)}
+    replicas = group(controller).replicas
+    assert claim(controller, 1, 5, 1, 2, 3) == ErrorCode.NONE, "nothing is led before the group has begun"
+    assert led(controller, STORAGE_GROUPS, "orders") == {(1, replicas): 26}
+    for count in (10, 20):
+        assert claim(controller, 2, 6, 1, 2, 3) == ErrorCode.REQUEST_TIMED_OUT
+        assert led(controller, "orders") == {(2, replicas): count, (1, replicas): 25 - count}
+        assert group(controller).leader == 1
+    assert claim(controller, 2, 6, 1, 2, 3) == ErrorCode.NONE
+    assert led(controller, STORAGE_GROUPS, "orders") == {(2, replicas): 26}
 
 
 # What asks for other leaders or replicas.
