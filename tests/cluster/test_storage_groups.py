@@ -13,6 +13,7 @@ from tests.cluster.nodes_in_a_loop import PATIENCE_S, Nodes, nodes
 
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import ClusterImage
+from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups import replica as group_replica
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import KafkaError
@@ -185,3 +186,45 @@ async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: p
         assert 0 not in cluster.running[3].broker.storage_groups.by_number
         assert "takes no part in storage group 0" in caplog.text
         await produce(cluster, "topic-0")
+
+
+async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with three(tmp_path) as cluster:
+        for number in range(2):
+            await create(cluster, f"topic-{number}", group=number)
+        await cluster.until_everywhere(lambda image: is_whole(image, count=2))
+        (leader_id,) = leaders_of(cluster)
+        failing, other = (replica(cluster, leader_id, number) for number in (0, 1))
+        flush = StoredLog.flush
+
+        def fail(log: StoredLog) -> None:
+            if log.directory == str(tmp_path / f"node-{leader_id}" / "__storage_group-0"):
+                raise OSError("broken")
+            flush(log)
+
+        monkeypatch.setattr(StoredLog, "flush", fail)
+        await produce(cluster, "topic-0")
+        assert not failing.is_running
+        assert other.is_running
+        assert f"this node takes part in storage group {failing.number} no longer" in caplog.text
+        assert not cluster.running[leader_id].failed.done()
+        await cluster.until_everywhere(lambda image: image.storage_groups[0].leader not in (-1, leader_id))
+        assert cluster.running[leader_id].broker.partitions.get("topic-0", 0) is None
+        await produce(cluster, "topic-1")
+
+
+async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        node = cluster.running[leader_id]
+        assert node._serving is not None
+        node._serving.on_directory_failed("/elsewhere")
+        assert replica(cluster, leader_id).is_running
+        node._serving.on_directory_failed(node.log_dirs[0])
+        await until(lambda: leaders_of(cluster) not in ([], [leader_id]))
+        assert node.broker.storage_groups.group_of(*find(cluster, leader_id, "orders")) is None
+        await produce(cluster, "orders")
