@@ -12,6 +12,9 @@
     cut FROM->TO … | isolate NODE … | heal      these ways lose all messages
     append NODE TEXT                            a record
     snapshot NODE                               of all that is committed; the log before it goes
+    handover FROM TO MS                         FROM lays down its lease, which ends so much later, and appends that TO
+                                                leads next; MS may be `never`, then it runs out
+    takeback NODE                               it stands again, as nobody leads instead of it
     resign NODE | add NODE TO | remove NODE FROM | describe NODE
     roles | logs | voters | leases              each node, in a line
 
@@ -31,7 +34,7 @@ from tests.simulation.memory import MemoryLog
 from tests.simulation.node import Node
 
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
 from penstock.raft.leader import Leader
@@ -50,6 +53,7 @@ class RaftLecture:
         self.network: list[Message] = []
         self.lost: dict[tuple[int, int], bool] = {}
         self.directories = 0
+        self.handed_over: dict[bytes, tuple[int, int | None]] = {}
         self.invariants = Invariants()
 
     def handle(self, line: str) -> Iterable[object]:
@@ -136,12 +140,23 @@ class RaftLecture:
                 node.log.flush()
                 yield from self.carry_out(node, self._raft(node.id).flushed(self.now_ms))
             else:
+                before = node.applied
                 self._obey(node, effect)
                 yield f"{node.id}: {told(effect)}"
+                if isinstance(effect, do.Commit):
+                    yield from self._give_way(node, before)
         for snapshot in fetched:
             yield from self.carry_out(node, self._raft(node.id).examined(snapshot, self.now_ms))
         if node.leads:
             self.invariants.led(node.id, node.epoch, node.log)
+
+    def _give_way(self, node: Node, offset: int) -> Iterator[str]:
+        """What a node has applied from here on may say that another one leads next."""
+        for batch in [batch for batch in node.log.batches if offset <= batch.base_offset < node.applied]:
+            for record in decode_batch(batch.data, 0):
+                if (found := self.handed_over.get(record.value or b"")) is not None:
+                    effects = self._raft(node.id).handed_over(batch.epoch, *found, self.now_ms)
+                    yield from self.carry_out(node, effects)
 
     def _obey(self, node: Node, effect: do.Effect) -> None:
         if isinstance(effect, do.Persist):
@@ -261,6 +276,17 @@ class RaftLecture:
     def do_resign(self, node: str) -> Iterator[str]:
         yield from self.carry_out(self.nodes[int(node)], self._raft(node).resign(self.now_ms))
 
+    def do_handover(self, node: str, successor: str, milliseconds: str) -> Iterator[str]:
+        raft, text = self._raft(node), f"{successor} leads next, {milliseconds} ms"
+        ends_in_ms = None if milliseconds == "never" else int(milliseconds)
+        self.handed_over[text.encode()] = int(successor), ends_in_ms
+        yield from self.carry_out(self.nodes[int(node)], raft.lay_down(raft.epoch, ends_in_ms, self.now_ms))
+        yield from self.do_append(node, text)
+
+    def do_takeback(self, node: str) -> Iterator[str]:
+        raft = self._raft(node)
+        yield from self.carry_out(self.nodes[int(node)], raft.take_back(raft.epoch, self.now_ms))
+
     def do_add(self, node: str, leader: str) -> Iterator[str]:
         request = ask.AddVoter(self.nodes[int(node)].voter.key)
         effects = self._raft(leader).received(request, "administrator", self.now_ms)
@@ -310,7 +336,7 @@ class RaftLecture:
             if node.raft is None:
                 continue
             if isinstance(node.raft.role, Leader):
-                until = node.raft.role.replicas.majority_promised_until(node.raft.quorum, node.voter.key)
+                until = node.raft.lease_until_ms
                 acts = f"acts until {int(until)}" if node.raft.holds_lease(self.now_ms) else "does not act"
                 yield f"at {self.now_ms} {node.id} {acts}"
             elif (until_ms := node.raft.replica.promised_until_ms) > self.now_ms:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import pytest
+
 from penstock.leadership.transfer import Answer, Effect, Limits, Transfer
 
 SELF, SUCCESSOR = 1, 2
@@ -16,7 +18,9 @@ class TransferLecture:
 
     def _begin(self, end: str, with_what: str = "") -> Iterator[str]:
         self.now_ms = 0
-        self.transfer = Transfer(SUCCESSOR, 7, int(end), Limits(), 0, seals=with_what == "coordinator")
+        stand_ms = int(with_what.removeprefix("stand=")) if "stand" in with_what else None
+        limits = Limits() if stand_ms is None else Limits(stand_ms=stand_ms, hold_ms=1_500)
+        self.transfer = Transfer(SUCCESSOR, 7, int(end), limits, 0, seals=with_what == "coordinator")
         yield self._state()
 
     def _at(self, now_ms: str) -> Iterator[str]:
@@ -31,6 +35,9 @@ class TransferLecture:
 
     def _leader(self, leader: str, epoch: str) -> Iterator[str]:
         return self._told(self.transfer.on_leader(int(leader), int(epoch), is_self=int(leader) == SELF))
+
+    def _renewed(self) -> Iterator[str]:
+        return self._told(self.transfer.on_renewed())
 
     def _full(self) -> Iterator[str]:
         return self._told(self.transfer.on_full())
@@ -55,5 +62,6 @@ class TransferLecture:
         return ", ".join(words)
 
 
-def test_lecture(transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
-    transcript("transfer.txt", TransferLecture().handle)
+@pytest.mark.parametrize("name", ["transfer.txt", "transfer_by_voters.txt"])
+def test_lecture(name: str, transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
+    transcript(name, TransferLecture().handle)

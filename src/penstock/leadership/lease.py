@@ -75,6 +75,10 @@ class Granter:
         """The holder has said that it acts no more."""
         self.until = -math.inf
 
+    def ends_by(self, until: float) -> None:
+        """The holder has said that it acts no longer than until then."""
+        self.until = min(self.until, until)
+
     def is_over(self, now: float) -> bool:
         """Whether the holder acts no more, whatever it knows."""
         return now >= self.until

@@ -17,6 +17,9 @@ the one record that moves leadership loses nothing, and who sends hears of nothi
 |              | too much is held, or for too long                        | asked, and silent               | REFUSE  |
 |              | nobody has known it for as long as a lease lasts         | over: UNKNOWN                   | RESUME  |
 | decided      | too much is held, or for too long                        | decided, and silent             | REFUSE  |
+| the last two | the successor has had its time, where that is limited    | the same                        | STAND   |
+|              | nobody has led for long after that                       | over: UNKNOWN                   | REFUSE  |
+|              | this one has renewed its lease twice since it asked      | over: RENEWED                   | RESUME  |
 | from held on | the successor leads, and nobody was refused meanwhile    | forwarding                      | FORWARD |
 | all of these | this one still leads, though something else has changed  | over: CHANGED                   | RESUME  |
 |              | another one does, or nobody                              | over: CHANGED                   | REFUSE  |
@@ -27,6 +30,9 @@ From ASK on the change may have been made, whatever is heard of it: nothing is a
 not, nor will be. Who is refused asks who leads, and tries there; that is what silence means. A controller that refuses
 says that this one leads; but where a request before got lost, only the second such word counts, for what got lost may
 come late. Without any controller, it is for the lease to say who may lead.
+
+Where voters elect who leads, the leader asks them by a record: the answer is that it is committed. From ASK on it has
+given up its lease and cannot lead again but by an election, for which it stands if the successor does not.
 """
 
 from collections.abc import Sequence
@@ -58,6 +64,7 @@ class Cause(Enum):
     REFUSED = auto()
     UNKNOWN = auto()
     CHANGED = auto()
+    RENEWED = auto()
 
 
 class Effect(Enum):
@@ -68,7 +75,9 @@ class Effect(Enum):
     SEAL = auto()
     """Append what the successor needs to know of this leader, if there is such."""
     ASK = auto()
-    """Ask the controller for the change."""
+    """Ask the controller for the change, or the voters."""
+    STAND = auto()
+    """Stand for election: the successor does not."""
     FORWARD = auto()
     """Send what is held to the successor, and after it what still arrives."""
     RESUME = auto()
@@ -98,7 +107,12 @@ class Limits(Value):
     """How long a leader that does not know whether it leads appends nothing: the length of its lease."""
     forward_ms: int = 10_000
     """So long after the change requests that come here go on to the successor."""
+    stand_ms: int | None = None
+    """So long the voters have to agree to the change, and then the successor to lead. None: nobody is elected."""
 
+
+RENEWALS = 2
+"""So often a leader renews its lease after it has asked before it takes it that nothing comes of the change."""
 
 HOLDING = (State.HELD, State.ASKED, State.DECIDED)
 """Nothing is appended, and nobody else is known to lead."""
@@ -126,7 +140,9 @@ class Transfer:
         self._limits = limits
         self._hold_until_ms = self._silent_until_ms = 0
         self._ask_again_ms: int | None = None
+        self._stand_at_ms: int | None = None
         self._refusals_needed = 1
+        self._renewals = 0
 
     def on_committed(self, high_watermark: int, end: int, now_ms: int) -> Sequence[Effect]:
         """All replicas in sync, the successor among them, have all before `high_watermark`; it ends at `end`."""
@@ -140,6 +156,7 @@ class Transfer:
                 return [Effect.SEAL]
             self.state = State.ASKED
             self._silent_until_ms = now_ms + self._limits.silent_ms
+            self._give_time(now_ms)
             self._note_deadline()
             return [Effect.ASK]
         return NOTHING
@@ -150,6 +167,7 @@ class Transfer:
             return NOTHING
         if answer is Answer.MADE:
             self.state = State.DECIDED
+            self._give_time(now_ms)
         elif answer is Answer.REFUSED:
             self._refusals_needed -= 1
             if not self._refusals_needed:
@@ -169,12 +187,20 @@ class Transfer:
             return NOTHING
         if leader == self.successor and self.state in HOLDING and not self.is_silent:
             self.state, self.leader_epoch = State.FORWARDING, leader_epoch
+            self.deadline_ms = self._hold_until_ms
             return [Effect.FORWARD]
         if not is_self:
             return self._over(Cause.CHANGED, Effect.REFUSE)
         if self.state is State.ASKED or leader_epoch != self.leader_epoch:
             return self._over(Cause.CHANGED, Effect.RESUME)
         return NOTHING
+
+    def on_renewed(self) -> Sequence[Effect]:
+        """This one holds a lease that it has got since it asked for the change."""
+        if self.state not in (State.ASKED, State.DECIDED):
+            return NOTHING
+        self._renewals += 1
+        return self._over(Cause.RENEWED, Effect.RESUME) if self._renewals == RENEWALS else NOTHING
 
     def on_forwarding(self, now_ms: int) -> None:
         """What was held is with the successor: late comers have some more time."""
@@ -199,9 +225,14 @@ class Transfer:
             return self._over(Cause.SLOW, Effect.RESUME)
         if self.state is State.FORWARDING:
             return self._over(Cause.DONE, Effect.REFUSE)
+        if now_ms >= self._silent_until_ms and self._limits.stand_ms is not None:
+            return self._over(Cause.UNKNOWN, Effect.REFUSE)
         if self.state is State.ASKED and now_ms >= self._silent_until_ms:
             return self._over(Cause.UNKNOWN, Effect.RESUME)
         effects: list[Effect] = []
+        if self._stand_at_ms is not None and now_ms >= self._stand_at_ms:
+            self._stand_at_ms = None
+            effects.append(Effect.STAND)
         if now_ms >= self._hold_until_ms:
             effects += self._silence()
         if self.state is State.ASKED and self._ask_again_ms is not None and now_ms >= self._ask_again_ms:
@@ -217,12 +248,18 @@ class Transfer:
         self._note_deadline()
         return [Effect.REFUSE]
 
+    def _give_time(self, now_ms: int) -> None:
+        if self._limits.stand_ms is not None:
+            self._stand_at_ms = now_ms + self._limits.stand_ms
+
     def _note_deadline(self) -> None:
         times_ms = [] if self.is_silent else [self._hold_until_ms]
-        if self.state is State.ASKED:
+        if self.state is State.ASKED or self._limits.stand_ms is not None:
             times_ms.append(self._silent_until_ms)
-            if self._ask_again_ms is not None:
-                times_ms.append(self._ask_again_ms)
+        if self.state is State.ASKED and self._ask_again_ms is not None:
+            times_ms.append(self._ask_again_ms)
+        if self._stand_at_ms is not None:
+            times_ms.append(self._stand_at_ms)
         self.deadline_ms = min(times_ms, default=None)
 
     def _over(self, cause: Cause, *effects: Effect) -> Sequence[Effect]:

@@ -84,6 +84,9 @@ class Campaign(Role):
             self._asking.done(sender)
             self.refused.pop(sender, None)
             self.granted[sender] = request.voter
+        elif not self.pre_vote and answer.error is ErrorCode.NONE and answer.epoch < request.epoch:
+            # It has promised something to a leader, and may vote in a moment; it has not even taken note of this epoch.
+            self._asking.postpone(sender, now_ms + self.replica.settings.retry_backoff_ms)
         else:
             self._refused_by(sender, answer.error, now_ms)
         self._count(now_ms)

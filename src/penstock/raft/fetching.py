@@ -25,6 +25,7 @@ class Fetching:
         "download",
         "examining",
         "in_flight",
+        "is_last",
         "leader_heard",
         "number",
         "position",
@@ -37,6 +38,8 @@ class Fetching:
         self._patience_ms = replica.patience_ms()
         self.deadline_ms = now_ms + self._patience_ms
         self.leader_heard = False
+        self.is_last = False
+        """Whether another one leads next: then the leader is heard no longer, and its answers prolong nothing."""
         self.number = 0
         """That of the last answer, if the leader numbers them."""
         self.in_flight: Fetch | FetchSnapshot | None = None
@@ -89,8 +92,14 @@ class Fetching:
             self.number = answer.number
         self.in_flight = None
         self._next_ms = now_ms
-        self.leader_heard = True
-        self.deadline_ms = now_ms + self._patience_ms
+        if not self.is_last:
+            self.leader_heard = True
+            self.deadline_ms = now_ms + self._patience_ms
+
+    def handed_over(self, deadline_ms: int | None, now_ms: int) -> None:
+        """Another one leads next: the leader is not waited for longer than until then; None: for as long as ever."""
+        self.is_last, self.leader_heard = True, False
+        self.deadline_ms = now_ms + self._patience_ms if deadline_ms is None else max(deadline_ms, now_ms)
 
     def failed(self, now_ms: int, pause_ms: int | None = None) -> None:
         """No answer, or none that helps: a moment's pause."""

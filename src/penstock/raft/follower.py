@@ -114,11 +114,12 @@ _WRONG_LEADER = (
 class Follower(Pulling):
     """A voter behind the leader of this epoch."""
 
-    __slots__ = ("_update_at_ms",)
+    __slots__ = ("_succeeds", "_update_at_ms")
     name: ClassVar[str] = "Follower"
 
     def __init__(self, roles: Roles, leader_id: int, fetching: Fetching) -> None:
         super().__init__(roles, leader_id, fetching)
+        self._succeeds = False
         self._update_at_ms = 0
 
     @property
@@ -128,10 +129,18 @@ class Follower(Pulling):
 
     def tick(self, now_ms: int) -> None:
         """Stand when the leader is silent for too long, fetch otherwise."""
-        if now_ms >= self.fetching.deadline_ms:
-            self.roles.become_prospective(now_ms)
-        else:
+        if now_ms < self.fetching.deadline_ms:
             self.fetch(now_ms)
+        elif self._succeeds and self.replica.promise.is_over(now_ms):
+            self.roles.become_candidate(now_ms)  # a majority has agreed to that: it need not ask beforehand
+        else:
+            self.roles.become_prospective(now_ms)
+
+    def handed_over(self, successor_id: int, now_ms: int) -> None:
+        """Stand as soon as the promise to the leader is over, if this is the successor; the others give it time."""
+        self._succeeds = successor_id == self.replica.me.id
+        self.fetching.handed_over(self.replica.promised_until_ms if self._succeeds else None, now_ms)
+        self.tick(now_ms)
 
     def leader_ended(self, request: EndEpoch, now_ms: int) -> None:
         """Stand at once if named first; the others in their order, each later than the one before."""

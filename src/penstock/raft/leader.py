@@ -1,9 +1,11 @@
 """The leader of an epoch: it appends, serves those who pull, and knows what is committed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from penstock.leadership.lease import held
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
 from penstock.protocol.control import control_batch
 from penstock.protocol.errors import DecodeError, ErrorCode
@@ -14,7 +16,7 @@ from penstock.raft.control import (
     leader_change_record,
     voters_record_of,
 )
-from penstock.raft.effects import Token
+from penstock.raft.effects import Announce, Token
 from penstock.raft.progress import Progress, ReplicaTable
 from penstock.raft.requests import (
     AddVoter,
@@ -52,7 +54,16 @@ class WaitingFetch:
 class Leader(Role):
     """Leads from its election until it resigns or hears of a newer epoch."""
 
-    __slots__ = ("_begin_asking", "_granting", "_number", "_waiting", "changes", "epoch_start_offset", "replicas")
+    __slots__ = (
+        "_begin_asking",
+        "_ends",
+        "_granting",
+        "_number",
+        "_waiting",
+        "changes",
+        "epoch_start_offset",
+        "replicas",
+    )
     name: ClassVar[str] = "Leader"
 
     def __init__(self, roles: Roles, granting: Sequence[ReplicaKey], now_ms: int) -> None:
@@ -60,6 +71,7 @@ class Leader(Role):
         replica = roles.replica
         self._granting = granting
         self._number = 0
+        self._ends: float | None = None
         self._waiting: dict[ReplicaKey, WaitingFetch] = {}
         self._begin_asking = Asking(replica.settings, self._others(), now_ms)
         self.epoch_start_offset = replica.log.end_offset
@@ -116,8 +128,21 @@ class Leader(Role):
         self.roles.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
     def grants_pre_vote(self) -> bool:
-        """Only as long as it does not know whether anybody follows."""
-        return self.replica.high_watermark <= self.epoch_start_offset
+        """Only as long as it does not know whether anybody follows, and when it has laid down its lease."""
+        return self.replica.high_watermark <= self.epoch_start_offset or self._ends is not None
+
+    def lay_down(self, ends_in_ms: int | None, now_ms: int) -> None:
+        """Ask for no promise any more, and count on none for longer than the others are told to keep it."""
+        # They count from when they apply the record, this replica from now; clocks are read in whole milliseconds.
+        counted_ms = math.inf if ends_in_ms is None else (ends_in_ms - 1) * held(self.replica.settings.max_clock_drift)
+        self._ends = now_ms + counted_ms
+        self.changes.leave(self.replica.me.id)
+
+    def take_back(self, now_ms: int) -> None:
+        """Its epoch is over for it: another one has to begin."""
+        if self._ends is not None and self.replica.may_stand:
+            self.replica.out.append(Announce(None, self.replica.epoch))
+            self.roles.become_prospective(now_ms)
 
     def _others(self) -> list[int]:
         return [voter.key.id for voter in self.replica.quorum.others(self.replica.me)]
@@ -201,13 +226,21 @@ class Leader(Role):
         replica = self.replica
         if not replica.settings.leases or replica.high_watermark <= self.epoch_start_offset:
             return False
-        return now_ms + 1 < self.replicas.majority_promised_until(replica.quorum, replica.me)
+        return now_ms + 1 < self.lease_until_ms
+
+    @property
+    def lease_until_ms(self) -> float:
+        """Until when a majority votes for nobody else, as far as this leader may count on it."""
+        promised = self.replicas.majority_promised_until(self.replica.quorum, self.replica.me)
+        return promised if self._ends is None else min(promised, self._ends)
 
     # Serving.
 
     def asked(self, request: LeaderRequest, token: Token, now_ms: int) -> None:
         """Answer now or later; what is meant for the leader of another epoch is refused."""
         match request:
+            case AddVoter() | RemoveVoter() | UpdateVoter() if self._ends is not None:
+                super().asked(request, token, now_ms)
             case AddVoter():
                 self.changes.add(request, token, now_ms)
             case RemoveVoter():
@@ -303,7 +336,7 @@ class Leader(Role):
     def _numbered(self, key: ReplicaKey, now_ms: int) -> int:
         """The number of an answer that is sent now, by which a promise names it."""
         progress = self.replicas.find(key)
-        if progress is None or not self.replica.settings.leases:
+        if progress is None or not self.replica.settings.leases or self._ends is not None:
             return 0
         self._number = self._number % MAX_NUMBER + 1
         progress.answered(self._number, now_ms)

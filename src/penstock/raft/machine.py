@@ -19,6 +19,7 @@ late ones are known. `tick` is due at `deadline_ms`. What an event means depends
 | Prospective                    | Candidate   | a majority would vote for it (pre-vote, KIP-996); epoch + 1         |
 | Prospective                    | Follower    | refused or timed out, and a leader of this epoch is known           |
 | Prospective                    | Unattached  | refused or timed out, and none is known                             |
+| Follower                       | Candidate   | it has applied that it leads next, and may vote (`Raft.handed_over`) |
 | Candidate                      | Leader      | a majority voted for it                                             |
 | Candidate                      | Prospective | election time-out, or refused and backed off                        |
 | Unattached, Prospective        | Voted       | it voted for another in this epoch                                  |
@@ -26,6 +27,7 @@ late ones are known. `tick` is due at `deadline_ms`. What an event means depends
 | any but Leader, Resigned       | Follower    | it heard who leads this epoch                                       |
 | any                            | Follower    | it heard who leads a newer epoch                                    |
 | Leader                         | Resigned    | asked to; heard no majority for too long; is committed to be no voter |
+| Leader                         | Prospective | it has handed over, and nobody took it                              |
 | Resigned                       | Unattached  | election time-out; epoch + 1, for in its own it can elect nobody    |
 | Unattached, Voted, Follower, Resigned | Observer | as above, but it is not a voter                                 |
 | Observer                       | Follower    | the log names it as a voter                                         |
@@ -35,6 +37,7 @@ Not part of the core: where a node listens, how long a request may be on its way
 `request_timeout_ms` anyway), and gathering small appends (`controller.quorum.append.linger.ms`).
 """
 
+import math
 from collections.abc import Sequence
 
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -116,6 +119,11 @@ class Raft:
         """
         return isinstance(self.role, Leader) and self.role.holds_lease(now_ms)
 
+    @property
+    def lease_until_ms(self) -> float:
+        """When its lease ends if it is not renewed."""
+        return self.role.lease_until_ms if isinstance(self.role, Leader) else -math.inf
+
     def describe(self, now_ms: int) -> QuorumDescription:
         """What DescribeQuorum tells. Raises KafkaError NOT_LEADER_OR_FOLLOWER."""
         if not isinstance(self.role, Leader):
@@ -150,6 +158,34 @@ class Raft:
         `successor_id` is asked to stand first; whether it wins is for the voters to say.
         """
         self.role.resign(now_ms, successor_id)
+        return self._effects()
+
+    # The application may say in a record who leads next. Who is elected is for the voters to say, as ever.
+
+    def lay_down(self, epoch: int, ends_in_ms: int | None, now_ms: int) -> list[Effect]:
+        """Before that record is appended: this lease is not renewed, and ends in so many milliseconds; None: by itself.
+
+        Nothing is to be appended behind the record, for the successor must have all.
+        """
+        if epoch == self.epoch:
+            self.role.lay_down(ends_in_ms, now_ms)
+        return self._effects()
+
+    def handed_over(self, epoch: int, successor_id: int, ends_in_ms: int | None, now_ms: int) -> list[Effect]:
+        """A record of `epoch` that says so is committed, and applied. The successor stands as soon as it may vote.
+
+        The leader has laid down its lease before, so what was promised to it ends so many milliseconds from now.
+        """
+        if epoch == self.epoch:
+            if ends_in_ms is not None:
+                self.replica.promise.ends_by(now_ms + ends_in_ms)
+            self.role.handed_over(successor_id, now_ms)
+        return self._effects()
+
+    def take_back(self, epoch: int, now_ms: int) -> list[Effect]:
+        """Nobody leads instead of this replica, which has laid down its lease: it stands again."""
+        if epoch == self.epoch:
+            self.role.take_back(now_ms)
         return self._effects()
 
     def append(self, batches: bytearray, epoch: int, now_ms: int) -> list[Effect]:

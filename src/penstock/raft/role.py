@@ -100,6 +100,15 @@ class Role:
     def resign(self, now_ms: int, successor_id: int | None = None) -> None:
         """The node is asked to lead no longer; `successor_id` should stand before all others."""
 
+    def lay_down(self, ends_in_ms: int | None, now_ms: int) -> None:
+        """The node is about to say that another voter leads next."""
+
+    def handed_over(self, successor_id: int, now_ms: int) -> None:
+        """It is committed, and applied here, that this voter leads next."""
+
+    def take_back(self, now_ms: int) -> None:
+        """The one that was to lead next does not."""
+
     def flushed(self, now_ms: int) -> None:
         """The log is on the disk up to `replica.flushed_offset`."""
 

@@ -19,7 +19,7 @@ from penstock.testing.simulator.trace import Trace
 ATTEMPT_S = 1.5
 PASSING = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT,
 )  # fmt: skip
 
 

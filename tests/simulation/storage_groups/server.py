@@ -1,7 +1,7 @@
 """A replica of a storage group on a simulated host: its logs on the host's disk, its peers by post."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from uuid import UUID
 
@@ -15,7 +15,9 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups import group as storage_group
 from penstock.node.storage_groups.group import StorageGroup
+from penstock.node.storage_groups.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import iterate_batches, iterate_records
 from penstock.raft.effects import ANY_SERVER
@@ -23,8 +25,8 @@ from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import AddVoter, RemoveVoter, VoterChangeAnswer
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import PartitionId
-from penstock.replication.storage_groups.proposer import ProposalSettings
+from penstock.replication.storage_groups.entries import PartitionId, Scheme
+from penstock.replication.storage_groups.proposer import Place, ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process
@@ -52,6 +54,46 @@ def key_of(node_id: int) -> ReplicaKey:
 FIRST_VOTERS = Quorum.of([Voter(key_of(node_id)) for node_id in FIRST_IDS])
 
 
+class Held:
+    """What a producer has sent while the lead goes to another replica."""
+
+    def __init__(self, server: "Server", partition: PartitionId, batch: bytes) -> None:
+        self.partition = partition
+        self.batch = batch
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._server = server
+
+    @property
+    def size(self) -> int:
+        """Of its records."""
+        return len(self.batch)
+
+    def answer(self, offset: int) -> None:
+        """It is acknowledged, once."""
+        self.done.set_result(offset)
+
+    def append(self) -> None:
+        """Append it here, after all."""
+        try:
+            done = self._server.append(self.partition, self.batch)
+        except KafkaError as error:
+            self.refused(error)
+        else:
+            task = asyncio.ensure_future(done)
+            task.add_done_callback(self._appended)
+
+    def _appended(self, task: asyncio.Future[int]) -> None:
+        if (error := task.exception()) is None:
+            self.answer(task.result())
+        else:
+            assert isinstance(error, KafkaError)
+            self.refused(error)
+
+    def refused(self, error: KafkaError) -> None:
+        """Nobody has, or nobody knows."""
+        self.done.set_exception(error)
+
+
 class Server:
     """One process that holds a replica."""
 
@@ -64,6 +106,7 @@ class Server:
         random: Random,
         clock: float,
         linger_ms: int,
+        scheme: Scheme,
         peer: Callable[[int], "Server | None"],
     ) -> None:
         """`clock` is how fast the host's clock goes; `peer` finds who runs under another id now."""
@@ -74,8 +117,10 @@ class Server:
         self._post = post
         self._clock = clock
         self._peer = peer
-        settings = ProposalSettings(linger_ms=linger_ms, max_bytes=500)
+        settings = ProposalSettings(linger_ms=linger_ms, max_bytes=500, handover_scheme=scheme)
         self.group = StorageGroup(self, self._copy, settings, post.loop.now_ms)
+        self.handing_over: HandOver | None = None
+        self.held = self.sent_on_here = 0
         self.copies = 0
         """How often it copied something from another replica."""
         self.driver: QuorumDriver
@@ -173,11 +218,56 @@ class Server:
         return log.log_start_offset, log.read(offset, COPY_BYTES).read()
 
     async def produce(self, partition: PartitionId, batch: bytes) -> int:
-        """Append as a producer with acks=all asks: the first offset."""
+        """Append as a producer with acks=all asks, or hold it while the group is handed over: the first offset."""
+        try:
+            done = self.append(partition, batch)
+        except KafkaError as error:
+            hand_over = self.group.hand_over
+            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or hand_over is None or not hand_over.takes:
+                raise
+            self.held += 1
+            held = Held(self, partition, batch)
+            hand_over.hold(held)
+            done = held.done
+        return await done
+
+    def append(self, partition: PartitionId, batch: bytes) -> Awaitable[int]:
+        """Append it here: the first offset, when it is acknowledged."""
         epoch = self.group.proposer.epoch
         place = self.group.append(partition, memoryview(bytearray(batch)), leader_epoch=epoch or 0)
+        return self._acknowledged(partition, place)
+
+    async def _acknowledged(self, partition: PartitionId, place: Place) -> int:
         await self.group.acknowledged(partition, place.last_offset)
         return place.first_offset
+
+    # The lead goes to another one.
+
+    def hand_over(self, successor: int) -> None:
+        """Give the lead to this voter. Raises KafkaError as `HandOver` does."""
+        self.handing_over = HandOver(self.group, successor, self._send)
+
+    async def _send(self, successor: int, held: storage_group.Held) -> bool:
+        """What was held goes to the successor, and its answer back."""
+        assert isinstance(held, Held)
+        peer = self._peer(successor)
+        if peer is None:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        offset = await self._post.ask(self.process, peer.process, lambda: peer.sent_on(held), 1)
+        if offset is not None:
+            self.sent_on_here += 1
+            held.answer(offset)
+        return offset is not None
+
+    async def sent_on(self, held: "Held") -> int | None:
+        """What another replica has held: the first offset, or None if this one does not lead."""
+        try:
+            done = self.append(held.partition, held.batch)
+        except KafkaError as error:
+            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise
+            return None
+        return await done
 
     async def change_voters(self, change: AddVoter | RemoveVoter) -> ErrorCode:
         """Add or remove a voter, as an administrator asks."""

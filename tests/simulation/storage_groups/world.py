@@ -1,9 +1,11 @@
 """Replicas of a storage group on virtual time, with producers, consumers and faults, all from one seed.
 
-There are three, in half of the seeds also a newcomer, and who votes changes all the time.
+There are three, in half of the seeds also a newcomer, and who votes changes all the time. The leader hands over to
+another voter now and then, by the scheme that the seed chooses, and one of them may be killed in the middle of it.
 
 What is looked for: what was acknowledged is there, once; produces and fetches are linearizable at each partition; the
-partitions' logs of all replicas are the same; at most one replica holds the lease at any moment of the true time.
+partitions' logs of all replicas are the same; at most one replica holds the lease at any moment of the true time; each
+hand-over ends.
 """
 
 import asyncio
@@ -19,15 +21,25 @@ from tests.simulation.storage_groups.post import Post
 from tests.simulation.storage_groups.server import FIRST_IDS, NEWCOMER, PARTITIONS, Server
 
 from penstock.leadership.lease import MAX_DRIFT
+from penstock.leadership.transfer import State
+from penstock.protocol.errors import KafkaError
+from penstock.replication.storage_groups.entries import Scheme
 from penstock.testing.simulator.disk import DiskConditions, HostDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.trace import Trace
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "power of all", "kill all", "stop", "resign", "cut",
-    "one way", "island", "slow", "slow sync",
+    "one way", "island", "slow", "slow sync", "pause", "hand over", "hand over and kill",
+    "hand over and cut",
 )  # fmt: skip
 """An island is a leader that clients reach and other replicas do not."""
+HAND_OVERS = ("hand over", "hand over and kill", "hand over and cut")
+TO_THE_DEAD = "hand over to the dead"
+"""The successor dies at once, for a while: another one has to lead meanwhile, if nothing else happens."""
+"""These happen beside the others."""
+KILLED_WITHIN_S = {Scheme.RUNS_OUT: 1.0, Scheme.MOVED: 0.1, Scheme.ENDED: 0.02}
+LEADERLESS_LIMIT_S = {Scheme.RUNS_OUT: 4.0, Scheme.MOVED: 1.5, Scheme.ENDED: 1.3}
 PROGRESS_LIMIT_S = 60.0
 MEAN_PAUSE_S = 1.5
 
@@ -47,6 +59,11 @@ class Outcome:
     copied: int
     """How often a replica asked another one for what the group has forgotten."""
     entries_per_proposal: float
+    taken_over: int
+    """How often a replica got the lead that another one gave away."""
+    taken_over_proposals: int
+    sent_on: int
+    """So many batches were held and sent on to the successor."""
 
 
 @dataclass(slots=True)
@@ -70,8 +87,9 @@ class Machine:
         self.disk = HostDisk(world.loop, Random(random.getrandbits(64)))
         self.server: Server | None = None
         self.process: Process | None = None
-        self.power_fails_with_it = False
+        self.power_fails_with_it = self.stays_down = False
         self.copied = self.proposals = self.entries = 0
+        self.taken_over = self.taken_over_proposals = self.sent_on = 0
         self._world = world
         self._random = random
         self._clock = 1 + MAX_DRIFT * random.choice((-1, 1))
@@ -90,7 +108,9 @@ class Machine:
         self.process = process
         world.trace.note(self.name, "starts")
         random = Random(self._random.getrandbits(64))
-        server = Server(self.id, process, self.disk, world.post, random, self._clock, world.linger_ms, world.peer)
+        server = Server(
+            self.id, process, self.disk, world.post, random, self._clock, world.linger_ms, world.scheme, world.peer
+        )
         starting = process.spawn(world.loop, server.start())
         await _until_dead(process, starting)
         if process.is_alive and (error := starting.exception()) is not None:
@@ -133,6 +153,9 @@ class Machine:
         self.proposals += self.server.group.proposer.proposals
         self.entries += self.server.group.proposer.entries
         self.copied += self.server.copies
+        self.taken_over += self.server.group.taken_over
+        self.taken_over_proposals += self.server.group.taken_over_proposals
+        self.sent_on += self.server.sent_on_here
         if self.server.driver.failure is not None:
             self._world.found.violated(f"{self.name} has failed: {self.server.driver.failure!r}")
 
@@ -146,7 +169,7 @@ async def _until_dead(process: Process, task: "asyncio.Task[None]") -> None:
 class World:
     """One simulation."""
 
-    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float) -> None:
+    def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float, scheme: Scheme | None) -> None:
         random = Random(seed)
         self.loop = VirtualLoop(Random(random.getrandbits(64)))
         self.trace = Trace(self.loop.time)
@@ -155,6 +178,7 @@ class World:
         self.post = Post(self.loop, Random(random.getrandbits(64)))
         self.post.delay_s = random.choice((0.000_5, 0.005))
         self.linger_ms = random.choice((0, 5, 50))
+        self.scheme = random.choice(tuple(Scheme)) if scheme is None else scheme
         moves = random.random() < 0.5
         ids = (*FIRST_IDS, NEWCOMER) if moves else FIRST_IDS
         self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in ids]
@@ -179,9 +203,12 @@ class World:
         await asyncio.gather(*(machine.start() for machine in self.machines))
         tasks = [client.process.spawn(self.loop, client.run()) for client in self.clients]
         watching = self.loop.create_task(self._watch_leases())
+        handing_over = self.loop.create_task(self._hand_over_now_and_then())
         await self._go_wrong()
+        handing_over.cancel()
         await self._heal()
         await self._look_for_progress()
+        await self._look_at_hand_overs()
         watching.cancel()
         for client in self.clients:
             client.stopping = True
@@ -203,9 +230,55 @@ class World:
             await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
             machine = self._random.choice(self.machines)
             if not machine.is_up:
-                await machine.start()
-            elif self._faults:
-                await self._happen(self._random.choice(self._faults), machine)
+                if not machine.stays_down:
+                    await machine.start()
+            elif beside := [fault for fault in self._faults if fault not in (*HAND_OVERS, TO_THE_DEAD)]:
+                await self._happen(self._random.choice(beside), machine)
+
+    async def _hand_over_now_and_then(self) -> None:
+        """To one that is drawn, which may be no voter, and be down; who is cut off has just heard that all agree."""
+        kinds = [fault for fault in self._faults if fault in (*HAND_OVERS, TO_THE_DEAD)]
+        while kinds:
+            await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
+            leader, kind = self._leader(), self._random.choice(kinds)
+            if leader is None or leader.server is None or leader.server.process.is_paused:
+                continue
+            successor = self._random.choice([machine for machine in self.machines if machine is not leader]).id
+            try:
+                leader.server.process.context.copy().run(leader.server.hand_over, successor)
+            except KafkaError:
+                continue
+            self.trace.note(leader.name, f"hands over to s{successor} by scheme {self.scheme}")
+            if kind == TO_THE_DEAD:
+                await self._stay_dead(next(machine for machine in self.machines if machine.id == successor))
+            if kind == "hand over and kill":
+                await asyncio.sleep(self._random.expovariate(1 / KILLED_WITHIN_S[self.scheme]))
+                self._random.choice(self.machines).crash(power_lost=self._random.random() < 0.5)
+            elif kind == "hand over and cut" and await self._is_agreed(leader):
+                self._cut(leader, [other.name for other in self.machines if other is not leader], True)
+                await asyncio.sleep(self._random.uniform(0.5, 3))
+                self.post.heal()
+
+    async def _stay_dead(self, machine: Machine) -> None:
+        machine.crash(power_lost=False)
+        machine.stays_down = True
+        await asyncio.sleep(LEADERLESS_LIMIT_S[self.scheme])
+        if not any(m.is_up and m.server is not None and m.server.group.can_be_read for m in self.machines):
+            self.found.violated("nobody leads although the successor has died long ago")
+        machine.stays_down = False
+        await machine.start()
+
+    async def _is_agreed(self, leader: Machine) -> bool:
+        """Whether the voters agree to a hand-over; then that is just so."""
+        for _ in range(1000):
+            if leader.server is None or leader.server.handing_over is None:
+                return False
+            if (state := leader.server.handing_over.machine.state) is State.DECIDED:
+                return True
+            if state in (State.FORWARDING, State.OVER):
+                return False
+            await asyncio.sleep(0.000_2)
+        return False
 
     async def _happen(self, kind: str, machine: Machine) -> None:
         if kind in ("kill", "power"):
@@ -236,12 +309,17 @@ class World:
             self._cut(machine, self._random.sample(names, self._random.randrange(1, len(names) + 1)), kind == "cut")
         elif kind == "island":
             self._cut(machine, others, True)
+        elif kind == "pause":
+            if machine.process is not None:
+                machine.process.pause()
         elif kind == "slow":
             self.post.slow[machine.name] = self._random.uniform(2, 200)
         else:
             machine.disk.conditions.sync_s = self._random.uniform(0.05, 1)
         self.trace.note("faults", f"{kind} for {seconds:.1f} s: {machine.name}")
         await asyncio.sleep(seconds)
+        if machine.process is not None:
+            machine.process.go_on(self.loop)
         self.post.heal()
         machine.disk.conditions = DiskConditions()
 
@@ -276,6 +354,16 @@ class World:
             await asyncio.sleep(0.25)
         self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
 
+    async def _look_at_hand_overs(self) -> None:
+        """Each one ends, also one of which nobody hears anything any more."""
+        end = self.loop.time() + PROGRESS_LIMIT_S
+        while self.loop.time() < end:
+            servers = [machine.server for machine in self.machines if machine.server is not None]
+            if all(server.group.hand_over is None for server in servers):
+                return
+            await asyncio.sleep(0.25)
+        self.found.violated("a hand-over does not end")
+
     async def _look_at_logs(self) -> None:
         """All replicas come to have the same."""
         servers = [machine.server for machine in self.machines if machine.server is not None]
@@ -301,9 +389,11 @@ class World:
                 process.kill()
 
 
-def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float = 20) -> Outcome:
+def simulate(
+    seed: int, *, faults: tuple[str, ...] | None = None, seconds: float = 20, scheme: Scheme | None = None
+) -> Outcome:
     """Run the simulation that this seed decides."""
-    world = World(seed, faults, seconds)
+    world = World(seed, faults, seconds, scheme)
     with _faults_in_logs(world.found):
         try:
             world.loop.run_until_complete(world.run())
@@ -322,6 +412,9 @@ def simulate(seed: int, *, faults: tuple[str, ...] | None = None, seconds: float
         forgotten=max((m.server.driver.log_start_offset for m in machines if m.server is not None), default=0),
         copied=sum(machine.copied for machine in machines),
         entries_per_proposal=sum(m.entries for m in machines) / max(1, sum(m.proposals for m in machines)),
+        taken_over=sum(machine.taken_over for machine in machines),
+        taken_over_proposals=sum(machine.taken_over_proposals for machine in machines),
+        sent_on=sum(machine.sent_on for machine in machines),
     )
 
 

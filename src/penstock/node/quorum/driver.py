@@ -84,7 +84,7 @@ class QuorumDriver:
             snapshots,
             application,
             leads=self.is_leader,
-            on_examined=lambda snapshot: self._event(lambda now_ms: self.raft.examined(snapshot, now_ms)),
+            on_examined=lambda snapshot: self.event(lambda now_ms: self.raft.examined(snapshot, now_ms)),
             on_failure=self._fail,
             latency=self._metrics.commits,
         )
@@ -215,7 +215,7 @@ class QuorumDriver:
         )
         self._peers.start(lambda: raft.quorum, self._answered, self._request_failed)
         self._is_starting = True
-        self._event(raft.start)
+        self.event(raft.start)
         self._is_starting = False
         if self.failure is not None:
             await self._peers.stop()
@@ -241,7 +241,7 @@ class QuorumDriver:
 
     def resign(self, successor_id: int | None = None) -> None:
         """Lead no longer, if this replica does: another voter shall, if possible this one."""
-        self._event(lambda now_ms: self.raft.resign(now_ms, successor_id))
+        self.event(lambda now_ms: self.raft.resign(now_ms, successor_id))
 
     # The log.
 
@@ -265,7 +265,7 @@ class QuorumDriver:
                 self._make_way(error)
             raise
         done = self._applier.wait(self._log.end_offset, epoch)
-        self._event(lambda _: effects)
+        self.event(lambda _: effects)
         return done
 
     def _make_way(self, error: KafkaError) -> None:
@@ -325,21 +325,21 @@ class QuorumDriver:
             return token
         self._asked[token] = None
         token.add_done_callback(self._settled)
-        self._event(lambda now_ms: self.raft.received(request, token, now_ms))
+        self.event(lambda now_ms: self.raft.received(request, token, now_ms))
         return token
 
     def _settled(self, token: asyncio.Future[ask.Answer]) -> None:
         self._asked.pop(token, None)
 
     def _answered(self, sender: int, request: ask.PeerRequest, answer: PeerAnswer) -> None:
-        self._event(lambda now_ms: self.raft.answered(sender, request, answer, now_ms))
+        self.event(lambda now_ms: self.raft.answered(sender, request, answer, now_ms))
 
     def _request_failed(self, to: int, request: ask.PeerRequest) -> None:
-        self._event(lambda now_ms: self.raft.request_failed(to, request, now_ms))
+        self.event(lambda now_ms: self.raft.request_failed(to, request, now_ms))
 
     # Events and effects.
 
-    def _event(self, event: Event) -> None:
+    def event(self, event: Event) -> None:
         """One event after the other, each with all that it brings about; then the application has its turn."""
         if self._ended is not None:
             return
@@ -401,7 +401,7 @@ class QuorumDriver:
         self._flush = None
         error = asyncio.CancelledError() if flush.cancelled() else flush.exception()
         if error is None:
-            self._event(self.raft.flushed)
+            self.event(self.raft.flushed)
         elif self._ended is None:
             self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
 
@@ -442,7 +442,7 @@ class QuorumDriver:
     def _tick(self) -> None:
         self._timer = None
         if self.raft.deadline_ms <= self._clock.now_ms():
-            self._event(self.raft.tick)
+            self.event(self.raft.tick)
         else:
             self._wake()
 

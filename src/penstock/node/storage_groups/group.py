@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -28,7 +29,14 @@ from penstock.node.storage_groups.copying import copy_missing, flush_all
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
-from penstock.replication.storage_groups.entries import Kind, PartitionId, decode_opened, decode_proposals
+from penstock.replication.storage_groups.entries import (
+    Entry,
+    HandedOver,
+    Kind,
+    PartitionId,
+    decode_opened,
+    decode_proposals,
+)
 from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
 from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, decode_snapshot, encode_snapshot
 from penstock.replication.waits import Waiter
@@ -53,6 +61,37 @@ Source = Callable[[int, PartitionId, int], Awaitable[tuple[int, bytes]]]
 """Asks a node for a partition's batches from an offset on: where its log starts, and some. KafkaError if it cannot."""
 
 
+class Held(Protocol):
+    """What is produced while the lead of the group goes to another replica, until somebody has appended it."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept for it."""
+
+    def append(self) -> None:
+        """Append it here, after all."""
+
+    def refused(self, error: KafkaError) -> None:
+        """Nobody has, or nobody knows."""
+
+
+class HoldsBack(Protocol):
+    """Who sees to it that the lead goes to another replica (`hand_over.HandOver`)."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether what arrives, and cannot be appended here, is kept for the successor."""
+
+    def hold(self, held: Held) -> None:
+        """Keep it until somebody appends it."""
+
+    def forget(self, held: Held) -> None:
+        """Nobody waits for its answer any more."""
+
+    def on_leader(self, leader_id: int | None, epoch: int) -> None:
+        """Who leads the group has changed."""
+
+
 class StorageGroup:
     """See the module. It is the `Application` of the group's driver."""
 
@@ -66,6 +105,11 @@ class StorageGroup:
         self.bytes_since_snapshot = 0
         self.on_member: Callable[[PartitionId], None] = _nobody_cares
         """Called with a partition that has come into the group here, or has left it."""
+        self.hand_over: HoldsBack | None = None
+        """Set while this replica gives the lead to another one, and for some time after that."""
+        self.taken_over = self.taken_over_proposals = 0
+        """So often this replica got the lead because another one gave it away; that took so many proposals in all."""
+        self._handed_over: HandedOver | None = None
         self._logs = logs
         self._source = source
         self._now_ms = now_ms
@@ -180,6 +224,10 @@ class StorageGroup:
         if epoch is None or batch is None:
             self._schedule()
             return
+        with suppress(KafkaError):
+            self._append(batch, epoch)
+
+    def _append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
         try:
             done = self.driver.append(batch, epoch)
         except KafkaError as error:
@@ -187,8 +235,24 @@ class StorageGroup:
             logger.warning("nothing could be proposed in epoch %d: %s", epoch, error)
             self._resign()
             self.driver.resign()
-            return
+            raise
         done.add_done_callback(partial(self._proposed, epoch))
+        return done
+
+    def propose_successor(self, successor: int) -> asyncio.Future[int]:
+        """Propose that this voter leads next. This replica appends nothing more in its epoch, and gives up its lease.
+
+        The future is done when a majority has agreed. Raises KafkaError NOT_LEADER_OR_FOLLOWER.
+        """
+        batch, epoch = self.proposer.hand_over(successor, self._now_ms()), self.proposer.epoch
+        assert epoch is not None, "it leads"
+        driver, ends_in_ms = self.driver, self.proposer.settings.handover_scheme.ends_in_ms
+        driver.event(lambda now_ms: driver.raft.lay_down(epoch, ends_in_ms, now_ms))
+        return self._append(batch, epoch)
+
+    def take_back(self, epoch: int) -> None:
+        """The successor does not lead: this replica, which has led this epoch, stands again."""
+        self.driver.event(lambda now_ms: self.driver.raft.take_back(epoch, now_ms))
 
     def _proposed(self, epoch: int, done: asyncio.Future[int]) -> None:
         """A proposal is applied, or the lead was lost, or the driver has failed."""
@@ -208,7 +272,18 @@ class StorageGroup:
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
         """Entries that a majority has on its disks. What is none, or has no place, ends the driver."""
-        entries = list(decode_proposals(batches))
+        decoded = list(decode_proposals(batches))
+        appended = self._apply([entry for entry in decoded if isinstance(entry, Entry)])
+        self.bytes_since_snapshot += len(batches)
+        for partition in appended:
+            found = self.partitions[partition]
+            _call(found.committed.advance(found.end_offset))
+        for entry in decoded:
+            if isinstance(entry, HandedOver):
+                self._give_way(entry)
+
+    def _apply(self, entries: Sequence[Entry]) -> Iterable[PartitionId]:
+        """The partitions that have more now."""
         appended: dict[PartitionId, list[bytes]] = {}
         for entry in entries:
             if entry.kind is Kind.OPENED:
@@ -225,10 +300,14 @@ class StorageGroup:
             self.partitions[partition].apply(contents)
         for entry in entries:
             self.proposer.applied(entry)
-        self.bytes_since_snapshot += len(batches)
-        for partition in appended:
-            found = self.partitions[partition]
-            _call(found.committed.advance(found.end_offset))
+        return appended
+
+    def _give_way(self, entry: HandedOver) -> None:
+        """The leader of this epoch has; the voters, if they have heard of no later epoch, see who comes next."""
+        driver = self.driver
+        if entry.epoch == driver.epoch:
+            self._handed_over = entry
+        driver.event(lambda now_ms: driver.raft.handed_over(entry.epoch, entry.successor, entry.ends_in_ms, now_ms))
 
     def _open(self, partition: PartitionId, topic: str, since: int) -> None:
         if self._logs.is_removed(partition.topic_id, since):
@@ -259,9 +338,20 @@ class StorageGroup:
         """Who leads now; this replica only when it has applied all that was proposed before."""
         if leader_id is not None and leader_id == self.driver.local_key.id:
             self.proposer.lead(epoch)
+            self._took_over(epoch)
             self.on_leader()
         elif self.proposer.epoch is not None:
             self._resign()
+        if leader_id is not None:
+            self._handed_over = None
+        if self.hand_over is not None:
+            self.hand_over.on_leader(leader_id, epoch)
+
+    def _took_over(self, epoch: int) -> None:
+        """Count the proposal that gave the lead away, and each attempt to begin an epoch since."""
+        if self._handed_over is not None:
+            self.taken_over += 1
+            self.taken_over_proposals += 1 + epoch - self._handed_over.epoch
 
     # Snapshots.
 

@@ -1,14 +1,16 @@
-"""What stands in a group's log: a proposal is one record batch, each of its records an entry about one partition.
+"""What stands in a group's log: a proposal is one record batch, each of its records an entry.
 
-| kind     | value of the record                             | what it means                                          |
-| -------- | ----------------------------------------------- | ------------------------------------------------------ |
-| OPENED   | an offset of the metadata, the topic's name     | the partition belongs to the group from here on        |
-| APPENDED | a record batch that has its offsets and epoch   | it stands at this place in the log of the partition    |
-| CLOSED   | nothing                                         | the partition belongs to the group no longer           |
+| kind        | value of the record                            | what it means                                         |
+| ----------- | ---------------------------------------------- | ----------------------------------------------------- |
+| OPENED      | an offset of the metadata, the topic's name    | the partition belongs to the group from here on       |
+| APPENDED    | a record batch that has its offsets and epoch  | it stands at this place in the log of the partition   |
+| CLOSED      | nothing                                        | the partition belongs to the group no longer          |
+| HANDED_OVER | epoch, successor, milliseconds (int32 each)    | the leader of the epoch gives way: `HandedOver`       |
 
-The key is a byte for the version, one for the kind, the topic's id and the partition's number. The log of a group says
-itself what belongs to it: a replica may be behind in the metadata, or ahead. By the offset, at which the metadata had
-the topic, a replica that does not find it there knows whether it is behind or the topic was deleted.
+The key is a byte for the version and one for the kind; of the first three kinds, which are of version 0, the topic's id
+and the partition's number follow. HANDED_OVER is of version 1. The log of a group says itself what belongs to it: a
+replica may be behind in the metadata, or ahead. By the offset, at which the metadata had the topic, a replica that does
+not find it there knows whether it is behind or the topic was deleted.
 """
 
 import enum
@@ -21,9 +23,14 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.protocol.value import Value
 
-VERSION: Final = 0
+ABOUT_PARTITION: Final = 0
+ABOUT_GROUP: Final = 1
+VERSIONS: Final = (ABOUT_PARTITION, ABOUT_GROUP)
+KIND: Final = struct.Struct(">bb")
 KEY: Final = struct.Struct(">bb16si")
 SINCE: Final = struct.Struct(">q")
+HANDED_OVER: Final = struct.Struct(">iii")
+BY_ITSELF: Final = -1
 
 
 class Kind(enum.IntEnum):
@@ -32,6 +39,26 @@ class Kind(enum.IntEnum):
     OPENED = 0
     APPENDED = 1
     CLOSED = 2
+    HANDED_OVER = 3
+
+
+class Scheme(enum.IntEnum):
+    """How a leader gives way: when its lease ends, and with it what the others have promised."""
+
+    RUNS_OUT = 1
+    """It is not renewed any more."""
+    MOVED = 2
+    """It ends a moment after the leader has said so."""
+    ENDED = 3
+    """It is over at once; the successor stands when it has applied the entry."""
+
+    @property
+    def ends_in_ms(self) -> int | None:
+        """So long the others keep what they have promised when they have applied the entry; None: as long as ever."""
+        return {Scheme.RUNS_OUT: None, Scheme.MOVED: MOVED_MS, Scheme.ENDED: 0}[self]
+
+
+MOVED_MS: Final = 100
 
 
 class PartitionId(NamedTuple):
@@ -62,12 +89,20 @@ def decode_opened(content: bytes) -> tuple[str, int]:
         raise DecodeError(f"no partition that comes into a storage group: {error}") from error
 
 
-def encode_proposal(entries: Iterable[Entry], now_ms: int) -> bytearray:
+class HandedOver(Value):
+    """The leader of this epoch gives way to this voter. Its lease ends so much later; None: when it has run out."""
+
+    epoch: int
+    successor: int
+    ends_in_ms: int | None
+
+
+def encode_proposal(entries: Iterable[Entry | HandedOver], now_ms: int) -> bytearray:
     """The record batch that stands for these entries."""
-    return encode_batch([Record(timestamp_ms=now_ms, key=_key(entry), value=entry.content) for entry in entries])
+    return encode_batch([_record(entry, now_ms) for entry in entries])
 
 
-def decode_proposals(batches: bytes) -> Iterator[Entry]:
+def decode_proposals(batches: bytes) -> Iterator[Entry | HandedOver]:
     """The entries in record batches of a group's log, in order. Raises DecodeError."""
     for position, header in iterate_batches(batches):
         if not header.is_control:
@@ -75,15 +110,30 @@ def decode_proposals(batches: bytes) -> Iterator[Entry]:
                 yield _entry(record)
 
 
-def _key(entry: Entry) -> bytes:
-    return KEY.pack(VERSION, entry.kind, entry.partition.topic_id.bytes, entry.partition.number)
+def _record(entry: Entry | HandedOver, now_ms: int) -> Record:
+    if isinstance(entry, HandedOver):
+        ends_in_ms = BY_ITSELF if entry.ends_in_ms is None else entry.ends_in_ms
+        value = HANDED_OVER.pack(entry.epoch, entry.successor, ends_in_ms)
+        return Record(timestamp_ms=now_ms, key=KIND.pack(ABOUT_GROUP, Kind.HANDED_OVER), value=value)
+    partition = entry.partition
+    key = KEY.pack(ABOUT_PARTITION, entry.kind, partition.topic_id.bytes, partition.number)
+    return Record(timestamp_ms=now_ms, key=key, value=entry.content)
 
 
-def _entry(record: Record) -> Entry:
+def _entry(record: Record) -> Entry | HandedOver:
+    key, value = record.key or b"", record.value or b""
     try:
-        version, kind, topic_id, number = KEY.unpack(record.key or b"")
-        if version != VERSION:
-            raise DecodeError(f"an entry of version {version} in the log of a storage group; known is {VERSION}")
-        return Entry(Kind(kind), PartitionId(UUID(bytes=topic_id), number), record.value or b"")
+        version, kind = KIND.unpack_from(key)
+        if version not in VERSIONS:
+            raise DecodeError(
+                f"an entry of version {version} in the log of a storage group; the newest is {ABOUT_GROUP}"
+            )
+        if version == ABOUT_GROUP:
+            if kind != Kind.HANDED_OVER:
+                raise DecodeError(f"an entry of kind {kind} in the log of a storage group: it is of a newer release")
+            epoch, successor, ends_in_ms = HANDED_OVER.unpack(value)
+            return HandedOver(epoch, successor, None if ends_in_ms == BY_ITSELF else ends_in_ms)
+        _, kind, topic_id, number = KEY.unpack(key)
+        return Entry(Kind(kind), PartitionId(UUID(bytes=topic_id), number), value)
     except (struct.error, ValueError) as error:
         raise DecodeError(f"no entry of a storage group: {error}") from error

@@ -17,7 +17,15 @@ from typing import NamedTuple, Protocol
 from penstock.protocol.batch import BatchHeader, read_header, set_place
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
-from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal, opened
+from penstock.replication.storage_groups.entries import (
+    Entry,
+    HandedOver,
+    Kind,
+    PartitionId,
+    Scheme,
+    encode_proposal,
+    opened,
+)
 
 NO_PRODUCER_ID = -1
 
@@ -27,6 +35,8 @@ class ProposalSettings(Value, kw_only=True):
 
     linger_ms: int = 0
     max_bytes: int = 1 << 20
+    handover_scheme: Scheme = Scheme.ENDED
+    """How the leader gives way to another one."""
 
 
 class Written(Protocol):
@@ -93,9 +103,20 @@ class Ahead:
 
 
 class Proposer:
-    """See the module. It leads from `lead` to `resign`."""
+    """See the module. It leads from `lead` to `resign`, and takes nothing more from `hand_over` on."""
 
-    __slots__ = ("_ahead", "_closing", "_collected", "_since_ms", "_size", "entries", "epoch", "proposals", "settings")
+    __slots__ = (
+        "_ahead",
+        "_closing",
+        "_collected",
+        "_gives_way",
+        "_since_ms",
+        "_size",
+        "entries",
+        "epoch",
+        "proposals",
+        "settings",
+    )
 
     def __init__(self, settings: ProposalSettings) -> None:
         self.settings = settings
@@ -107,6 +128,7 @@ class Proposer:
         self._ahead: dict[PartitionId, Ahead] = {}
         self._closing: set[PartitionId] = set()
         self._collected: list[Entry] = []
+        self._gives_way = False
         self._size = 0
         self._since_ms = 0
 
@@ -121,6 +143,7 @@ class Proposer:
         self._ahead.clear()
         self._closing.clear()
         self._collected, self._size = [], 0
+        self._gives_way = False
 
     # What is asked of it. Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
 
@@ -171,7 +194,7 @@ class Proposer:
         return Place(first_offset, last_offset, False, header.max_timestamp)
 
     def _check_leading(self) -> None:
-        if self.epoch is None:
+        if self.epoch is None or self._gives_way:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the storage group")
 
     def _collect(self, entry: Entry, now_ms: int) -> None:
@@ -194,7 +217,21 @@ class Proposer:
         deadline_ms = self.deadline_ms
         if deadline_ms is None or now_ms < deadline_ms:
             return None
-        entries, self._collected, self._size = self._collected, [], 0
+        return self._proposal([], now_ms)
+
+    def hand_over(self, successor: int, now_ms: int) -> bytearray:
+        """All that was collected, and behind it that another voter leads next: this epoch takes nothing more.
+
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER.
+        """
+        self._check_leading()
+        assert self.epoch is not None, "it leads"
+        self._gives_way = True
+        return self._proposal([HandedOver(self.epoch, successor, self.settings.handover_scheme.ends_in_ms)], now_ms)
+
+    def _proposal(self, last: list[HandedOver], now_ms: int) -> bytearray:
+        entries: list[Entry | HandedOver] = [*self._collected, *last]
+        self._collected, self._size = [], 0
         self.proposals += 1
         self.entries += len(entries)
         return encode_proposal(entries, now_ms)
