@@ -2,6 +2,9 @@
 
 They live in one process and hand each other messages as they are, so what is measured is the disk's syncs and the work
 of leader and followers together. Beside it stands a log of which each batch is flushed by itself.
+
+And how long it takes to hand over: from its beginning until the new leader has acknowledged a batch that came to the
+old one meanwhile.
 """
 
 import asyncio
@@ -28,20 +31,25 @@ from penstock.node.quorum.ports import PeerAnswer
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.storage_groups.group import StorageGroup
+from penstock.node.storage_groups.group import Held, StorageGroup
+from penstock.node.storage_groups.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.requests import Answer, AskVersions, PeerRequest
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.storage_groups.entries import PartitionId, Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 
 IDS: Final = (1, 2, 3)
 VOTERS: Final = Quorum.of([Voter(ReplicaKey(node_id)) for node_id in IDS], 0)
 CONFIG: Final = LogConfig(retention_ms=-1, cleanup_policy=frozenset())
 BATCH: Final = bytes(encode_batch([Record(timestamp_ms=0, value=os.urandom(1000))]))
+PARTITION: Final = PartitionId(UUID(int=0), 0)
 SECONDS: Final = 1.0
+HAND_OVERS: Final = 5
+PAUSE_S: Final = 0.6
+"""The lease was renewed by then, and all is quiet."""
 KINDS: Final = ((1, 1, 0), (1, 12, 0), (12, 12, 0), (12, 12, 2), (12, 12, 10), (1, 100, 0), (12, 100, 0))
 """Topics, producers that wait for each batch, and for how many milliseconds appends are collected."""
 
@@ -49,13 +57,13 @@ KINDS: Final = ((1, 1, 0), (1, 12, 0), (12, 12, 0), (12, 12, 2), (12, 12, 10), (
 class Replica:
     """One replica: its logs and its driver."""
 
-    def __init__(self, node_id: int, path: Path, replicas: "dict[int, Replica]", linger_ms: int) -> None:
+    def __init__(self, node_id: int, path: Path, replicas: "dict[int, Replica]", settings: ProposalSettings) -> None:
         path.mkdir()
         directories = LogDirectories([str(path)], node_id=node_id, random=Random(node_id), cluster_id="bench")
         directories.open_all(lambda topic: CONFIG)
         directories.begin()
         self.directories = directories
-        self.group = StorageGroup(self, _nobody, ProposalSettings(linger_ms=linger_ms), wall_clock_ms)
+        self.group = StorageGroup(self, _nobody, settings, wall_clock_ms)
         log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
         snapshots = StoredSnapshots(Disk(), log.directory)
         self.driver = QuorumDriver(
@@ -157,6 +165,13 @@ def storage_groups(runs: int) -> list[Measure]:
             measure(f"{name}, p99", "ms", worst),
             measure(f"{name}, batches in a proposal", "", shared),
         ]
+    for scheme in Scheme:
+        took = []
+        for _ in range(runs):
+            with _directory() as path:
+                took += asyncio.run(_handed_over(path, scheme))
+        name = f"storage group, handed over by scheme {scheme}"
+        found += [measure(name, "ms", took), measure(f"{name}, longest", "ms", [max(took)])]
     return found
 
 
@@ -182,14 +197,8 @@ def _flushed_one_by_one(path: Path) -> float:
 
 async def _produced(path: Path, topics: int, producers: int, linger_ms: int) -> tuple[list[float], float]:
     """Milliseconds from append to acknowledgement of each batch, and how many shared a proposal."""
-    replicas: dict[int, Replica] = {}
-    for node_id in IDS:
-        replicas[node_id] = Replica(node_id, path / f"{node_id}", replicas, linger_ms)
-    for replica in replicas.values():
-        await replica.group.start(replica.driver)
-    while not (leaders := [one.group for one in replicas.values() if one.group.proposer.epoch is not None]):
-        await asyncio.sleep(0.01)
-    group, partitions = leaders[0], [PartitionId(UUID(int=number), 0) for number in range(topics)]
+    replicas = await _started(path, ProposalSettings(linger_ms=linger_ms))
+    group, partitions = await _leader(replicas), [PartitionId(UUID(int=number), 0) for number in range(topics)]
     for partition in partitions:
         group.open(partition, f"topic{partition.topic_id.int}")
     while len(group.partitions) < topics:
@@ -199,10 +208,76 @@ async def _produced(path: Path, topics: int, producers: int, linger_ms: int) -> 
     works = [_produce(group, partitions[number % topics], end, trips) for number in range(producers)]
     await asyncio.gather(*works)
     together = (group.proposer.entries - entries) / (group.proposer.proposals - proposals)
+    await _stopped(replicas)
+    return trips, together
+
+
+async def _started(path: Path, settings: ProposalSettings) -> dict[int, Replica]:
+    replicas: dict[int, Replica] = {}
+    for node_id in IDS:
+        replicas[node_id] = Replica(node_id, path / f"{node_id}", replicas, settings)
+    for replica in replicas.values():
+        await replica.group.start(replica.driver)
+    return replicas
+
+
+async def _stopped(replicas: dict[int, Replica]) -> None:
     for replica in replicas.values():
         await replica.group.stop(resign=False)
         replica.directories.abandon()
-    return trips, together
+
+
+async def _leader(replicas: dict[int, Replica]) -> StorageGroup:
+    while not (leaders := [one.group for one in replicas.values() if one.group.can_be_read]):
+        await asyncio.sleep(0.01)
+    return leaders[0]
+
+
+class Waiting:
+    """A batch that comes to a leader that hands over."""
+
+    size = len(BATCH)
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def append(self) -> None:
+        """Nothing goes wrong here."""
+        raise AssertionError("the successor leads")
+
+    def refused(self, error: KafkaError) -> None:
+        """The same."""
+        self.done.set_exception(error)
+
+
+async def _handed_over(path: Path, scheme: Scheme) -> list[float]:
+    """Milliseconds from the beginning of each hand-over to the acknowledgement of the first batch by the new leader."""
+    replicas, partition, took = await _started(path, ProposalSettings(handover_scheme=scheme)), PARTITION, list[float]()
+    (await _leader(replicas)).open(partition, "topic")
+
+    async def send(successor: int, held: Held) -> bool:
+        group = replicas[successor].group
+        try:
+            place = group.append(partition, memoryview(bytearray(BATCH)), leader_epoch=0)
+        except KafkaError:
+            return False
+        await group.acknowledged(partition, place.last_offset)
+        assert isinstance(held, Waiting)
+        held.done.set_result(None)
+        return True
+
+    for _ in range(HAND_OVERS):
+        group = await _leader(replicas)
+        while any(partition not in one.group.partitions for one in replicas.values()):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(PAUSE_S)
+        successor = next(node_id for node_id in IDS if node_id != group.driver.local_key.id)
+        began, waiting = time.perf_counter(), Waiting()
+        HandOver(group, successor, send).hold(waiting)
+        await waiting.done
+        took.append((time.perf_counter() - began) * 1000)
+    await _stopped(replicas)
+    return took
 
 
 async def _produce(group: StorageGroup, partition: PartitionId, end: float, trips: list[float]) -> None:

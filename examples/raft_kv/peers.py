@@ -11,6 +11,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, load_handlers
 from penstock.protocol.api import ApiKey
+from penstock.raft.log_name import METADATA_LOG, LogName
 
 SERVED: Final = (
     ApiKey.FETCH,
@@ -36,6 +37,7 @@ class StoreNode:
     image: ClusterImage
     """Of Kafka's metadata there is none here."""
     handlers: Mapping[int, Handler]
+    log: LogName = METADATA_LOG
 
 
 def store_node(quorum: QuorumDriver, cluster_id: str) -> StoreNode:

@@ -375,6 +375,9 @@ class World:
         if len(servers) < len(self.machines):
             self.found.violated("not all replicas live")
         for partition in PARTITIONS:
+            if without := [server.id for server in servers if partition not in server.group.partitions]:
+                self.found.violated(f"{without} have no {partition}")
+                continue
             ends = {server.group.partition(partition).end_offset for server in servers}
             if len(ends) > 1:
                 self.found.violated(f"{partition.number} ends at {ends}")

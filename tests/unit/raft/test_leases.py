@@ -4,11 +4,21 @@ import pytest
 from tests.unit.raft.replicas import YES, answered, elect, log_of, quorum, raft_of, sent, voter
 
 from penstock.leadership.lease import HELD
+from penstock.protocol.errors import ErrorCode
 from penstock.raft.effects import ElectionState
 from penstock.raft.follower import Follower
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
-from penstock.raft.requests import EndEpoch, Fetch, FetchAnswer, Promise, RemoveVoter, Vote, VoteAnswer
+from penstock.raft.requests import (
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    Promise,
+    RemoveVoter,
+    Vote,
+    VoteAnswer,
+    VoterChangeAnswer,
+)
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum
 
@@ -196,3 +206,50 @@ def test_who_does_not_lead_holds_no_lease() -> None:
     fetch(raft, 2, now_ms, Promise(fetch(raft, 2, now_ms), 1000))
     raft.resign(now_ms)
     assert not raft.holds_lease(now_ms)
+
+
+# The leader gives up its lease before its time.
+
+
+def test_a_leader_that_lays_down_its_lease_asks_for_no_promise_and_changes_no_voters() -> None:
+    raft, now_ms = leader(quorum(1, 2, 3))
+    fetch(raft, 2, now_ms, Promise(fetch(raft, 2, now_ms), 1000))
+    raft.lay_down(raft.epoch, 100, now_ms)
+    assert raft.holds_lease(now_ms + int(99 * HELD) - 2)
+    assert not raft.holds_lease(now_ms + 99)
+    assert fetch(raft, 2, now_ms) == 0
+    refused = answered(raft.received(RemoveVoter(voter(3).key), "administrator", now_ms))
+    assert isinstance(refused, VoterChangeAnswer)
+    assert refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_lease_that_ends_at_once_is_over() -> None:
+    raft, now_ms = leader(quorum(1, 2, 3))
+    fetch(raft, 2, now_ms, Promise(fetch(raft, 2, now_ms), 1000))
+    raft.lay_down(raft.epoch - 1, 0, now_ms)
+    assert raft.holds_lease(now_ms), "that was about another epoch"
+    raft.lay_down(raft.epoch, 0, now_ms)
+    assert not raft.holds_lease(now_ms)
+
+
+def test_a_record_of_another_epoch_ends_no_promise() -> None:
+    raft, request = follower()
+    hear(raft, request, 100)
+    raft.handed_over(2, 1, 0, 200)
+    assert not asks_for_vote(raft, 201)
+    raft.handed_over(3, 3, 0, 300)
+    assert isinstance(raft.role, Follower), "it is not the one that comes next"
+    assert asks_for_vote(raft, 301)
+
+
+def test_a_voter_that_has_promised_something_is_asked_again() -> None:
+    raft, request = follower()
+    hear(raft, request, 100)
+    votes = {to: vote for to, vote in sent(raft.handed_over(3, 1, 0, 200)) if isinstance(vote, Vote)}
+    assert sorted(votes) == [2, 3]
+    raft.answered(2, votes[2], VoteAnswer(YES, 2, 3), 210)
+    raft.answered(3, votes[3], VoteAnswer(YES, 2, 3), 210)
+    again = {to: vote for to, vote in sent(raft.tick(raft.deadline_ms)) if isinstance(vote, Vote)}
+    assert sorted(again) == [2, 3]
+    raft.answered(3, again[3], VoteAnswer(YES, None, 4, granted=True), 240)
+    assert isinstance(raft.role, Leader)

@@ -13,8 +13,9 @@ from penstock.node.broker import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups.copying import copy_missing
-from penstock.node.storage_groups.group import StorageGroup
+from penstock.node.storage_groups.group import Held, StorageGroup
 from penstock.node.storage_groups.group_partition import GroupPartition
+from penstock.node.storage_groups.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.replication.storage_groups.entries import PartitionId
@@ -294,3 +295,15 @@ async def test_a_topic_that_is_deleted_is_copied_no_further(tmp_path: Path) -> N
     await copy_missing([(partition, 43)], fetch, lambda one: node.is_removed(one.id.topic_id, one.since))
     assert partition.end_offset == 0
     node.directories.close()
+
+
+@pytest.mark.parametrize("successor", [1, 2])
+async def test_the_lead_goes_only_to_another_voter(tmp_path: Path, successor: int) -> None:
+    async def send(successor: int, held: Held) -> bool:
+        raise AssertionError("nothing is held")
+
+    async with Node(tmp_path) as group:
+        with pytest.raises(KafkaError) as refused:
+            HandOver(group, successor, send)
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
+        assert group.hand_over is None

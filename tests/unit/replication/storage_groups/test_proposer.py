@@ -6,11 +6,13 @@ from penstock.log.producer_state import Producers
 from penstock.log.producers_ahead import ProducersAhead
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.replication.storage_groups.entries import (
     Entry,
+    HandedOver,
     Kind,
     PartitionId,
+    Scheme,
     decode_proposals,
     encode_proposal,
 )
@@ -66,7 +68,7 @@ def leading(**settings: int) -> Proposer:
 def taken(proposer: Proposer, now_ms: int = 0) -> list[Entry]:
     proposal = proposer.take(now_ms)
     assert proposal is not None
-    return list(decode_proposals(bytes(proposal)))
+    return [entry for entry in decode_proposals(bytes(proposal)) if isinstance(entry, Entry)]
 
 
 def test_batches_of_several_partitions_go_as_one_proposal_with_their_offsets_and_epochs() -> None:
@@ -184,6 +186,33 @@ def test_nothing_is_appended_to_a_partition_that_is_being_closed() -> None:
         append(proposer, End(), batch_of(1))
     assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert taken(proposer) == [Entry(Kind.CLOSED, ORDERS)]
+
+
+@pytest.mark.parametrize(("scheme", "ends_in_ms"), [(Scheme.RUNS_OUT, None), (Scheme.MOVED, 100), (Scheme.ENDED, 0)])
+def test_who_comes_next_stands_behind_all_that_was_collected(scheme: Scheme, ends_in_ms: int | None) -> None:
+    proposer = Proposer(ProposalSettings(linger_ms=1000, handover_scheme=scheme))
+    proposer.lead(5)
+    append(proposer, End(), batch_of(1))
+    first, last = decode_proposals(bytes(proposer.hand_over(2, 7)))
+    assert isinstance(first, Entry)
+    assert last == HandedOver(5, 2, ends_in_ms)
+    assert (proposer.proposals, proposer.deadline_ms) == (1, None)
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, End(), batch_of(1))
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    proposer.lead(6)
+    append(proposer, End(), batch_of(1))
+
+
+@pytest.mark.parametrize("key", [b"\x01\x03", b"\x01\x04", b"\x02\x03"])
+def test_an_entry_about_the_group_that_is_none_is_found(key: bytes) -> None:
+    with pytest.raises(DecodeError):
+        list(decode_proposals(bytes(encode_batch([Record(key=key, value=b"")]))))
+
+
+def test_entries_about_partitions_are_of_the_version_that_they_always_had() -> None:
+    (record,) = decode_batch(bytes(encode_proposal([Entry(Kind.CLOSED, ORDERS)], 3)), 0)
+    assert record.key == bytes([0, 2]) + ORDERS.topic_id.bytes + bytes(4)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x01" + bytes(21), b"\x00\x09" + bytes(20), bytes(23)])
