@@ -59,8 +59,8 @@ def append(
     return proposer.append(partition, end, memoryview(batch), read_header(batch), leader_epoch, now_ms)
 
 
-def leading(**settings: int) -> Proposer:
-    proposer = Proposer(ProposalSettings(**settings))
+def leading(linger_ms: int = 0, max_bytes: int = 1 << 20) -> Proposer:
+    proposer = Proposer(ProposalSettings(linger_ms=linger_ms, max_bytes=max_bytes))
     proposer.lead(5)
     return proposer
 
