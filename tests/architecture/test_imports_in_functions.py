@@ -59,7 +59,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
     },
-    "penstock/node/quorum_start.py": {"penstock.node.peer_links": "30; a single node has no peers"},
+    "penstock/node/quorum_start.py": {
+        "penstock.node.controlling.transfer": "1; a single node has no successor",
+        "penstock.node.peer_links": "30; a single node has no peers",
+    },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
         ("penstock.node.peer_links", "penstock.node.storage_groups.start"), "40; most nodes have no storage group"
     ),

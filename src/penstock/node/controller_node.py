@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -100,6 +100,8 @@ class ControllerNode:
     quorum: QuorumMember
     log: LogName = METADATA_LOG
     handlers: dict[int, Handler] = field(default_factory=dict)
+    hand_over: Callable[[int], Awaitable[None]] | None = None
+    """Makes another voter the active controller, if this node has that one."""
     metrics: Callable[[], DescribeMetricsResponse] = DescribeMetricsResponse
     """What the node says of itself in numbers."""
     now_ms: Callable[[], int] = wall_clock_ms

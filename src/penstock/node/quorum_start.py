@@ -105,6 +105,7 @@ class QuorumParts:
                 controller=self.controller,
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
+                hand_over=partial(_hand_over, self.quorum, self.controller),
                 metrics=self.metrics,
                 now_ms=surroundings.now_ms,
             )
@@ -160,6 +161,12 @@ class QuorumParts:
             self.controller.resign()
         if not self.failed.done():
             self.failed.set_result(error)
+
+
+async def _hand_over(quorum: QuorumDriver, controller: ControllerDriver, successor_id: int) -> None:
+    from penstock.node.controlling.transfer import hand_over  # a single node starts without what it never needs
+
+    await hand_over(quorum, controller, successor_id)
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

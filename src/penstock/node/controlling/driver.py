@@ -6,6 +6,7 @@
 | somebody else does, or nobody is known to      | the `Controller` is dropped; who waits is told NOT_CONTROLLER      |
 | a command comes                                | decided at once if active, else refused with NOT_CONTROLLER        |
 | the controller's own deadline comes            | it decides by itself: silent brokers are fenced                    |
+| it is about to be handed over (`transfer`)     | nothing is decided, commands wait                                  |
 
 A command is decided against all decisions before it, committed or not; its records are appended to the metadata log at
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
@@ -92,6 +93,7 @@ class ControllerDriver:
         self._epoch = -1
         self._queue: deque[_Queued] = deque()
         self._working = False
+        self._is_holding = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
@@ -133,10 +135,19 @@ class ControllerDriver:
             timer = loop.call_at(deadline_s, _time_out, reply)
             reply.add_done_callback(lambda _: timer.cancel())
         self._queue.append(_Queued(command, reply, loop.time()))
-        if not self._working:
-            self._working = True
-            loop.call_soon(self._work)
+        self._work_soon()
         return reply
+
+    def hold(self) -> None:
+        """Decides nothing more before `go_on`: it is about to be handed over (`transfer`)."""
+        self._is_holding = True
+
+    def go_on(self) -> None:
+        """Decides on what has waited, or refuses it where another one is active by now."""
+        if self._is_holding:
+            self._is_holding = False
+            self._set_timer()
+            self._work_soon()
 
     def resign(self) -> None:
         """Decides nothing any more; what was decided is answered when the quorum has it, or has ended."""
@@ -188,7 +199,15 @@ class ControllerDriver:
 
     # -- deciding -----------------------------------------------------------------------------------------------------
 
+    def _work_soon(self) -> None:
+        if self._queue and not self._working and not self._is_holding:
+            self._working = True
+            asyncio.get_running_loop().call_soon(self._work)
+
     def _work(self) -> None:
+        if self._is_holding:
+            self._working = False
+            return
         loop = asyncio.get_running_loop()
         for _ in range(min(COMMANDS_PER_TURN, len(self._queue))):
             queued = self._queue.popleft()
@@ -264,7 +283,7 @@ class ControllerDriver:
     def _wake(self) -> None:
         self._timer = None
         controller = self._controller
-        if controller is None:
+        if controller is None or self._is_holding:
             return
         try:
             controller.state.next_offset = self._log.next_offset

@@ -432,3 +432,27 @@ async def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
     (directory / name).write_bytes(content[:-1])
     with pytest.raises(DecodeError, match=name):
         await node_over(GatedLog(directory)).start()
+
+
+async def test_while_it_is_handed_over_nothing_is_decided_and_nobody_refused(memory: GatedLog) -> None:
+    driver = await started(memory)
+    driver.controller.hold()
+    waiting = driver.submit(create("flights"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert driver.controller.queued == 1
+    driver.controller.go_on()
+    await waiting
+    assert "flights" in driver.image.topics
+
+
+async def test_what_was_held_is_refused_where_another_one_is_active(memory: GatedLog) -> None:
+    driver = await started(memory)
+    driver.controller.hold()
+    waiting = driver.submit(create("flights"))
+    driver.controller.resign()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    driver.controller.go_on()
+    assert await refused(waiting) == ErrorCode.NOT_CONTROLLER

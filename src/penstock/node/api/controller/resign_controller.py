@@ -5,7 +5,9 @@ Only the leader of the epoch that is named goes, so a request that is repeated d
 
 from __future__ import annotations
 
-from penstock.node.controller_node import QuorumNode
+from collections.abc import Awaitable
+
+from penstock.node.controller_node import ControllerNode, QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey
@@ -18,8 +20,8 @@ ANYBODY = -1
 @handles(OwnApiKey.RESIGN_CONTROLLER, versions=(0, 0), needs=(Need.ALTER_CLUSTER,))
 def resign_controller(
     node: QuorumNode, context: RequestContext, request: ResignControllerRequest
-) -> ResignControllerResponse:
-    """Resign at once; who leads next is for the voters to say."""
+) -> ResignControllerResponse | Awaitable[ResignControllerResponse]:
+    """Resign at once, or when the successor has everything; who leads next is for the voters to say."""
     quorum = node.quorum
     if not quorum.is_leader(quorum.epoch):
         return _refused(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
@@ -31,7 +33,14 @@ def resign_controller(
     if request.successor_id not in (ANYBODY, *others):
         known = ", ".join(map(str, others)) or "none"
         return _refused(ErrorCode.INVALID_REQUEST, f"node {request.successor_id} cannot follow: voters are {known}")
+    if request.successor_id != ANYBODY and isinstance(node, ControllerNode) and node.hand_over is not None:
+        return _handed_over(node.hand_over(request.successor_id))
     quorum.resign(None if request.successor_id == ANYBODY else request.successor_id)
+    return ResignControllerResponse()
+
+
+async def _handed_over(under_way: Awaitable[None]) -> ResignControllerResponse:
+    await under_way
     return ResignControllerResponse()
 
 
