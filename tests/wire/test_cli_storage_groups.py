@@ -44,9 +44,11 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
         """Another broker than the one that made something may have heard of it already."""
         names = told(three, "topics", "--list")
         groups = told(three, "storage-groups")
-        return groups if len(groups) == 3 and {"orders", "flights"} <= set(names) else None
+        all_led = len(groups) == 3 and all(group["leader"] > 0 for group in groups)
+        return groups if all_led and {"orders", "flights"} <= set(names) else None
 
-    first, second, _ = wait_until(all_known, SECONDS, "what was made is known")
+    first, second, _ = wait_until(all_known, SECONDS, "what was made is known, and led")
+    assert first["leader"] in first["isr"]
     assert (first["group"], sorted(first["voters"])) == (0, [1, 2, 3])
     assert first["topics"] == [{"topic": "orders", "partitions": 2}]
     assert (second["group"], second["voters"], second["topics"]) == (1, [2, 1], [])
