@@ -11,6 +11,7 @@ from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.failover import failover
 from bench.hand_over import hand_over
+from bench.hand_over_groups import hand_over_groups
 from bench.idle_replicas import idle_replicas
 from bench.load import LARGE, Load, create_topic, delete_topic, run
 from bench.loading import loading
@@ -210,6 +211,7 @@ QUESTIONS: dict[str, Question] = {
     "idle-replicas": idle_replicas,
     "failover": failover,
     "handover": hand_over,
+    "handover-groups": hand_over_groups,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
     "storage-groups": storage_groups,
