@@ -39,6 +39,7 @@ class AdministratingClient:
         self._groups = groups
         self._max_topics = plan.topics
         self._replicas = plan.replicas
+        self._by_consensus = plan.by_consensus
         self._pause_s = plan.admin_pause_s
         self._tried = 0
         self._values = 0
@@ -77,13 +78,11 @@ class AdministratingClient:
 
     async def _create(self, admin: Admin) -> None:
         name, count = f"t{self._tried}", self._random.randrange(1, 4)
+        configs = {"replication.mode": "consensus"} if self._by_consensus and self._tried % 2 == 0 else {}
         self._tried += 1
         self._promises.creating(name, count)
-        at_once = await self._do(
-            f"create {name} with {count} partitions",
-            admin.topics.create(NewTopic(name=name, partitions=count, replication_factor=self._replicas)),
-            EXISTS,
-        )
+        topic = NewTopic(name=name, partitions=count, replication_factor=self._replicas, configs=configs)
+        at_once = await self._do(f"create {name} with {count} partitions", admin.topics.create(topic), EXISTS)
         self._promises.created(name, at_once=at_once)
 
     async def _enlarge(self, admin: Admin, name: str) -> None:

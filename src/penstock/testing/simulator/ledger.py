@@ -5,7 +5,8 @@
 | an acknowledged record    | is there until retention; power cuts may take what no flush promised, and only the end,  |
 |                           | where they strike all replicas that have it (those in sync and eligible leaders) before  |
 |                           | one of them has caught up again; or where the last leader leads again, as the others have|
-|                           | crashed as well. Of several replicas this is promised with acks=all only |
+|                           | crashed as well. Of several replicas this is promised with acks=all only; a storage group|
+|                           | keeps it through all of that |
 | replicas of a partition   | agree: see `replica_agreement.py` |
 | offsets of a partition    | follow one another without a hole |
 | records of one producer   | lie in the order in which they were sent; of an idempotent one each lies there once |
@@ -106,12 +107,17 @@ class Ledger:
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
-        if self._is_careless or (self._replicas > 1 and not by_all):
+        if not self._is_by_consensus(partition.topic) and (self._is_careless or (self._replicas > 1 and not by_all)):
             return  # the next leader may not have it
         self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
             self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
+
+    def _is_by_consensus(self, topic: str) -> bool:
+        """Whether what is acknowledged there is on the disks of a majority, for good."""
+        known = None if self.agreement.newest is None else self.agreement.newest.topics.get(topic)
+        return known is not None and known.by_consensus
 
     def consumed(self, record: ConsumedRecord) -> None:
         """Compare a record that a consumer was given with what was acknowledged."""
@@ -199,7 +205,7 @@ class Ledger:
         """Of several replicas one lost its power: strike out what no other one is sure to have."""
         self.look_at_weak()
         image = self.agreement.newest
-        for topic in () if image is None else image.topics.values():
+        for topic in () if image is None else [one for one in image.topics.values() if not one.by_consensus]:
             for index, partition in topic.partitions.items():
                 key = topic.topic_id, index
                 is_member = name in _members(partition)
@@ -271,12 +277,15 @@ class Ledger:
         known = self._known(partition)
         is_in_sync = known is not None and name in _members(known)
         is_weak = not is_in_sync or name in self._weak.get((partition.topic_id, partition.index), ())
+        is_current = known is not None and known.leader_epoch == partition.leader_epoch
+        if partition.by_consensus:  # it has nothing but what is committed, and nobody counts on its having all
+            is_weak = is_current = False
         self.replica_agreement.look(
             name,
             partition,
             leads=self._leads(name, partition),
             is_weak=is_weak,
-            is_current=known is not None and known.leader_epoch == partition.leader_epoch,
+            is_current=is_current,
             now_ms=self._latest_ms(),
         )
 

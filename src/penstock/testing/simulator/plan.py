@@ -21,6 +21,8 @@ LATER_FAULTS = (
 LEASES = "leases "
 TABLES = "tables 1126 "
 """Draws the tables of a plan, beside all other draws, and none for seeds that once found something without them."""
+CONSENSUS = "consensus 29 "
+"""Likewise whether storage groups replicate some topics."""
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -59,6 +61,8 @@ class Plan(Value, kw_only=True):
     flushes_each: bool
     replicas: int = 1
     """Of each partition."""
+    by_consensus: bool = False
+    """Whether storage groups replicate every other topic."""
     moves: bool = False
     """Whether somebody moves replicas, between brokers and between log directories, and leaders."""
     clocks: tuple[float, ...] = ()
@@ -86,6 +90,7 @@ class Plan(Value, kw_only=True):
         return (
             f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
             f"{', voters may change' if self.voters_may_change else ''}{', moves' if self.moves else ''}"
+            f"{', storage groups' if self.by_consensus else ''}"
             f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{f'{self.tables} tables, ' if self.tables else ''}"
@@ -160,7 +165,14 @@ def draw(random: Random, nodes: int | None = None) -> Plan:
     plan = _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
     if plan.is_cluster and Random(f"{LEASES}{plan}").random() < 0.5:
         plan = plan.replace(settings=plan.settings | {"leader.lease.on.quorum.loss": "refuse"})
+    if _may_have_groups(plan) and Random(f"{CONSENSUS}{plan}").random() < 0.5:
+        plan = plan.replace(by_consensus=True)
     return plan
+
+
+def _may_have_groups(plan: Plan) -> bool:
+    """Replicas of a storage group stay where they are, and who loses its disk has no vote any more."""
+    return plan.replicas > 2 and not plan.moves and "a dead disk" not in plan.faults
 
 
 def _draw_nodes(random: Random, count: int) -> tuple[NodePlan, ...]:
