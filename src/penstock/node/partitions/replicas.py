@@ -400,7 +400,12 @@ class LocalReplicas:
         return None
 
     def on_group(self, topic_id: UUID, index: int) -> None:
-        """A storage group has a partition here now, or another log of it, or has it no longer."""
+        """A storage group has a partition here now, or another log of it, or has it no longer.
+
+        The group may be ahead of the metadata here: then they bring the partition.
+        """
+        if not self._is_there(topic_id, index):
+            return
         partition = self._table.get(topic_id, index)
         if isinstance(partition, ConsensusPartition):
             group = self.groups.group_of(topic_id, index)

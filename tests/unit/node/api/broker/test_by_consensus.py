@@ -235,6 +235,16 @@ async def test_a_replica_is_there_when_its_group_has_it(tmp_path: Path) -> None:
         assert served.node.broker.partition(TOPIC_ID, 0) is served.replica
 
 
+async def test_a_group_may_be_ahead_of_the_metadata(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving_on(tmp_path) as served:
+        served.group.open(new := PartitionId(TOPIC_ID, 1), "orders")
+        while new not in served.group.partitions:
+            await asyncio.sleep(0)
+        assert not caplog.records
+        served.node.commit(*topic_records(partitions=2)[-1:])
+        assert served.node.broker.partition("orders", 1).leader is not None
+
+
 async def test_the_group_removes_the_log_of_a_topic_that_is_gone(tmp_path: Path) -> None:
     async with serving_on(tmp_path) as served:
         await served.produce(produce_request(batch(b"a")))
