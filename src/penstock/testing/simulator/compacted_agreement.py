@@ -52,6 +52,8 @@ class CompactedHistory:
     """Of the records."""
     end_offset: int = 0
     """Up to where leaders were looked at."""
+    lost_to: int = 0
+    """Up to where leaders were looked at when power cuts took some of it."""
     looked: dict[str, tuple[PartitionLog, int, int]] = field(default_factory=dict)
     """By node: the log, up to where it was compacted, and up to where it was looked at."""
     gone: dict[bytes | None, tuple[int, int]] = field(default_factory=dict)
@@ -93,7 +95,9 @@ class CompactedHistory:
         seen = [(at, self.records.pop(at)[0]) for at in sorted(self.records) if at >= offset]
         for at, key in seen + sorted(unseen, key=itemgetter(0)):
             self.gone[key] = latest_epoch, at
-        self.end_offset = min(self.end_offset, offset)
+        if offset < self.end_offset:
+            self.lost_to = max(self.lost_to, self.end_offset)
+            self.end_offset = offset
 
     def compare(
         self, name: str, partition: Partition, *, leads: bool, now_ms: int, violated: Callable[[str], None]
@@ -133,12 +137,19 @@ class CompactedHistory:
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
     def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
-        """What a leader has committed since leaders were looked at last, were it not compacted."""
+        """What a leader has committed since leaders were looked at last, were it not compacted.
+
+        A follower of a compacted log knows less well where epochs began: of what is looked at again after power cuts, a
+        record between two of its epochs may be of either. If both wrote there, nobody knows which one it was.
+        """
         for offset in range(self.end_offset, end):
             epoch = epochs.epoch_at(offset)
-            found = self.written.get(offset, {}).get(epoch)
-            if found is not None:
-                yield offset, epoch, *found
+            following = next((e for e, start in epochs.entries if start > offset), epoch)
+            written = self.written.get(offset, {})
+            if offset < self.lost_to and any(epoch < other <= following for other in written):
+                continue
+            if epoch in written:
+                yield offset, epoch, *written[epoch]
 
     def _learn(self, records: Iterable[Seen]) -> None:
         for offset, epoch, timestamp_ms, pair in records:
