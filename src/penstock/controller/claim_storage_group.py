@@ -30,7 +30,7 @@ def decide_claim_storage_group(
     # Whoever claims leads in that epoch, whatever becomes of this decision.
     state.group_claims[request.group] = request.group_epoch, request.broker_id
     at_most = state.settings.max_moves_per_decision if group.leader_epoch > 0 else MAX_RECORDS_PER_DECISION
-    records = list(islice(_led(state.image, request, _in_sync(state.image, request, group)), at_most + 1))
+    records = list(islice(_led(state.image, request, _voted(state.image, request, group)), at_most + 1))
     is_all = len(records) <= at_most
     code = ErrorCode.NONE if is_all else ErrorCode.REQUEST_TIMED_OUT
     return Decision(records[:at_most], ClaimStorageGroupResponse(error_code=code))
@@ -56,13 +56,17 @@ def _checked(state: ControllerState, request: ClaimStorageGroupRequest) -> Parti
     return group
 
 
-def _in_sync(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> tuple[int, ...]:
-    """The leader, and who has caught up of those that could be in sync."""
-    return tuple(
+def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
+    """The group as its leader says it is: in sync are the leader, and who has caught up of those that could be."""
+    directories = {voter.voter_id: voter.directory_id for voter in request.voters}
+    known = [directories.get(replica, group.directory_of(replica)) for replica in group.replicas]
+    group = group._replace(directories=tuple(known), leader=request.broker_id)
+    isr = [
         replica
         for replica in group.replicas
         if replica == request.broker_id or (replica in request.caught_up and _could_be(image, group, replica))
-    )
+    ]
+    return group._replace(isr=tuple(isr))
 
 
 def _could_be(image: ClusterImage, group: PartitionImage, broker_id: int) -> bool:
@@ -70,12 +74,14 @@ def _could_be(image: ClusterImage, group: PartitionImage, broker_id: int) -> boo
     return broker is not None and broker.active and is_online(group.directory_of(broker_id), broker.directories)
 
 
-def _led(image: ClusterImage, request: ClaimStorageGroupRequest, in_sync: tuple[int, ...]) -> Iterator[MetadataRecord]:
+def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> Iterator[MetadataRecord]:
     """The records by which the leader leads the group and all that is in it."""
     for topic, index in _partitions(image, request.group):
-        before = topic.partitions[index]
-        isr = tuple(replica for replica in before.replicas if replica in in_sync)
-        record = record_of(topic, index, before._replace(leader=request.broker_id, isr=isr))
+        before, after = topic.partitions[index], group
+        if topic.name != STORAGE_GROUPS:
+            isr = tuple(replica for replica in before.replicas if replica in group.isr)
+            after = before._replace(leader=group.leader, isr=isr)
+        record = record_of(topic, index, after)
         if record is not None:
             yield record
 

@@ -29,14 +29,16 @@ def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -
 
 
 def record_of(topic: TopicImage, index: int, after: PartitionImage) -> PartitionChangeRecord | None:
-    """The record by which a partition gets the leader and the ISR of `after`; None if it has them."""
+    """The record by which a partition gets the leader, the ISR and the directories of `after`; None if it has them."""
     before, record = topic.partitions[index], PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
-    if (before.leader, before.isr) == (after.leader, after.isr):
+    if before == after:
         return None
     if before.leader != after.leader:
         record.leader = after.leader
     if before.isr != after.isr:
         record.isr = list(after.isr)
+    if before.directories != after.directories:
+        record.directories = list(after.directories)
     return record
 
 

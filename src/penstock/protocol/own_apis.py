@@ -194,11 +194,19 @@ class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):
     successor: int = field("int32", "0+", default=-1)
 
 
+class GroupVoter(Message, versions="0-0", flexible="0+"):
+    """A voter of a storage group, and the directory in which it has the group's log."""
+
+    voter_id: int = field("int32", "0+", default=-1)
+    directory_id: UUID = field("uuid", "0+", default=ZERO_UUID)
+
+
 class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
     """The leader of a storage group says that it leads, in this epoch of the group's log, and who has caught up.
 
     It asks when it begins to lead, and again until the metadata name it; and when the brokers that have caught up are
-    others than the metadata name, those apart that are fenced or on their way out, which cannot be in sync.
+    others than the metadata name, those apart that are fenced or on their way out, which cannot be in sync; and when
+    other replicas vote, as a majority has agreed, than the metadata say. No `voters` leaves those as they are.
     """
 
     broker_id: int = field("int32", "0+", default=-1)
@@ -206,6 +214,7 @@ class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
     group: int = field("int32", "0+", default=-1)
     group_epoch: int = field("int32", "0+", default=-1)
     caught_up: list[int] = array("int32", "0+", default_factory=list)
+    voters: list[GroupVoter] = array(GroupVoter, "0+", default_factory=list)
 
 
 class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):

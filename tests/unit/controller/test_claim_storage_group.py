@@ -30,7 +30,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, GroupVoter
 
 GROUP = (STORAGE_GROUPS, "orders", "trades")
 
@@ -115,6 +115,22 @@ def test_a_new_controller_may_believe_a_late_claim_and_then_the_true_one() -> No
     assert claim(controller, 1, 5, 1, 2, 3) == ErrorCode.NONE
     assert claim(controller, 2, 4, 2, 3) == ErrorCode.FENCED_LEADER_EPOCH
     assert leaders(controller) == {1}
+
+
+def test_a_claim_says_on_which_disks_the_voters_have_the_log() -> None:
+    controller = claimed()
+    replaced = registration(3, 1, [directory(3, 1)])
+    replaced.incarnation_id = controller.image.brokers[3].incarnation_id
+    carry_out(controller, replaced)
+    assert claim(controller, 1, 5, 1, 2, 3) == ErrorCode.NONE
+    assert group(controller).isr == (1, 2), "its directory is gone"
+    voters = [GroupVoter(voter_id=one, directory_id=directory(one, one == 3)) for one in (1, 2, 3)]
+    assert claim(controller, 1, 5, 1, 2, 3, voters=voters) == ErrorCode.NONE
+    assert (group(controller).isr, group(controller).directory_of(3)) == ((1, 2, 3), directory(3, 1))
+    assert in_sync(controller) == {frozenset({1, 2, 3})}
+    offset = controller.state.next_offset
+    assert claim(controller, 1, 5, 1, 2, 3, voters=voters[:2]) == ErrorCode.NONE
+    assert controller.state.next_offset == offset, "who has no vote at the moment stays where it is"
 
 
 def test_in_sync_are_replicas_that_are_active_and_the_leader() -> None:

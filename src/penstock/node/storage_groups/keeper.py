@@ -34,7 +34,7 @@ from penstock.metadata.records import (
 from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
@@ -236,19 +236,24 @@ class GroupKeeper:
 
     def _look_at(self, replica: GroupReplica) -> None:
         replica.keep_short()
-        if replica.leads and replica.claiming is None:
-            self._claim(replica)
+        if not replica.leads or self._is_leaving:
+            return
+        within_ms = self._parts.config.replica_lag_time_max_ms
+        replica.change_voters(self._image.storage_groups[replica.number].replicas, within_ms)
+        if replica.claiming is None:
+            self._claim(replica, within_ms)
 
     # The lead.
 
-    def _claim(self, replica: GroupReplica) -> None:
-        """Tell the controller who leads and who has caught up, if the metadata say something else."""
+    def _claim(self, replica: GroupReplica, within_ms: int) -> None:
+        """Tell the controller who leads, who votes and who has caught up, if the metadata say something else."""
         live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
-        if self._node_id not in live or self._is_leaving:
+        if self._node_id not in live:
             return
-        caught_up = replica.caught_up(self._parts.config.replica_lag_time_max_ms, live)
+        caught_up, voters = replica.caught_up(within_ms, live), replica.voters
         image = self._image.storage_groups[replica.number]
-        if image.leader == self._node_id and set(image.isr) == set(caught_up):
+        is_said = all(image.directory_of(key.id) == key.directory_id for key in voters)
+        if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):
             return
         epoch = replica.group.proposer.epoch
         assert epoch is not None, "it leads"
@@ -258,6 +263,7 @@ class GroupKeeper:
             group=replica.number,
             group_epoch=epoch,
             caught_up=caught_up,
+            voters=[GroupVoter(voter_id=key.id, directory_id=key.directory_id) for key in voters],
         )
         claiming = replica.claiming = self._parts.channel.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))

@@ -4,6 +4,7 @@
 | ------------------------------------------ | ---------------------------------------------------------------------- |
 | it leads                                   | topics of the group come into it, and those that were deleted leave    |
 | it leads, and the metadata do not say so   | it claims the lead, and says who has caught up                         |
+| it leads, and others vote than shall       | one of them gets a vote, or loses it                                   |
 | enough was applied                         | the group's log is forgotten behind a snapshot                         |
 """
 
@@ -19,9 +20,13 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import TopicImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
-from penstock.protocol.errors import KafkaError
+from penstock.node.storage_groups.voters import next_change
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import ClaimStorageGroupResponse
+from penstock.protocol.uuids import uuid_to_text
+from penstock.raft import requests as ask
 from penstock.raft.log_name import LogName
+from penstock.raft.voters import ReplicaKey
 from penstock.replication.storage_groups.entries import PartitionId
 
 logger = logging.getLogger(__name__)
@@ -45,6 +50,7 @@ class GroupReplica:
         self._opening: set[PartitionId] = set()
         self._opening_in: int | None = None
         self._snapshot: asyncio.Task[None] | None = None
+        self._changing: asyncio.Future[ask.Answer] | None = None
 
     async def start(self, driver: QuorumDriver) -> None:
         """Take part. Raises what `StorageGroup.start` raises."""
@@ -128,6 +134,37 @@ class GroupReplica:
             if voter.key.id == description.leader_id
             or (voter.key.id in live and now_ms - voter.last_caught_up_ms <= within_ms and voter.last_caught_up_ms >= 0)
         ]
+
+    # Who votes.
+
+    @property
+    def voters(self) -> list[ReplicaKey]:
+        """Those of whom a majority has agreed that they vote."""
+        driver = self.quorum
+        return [voter.key for voter in driver.quorum_at(driver.high_watermark).voters]
+
+    def change_voters(self, wanted: Collection[int], within_ms: int) -> None:
+        """Where other replicas vote than those of these nodes, have one change begin; those get a vote that have
+        caught up not longer ago than that.
+        """
+        if self._changing is not None and not self._changing.done():
+            return
+        change = next_change(self.quorum.describe(), wanted, within_ms)
+        if change is not None:
+            self._changing = self.quorum.request(change)
+            self._changing.add_done_callback(lambda done: self._changed(change, done))
+
+    def _changed(self, change: ask.AddVoter | ask.RemoveVoter, done: asyncio.Future[ask.Answer]) -> None:
+        """What was refused is asked for again, if it is still to be done then."""
+        if done.cancelled() or done.exception() is not None:
+            return
+        answer, does = done.result(), "gets a vote" if isinstance(change, ask.AddVoter) else "votes no longer"
+        assert isinstance(answer, ask.VoterChangeAnswer)
+        who = f"node {change.key.id} with the directory {uuid_to_text(change.key.directory_id)}"
+        if answer.error is ErrorCode.NONE:
+            logger.info("%s: %s %s", self.log, who, does)
+        else:
+            logger.info("%s: not yet: %s %s: %s", self.log, who, does, answer.message or answer.error.name)
 
     # Its log.
 

@@ -1,0 +1,44 @@
+"""What the leader of a storage group does next, that its voters become the replicas that the metadata want.
+
+| what it sees                                              | what it does                                        |
+| --------------------------------------------------------- | --------------------------------------------------- |
+| a replica has caught up, and has no vote                  | it gets one                                         |
+| the same, and its node votes with a directory it had before | that vote is taken from it first                  |
+| all who are wanted vote, and somebody else does           | that one votes no longer; the leader itself comes last |
+
+One change at a time, and each look begins from what is so: a leader that takes over goes on where another one stopped.
+"""
+
+from collections.abc import Collection
+
+from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.requests import AddVoter, RemoveVoter
+
+
+def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: int) -> AddVoter | RemoveVoter | None:
+    """None when all is as it is wanted, or those who are wanted have not caught up within that time.
+
+    Two directories of a node never vote at once: a majority of them would be no majority of the nodes.
+    """
+    votes = {voter.key.id: voter for voter in quorum.voters}
+    leader = votes.get(quorum.leader_id)
+    if leader is None:  # it goes in a moment
+        return None
+    for node_id, newest in _newest(quorum.observers).items():
+        is_well = newest.last_caught_up_ms >= 0 and leader.last_caught_up_ms - newest.last_caught_up_ms <= within_ms
+        if node_id not in wanted or not is_well:
+            continue
+        before = votes.get(node_id)
+        if before is None:
+            return AddVoter(newest.key)
+        if before.last_fetch_ms < newest.last_fetch_ms:
+            return RemoveVoter(before.key)
+    others = [voter.key for node_id, voter in votes.items() if node_id not in wanted]
+    if not others or not votes.keys() >= set(wanted):
+        return None
+    return RemoveVoter(min(others, key=lambda key: (key.id == quorum.leader_id, key.id)))
+
+
+def _newest(observers: Collection[ReplicaDescription]) -> dict[int, ReplicaDescription]:
+    """Of each node the replica that was heard last."""
+    return {observer.key.id: observer for observer in sorted(observers, key=lambda one: one.last_fetch_ms)}

@@ -1,0 +1,67 @@
+"""Who gets a vote in a storage group, and who loses it."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from penstock.node.storage_groups.voters import next_change
+from penstock.raft.describe import QuorumDescription, ReplicaDescription
+from penstock.raft.requests import AddVoter, RemoveVoter
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
+
+NOW_MS = 50_000
+WITHIN_MS = 10_000
+LEADER = 1
+
+
+def key(node_id: int, disk: int = 1) -> ReplicaKey:
+    return ReplicaKey(node_id, UUID(int=100 * node_id + disk))
+
+
+def seen(node_id: int, disk: int = 1, *, fetched_ms: int = NOW_MS, caught_up_ms: int = NOW_MS) -> ReplicaDescription:
+    """A replica as the leader sees it."""
+    return ReplicaDescription(key(node_id, disk), 7, fetched_ms, caught_up_ms)
+
+
+def change(
+    voters: Collection[ReplicaDescription],
+    observers: Collection[ReplicaDescription] = (),
+    wanted: Collection[int] = (1, 2, 3),
+) -> AddVoter | RemoveVoter | None:
+    quorum = Quorum.of(Voter(one.key) for one in voters)
+    return next_change(QuorumDescription(LEADER, 4, 7, tuple(voters), tuple(observers), quorum), wanted, WITHIN_MS)
+
+
+THREE = seen(1), seen(2), seen(3)
+
+
+def test_nothing_is_done_where_those_vote_who_are_wanted() -> None:
+    assert change(THREE) is None
+    assert change(THREE, [seen(4)]) is None, "nobody wants node 4"
+
+
+def test_a_replica_gets_a_vote_when_it_has_caught_up() -> None:
+    for behind in (seen(4, caught_up_ms=-1), seen(4, caught_up_ms=NOW_MS - WITHIN_MS - 1)):
+        assert change(THREE, [behind], [1, 2, 3, 4]) is None
+    assert change(THREE, [seen(4)], [1, 2, 3, 4]) == AddVoter(key(4))
+
+
+def test_another_disk_of_a_node_takes_the_place_of_the_one_it_had() -> None:
+    gone = seen(3, fetched_ms=NOW_MS - 5_000, caught_up_ms=NOW_MS - 5_000)
+    assert change([seen(1), seen(2), gone], [seen(3, 2)]) == RemoveVoter(key(3))
+    assert change([seen(1), seen(2)], [gone, seen(3, 2)]) == AddVoter(key(3, 2))
+    assert change([seen(1), seen(2)], [seen(3, 2), gone]) == AddVoter(key(3, 2)), "in whatever order they are told"
+
+
+def test_a_disk_that_was_seen_before_the_one_that_votes_does_not_replace_it() -> None:
+    assert change(THREE, [seen(3, 2, fetched_ms=NOW_MS - 1_000, caught_up_ms=NOW_MS - 1_000)]) is None
+
+
+def test_who_is_not_wanted_votes_until_all_vote_who_are() -> None:
+    assert change(THREE, [seen(4, caught_up_ms=-1)], [1, 2, 4]) is None
+    assert change([*THREE, seen(4)], (), [1, 2, 4]) == RemoveVoter(key(3))
+
+
+def test_the_leader_gives_up_its_own_vote_last() -> None:
+    assert change([*THREE, seen(4), seen(5)], (), [3, 4, 5]) == RemoveVoter(key(2))
+    assert change([seen(1), seen(3), seen(4), seen(5)], (), [3, 4, 5]) == RemoveVoter(key(1))
+    assert change([seen(3), seen(4), seen(5)], [seen(6)], [3, 4, 5, 6]) is None, "it has gone already"
