@@ -14,6 +14,7 @@ from tests.cluster.nodes_in_a_loop import PATIENCE_S, Nodes, nodes
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.stored_log import StoredLog
+from penstock.node.storage_groups import keeper
 from penstock.node.storage_groups import replica as group_replica
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import KafkaError
@@ -116,6 +117,22 @@ async def test_the_leader_stops_and_comes_back(tmp_path: Path) -> None:
         await cluster.start(leader_id)
         await cluster.until_everywhere(is_whole)
         await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
+
+
+async def test_a_leader_that_stops_waits_until_the_metadata_name_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RESIGN_S", PATIENCE_S)
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        named: list[int] = []
+        log = cluster.running[leader_id % 3 + 1].parts.log
+        log.add_listener(lambda _: named.append(log.image.storage_groups[0].leader), lambda: None)
+        await cluster.stop(leader_id)
+        assert -1 not in named
+        assert named[-1] != leader_id
 
 
 async def test_a_topic_that_is_deleted_and_made_anew_begins_anew(tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ class BrokerParts:
             # Before the server as well: what was produced waits for the others to fetch it.
             parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)
-            self.group_keeper.resign()
+            await self.group_keeper.resign(wait=hand_over)
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()
 

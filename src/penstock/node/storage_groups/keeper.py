@@ -47,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.5
 """How often groups are looked at that lead here: who has caught up, and how long their logs are."""
+RESIGN_S: Final = 1
+"""So long a node that stops waits for the groups it has led: each has another leader by then, or cannot have one."""
+RESIGN_LOOK_S: Final = 0.01
 FIGURES: Final = "storage-groups"
 
 
@@ -87,11 +90,22 @@ class GroupKeeper:
         await self._follow()
         self._task = asyncio.create_task(self._work(), name="storage groups")
 
-    def resign(self) -> None:
-        """Lead none any more: others shall, before this node stops."""
+    async def resign(self, *, wait: bool) -> None:
+        """Lead none any more: others shall, before this node stops. Perhaps wait a while until the metadata name them,
+        where there are enough others that one of them could be elected.
+        """
         self._is_leaving = True
         for replica in self._running():
             replica.quorum.resign()
+        until_s = asyncio.get_running_loop().time() + (RESIGN_S if wait else 0)
+        while any(map(self._awaits_successor, self._running())) and asyncio.get_running_loop().time() < until_s:
+            await asyncio.sleep(RESIGN_LOOK_S)
+
+    def _awaits_successor(self, replica: GroupReplica) -> bool:
+        """Whether the metadata name this node still, and will name another one."""
+        image, brokers = self._image.storage_groups[replica.number], self._image.brokers
+        others = [one for one in image.isr if one != self._node_id and one in brokers and brokers[one].active]
+        return image.leader == self._node_id and len(others) * 2 > len(image.replicas)
 
     async def stop(self) -> None:
         """Take part in none any more."""
