@@ -10,10 +10,12 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.messages.produce import ProduceResponse
 
 IN_FLIGHT = 200
+FOR_EVER_MS = 0x7FFFFFFF
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
@@ -51,8 +53,18 @@ def test_an_error_with_acks_0_closes_the_connection(bootstrap: str, created: str
         assert producer.is_closed()
 
 
+def test_who_asks_something_behind_a_fetch_does_not_wait_for_records(client: RawClient, created: str) -> None:
+    """librdkafka looks for its coordinator on the connection by which it fetches."""
+    client.send(fetch_request(created, 0, min_bytes=1, max_wait_ms=FOR_EVER_MS))
+    client.send(FindCoordinatorRequest(key="group"))
+    fetched = client.receive()
+    assert isinstance(fetched, FetchResponse)
+    assert not fetched.responses[0].partitions[0].error_code
+    assert isinstance(client.receive(), FindCoordinatorResponse)
+
+
 def test_answers_come_in_the_order_of_requests(client: RawClient, created: str) -> None:
-    """A fetch that waits for records holds back all that comes behind it, and loses nothing of it."""
+    """A fetch that waits for records comes before all that is behind it, and loses nothing of it."""
     client.produce(created, batch_of(b"first"))
     client.send(fetch_request(created, 1, min_bytes=1, max_wait_ms=300))
     for number in range(IN_FLIGHT):

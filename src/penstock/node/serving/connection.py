@@ -10,6 +10,9 @@ thousands of requests at once, or filled a buffer, behind which uvloop would rea
 the other connections do something in between. Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then
 reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one response.
 
+A fetch that waits for records is answered soon when the peer asks something else behind it: it can hear of that only
+then. Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.
+
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
 | reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
@@ -34,6 +37,7 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
 from penstock.node.serving.peer import Peer
+from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -45,18 +49,24 @@ MAX_BACKLOG_BYTES = 64 * 1024
 
 TURN_S = 0.002
 """How long the requests of one connection are taken before the others have their turn."""
+_API_KEY = slice(4, 6)
+"""Where it stands in a request, behind the length."""
+_FETCH_OR_UNKNOWN = (ApiKey.FETCH.to_bytes(2, "big"), b"\0", b"")
+"""What says of the next request that the one that waits need not hurry; or has not arrived."""
 _unpack_length = struct.Struct(">i").unpack_from
 
 
 class Slot:
     """The place of a waiting request in the order of responses."""
 
-    __slots__ = ("call_off", "parts")
+    __slots__ = ("call_off", "cut_short", "parts")
 
     def __init__(self) -> None:
         self.parts: list[ResponsePart] | None = None
         self.call_off: Callable[[], object] | None = None
         """What ends the waiting when the peer has gone, if that may be ended."""
+        self.cut_short: Callable[[], object] | None = None
+        """What has it answered soon, until that was said."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -272,6 +282,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(self._frame[: self._frame_size])
                 self._give_back_frame()
                 self._end_turn()
+        if self._held_by_request and self._backlog:
+            self._hasten()
         if self._out.queued_bytes:
             self._write()
         if self._ending and not self._waiting and not self._out:
@@ -291,6 +303,14 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._held_by_request = not self._connections.dispatcher.is_pipelined(frame)
         return not self._held_by_request
+
+    def _hasten(self) -> None:
+        """Have the request that waits last answered, if another than a fetch is behind it."""
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or last.cut_short is None or self._backlog[_API_KEY] in _FETCH_OR_UNKNOWN:
+            return
+        cut_short, last.cut_short = last.cut_short, None
+        cut_short()
 
     def _handle(self, frame: memoryview) -> bool:
         """Answer a request or let it wait; returns whether it is clear that nothing came up to hold the connection."""
@@ -318,7 +338,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
         if isinstance(waiting.answer, LateAnswer):
-            slot.call_off = waiting.answer.call_off
+            slot.call_off, slot.cut_short = waiting.answer.call_off, waiting.answer.cut_short
             waiting.answer.listen(partial(self._told, slot), self._fail)
             return
         future = asyncio.ensure_future(waiting.answer)

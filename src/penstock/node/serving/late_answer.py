@@ -28,6 +28,9 @@ class LateAnswer(ABC, Generic[AnswerT]):
     def call_off(self) -> None:
         """Wait no longer: nobody wants the answer any more."""
 
+    def cut_short(self) -> None:
+        """Answer soon, if that is for this one to say: others wait behind it."""
+
     def listen(self, told: Callable[[AnswerT], None], failed: Callable[[Exception], None]) -> None:
         """Who is to be called."""
         self._told, self._failed = told, failed

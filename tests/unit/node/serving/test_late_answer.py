@@ -13,6 +13,7 @@ from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import Outgoing
 from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 
 
@@ -22,17 +23,21 @@ class Late(LateAnswer[list[bytes]]):
     def __init__(self) -> None:
         super().__init__()
         self.is_called_off = False
+        self.cuts = 0
 
     def call_off(self) -> None:
         self.is_called_off = True
+
+    def cut_short(self) -> None:
+        self.cuts += 1
 
 
 class LateHandler:
     """Lets every request wait for what the test tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, api_key: ApiKey = ApiKey.HEARTBEAT, *, pipelined: bool = True) -> None:
         self.waiting: list[Late] = []
-        self.handler = Handler(ApiKey.HEARTBEAT, 0, 4, self._wait, raw=True, pipelined=True)
+        self.handler = Handler(api_key, 0, 17, self._wait, raw=True, pipelined=pipelined)
 
     def _wait(self, _broker: Any, _context: RequestContext, _frame: memoryview, _position: int) -> Late:
         self.waiting.append(Late())
@@ -72,6 +77,24 @@ async def test_a_late_answer_is_written_within_the_call_that_tells_it_or_with_th
         late.waiting[4].tell([struct.pack(">ii", 4, 4)])
         assert writes[-1] == 8
         assert await client.receive_frame() == struct.pack(">i", 4)
+
+
+async def test_a_fetch_is_cut_short_once_by_another_request_behind_it_and_not_by_another_fetch() -> None:
+    late, others = LateHandler(ApiKey.FETCH, pipelined=False), LateHandler()
+    async with serving(late.handler, others.handler) as node:
+        client = await node.connect()
+        for request in (FetchRequest(), FetchRequest(), HeartbeatRequest(group_id="g"), HeartbeatRequest()):
+            client.send(request, 4)
+        await late.asked(node, 1)
+        late.waiting[0].tell([struct.pack(">ii", 4, 0)])
+        await late.asked(node, 2)
+        while not late.waiting[1].cuts:
+            assert await (await node.connect()).lives()
+        client.send(HeartbeatRequest(), 4)
+        assert await (await node.connect()).lives()
+        late.waiting[1].tell([struct.pack(">ii", 4, 1)])
+        await others.asked(node, 3)
+    assert [waiting.cuts for waiting in late.waiting + others.waiting] == [0, 1, 0, 0, 0]
 
 
 async def test_a_late_answer_is_called_off_when_the_peer_has_gone_and_one_that_fails_closes_its_connection(
