@@ -37,6 +37,18 @@ PROTOCOL_TABLE = """
 | key | API | versions | what it does | what it needs |
 | --- | --- | --- | --- | --- |
 """
+OWN_TAGGED_FIELDS = """
+## Tagged fields of our own
+
+| message | versions | tag | field | what it says |
+| --- | --- | --- | --- | --- |
+| HeartbeatRequest | 4+ | 10000 | commits_when_asked | bool: this member commits when the answer asks it to |
+| HeartbeatResponse | 4+ | 10000 | commit_now | bool: the coordinator is about to go to another node; commit now |
+
+Who does not know a tag passes over it (KIP-482), and both fields are left out while they are false. Kafka numbers the
+tags of each message from 0 on, so it will not come to these; and the answer's field goes only to members whose request
+had the other one. Nothing is wrong where it is lost: `handover.commit.first` then waits for its time-out.
+"""
 LAYERS = (
     "protocol", "log", "metadata", "raft", "leadership", "controller", "replication", "coordinator", "client", "node",
     "work", "pipeline", "web", "testing", "cli",
@@ -85,7 +97,8 @@ def protocol_page() -> str:
     from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS
 
     tables = (("Listeners of brokers", BROKER_HANDLERS), ("Listeners of controllers", CONTROLLER_HANDLERS))
-    return PROTOCOL_HEAD + "".join(handler_table(title, package) for title, package in tables)
+    parts = (handler_table(title, package) for title, package in tables)
+    return PROTOCOL_HEAD + "".join(parts) + OWN_TAGGED_FIELDS
 
 
 def handler_table(title: str, package: str) -> str:

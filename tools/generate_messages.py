@@ -1,7 +1,7 @@
 """Writes src/penstock/protocol/messages/*.py from what the package kio knows of Kafka's messages.
 
-Only names, types, versions and defaults are taken. One class stands for all versions of a message; Kafka's own field
-names come back in snake_case (kio turns `timeoutMs` into a timedelta `timeout`). Run it as
+Only names, types, versions and defaults are taken; `OWN_TAGGED_FIELDS` adds ours. One class stands for all versions of
+a message; Kafka's own field names come back in snake_case (kio turns `timeoutMs` into a timedelta `timeout`). Run it as
 
     python tools/generate_messages.py && ruff format src/penstock/protocol/messages
 """
@@ -44,6 +44,12 @@ NULL_BY_DEFAULT = {
         "status", "active_tasks", "standby_tasks", "warmup_tasks", "partitions_by_user_endpoint",
     )),
 }  # fmt: skip
+# Tagged fields of our own, by message: name, tag, type, default and versions. Who does not know a tag passes over it.
+# Kafka numbers its tags from 0 on in each message, so none of its will ever get as far as these.
+OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
+    "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
+    "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
+}
 PYTHON_TYPES = {
     "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int", "int64": "int",
     "float64": "float", "string": "str", "bytes": "bytes", "records": "bytes", "uuid": "UUID",
@@ -208,6 +214,9 @@ def read_whole(folder: str, module: str) -> Whole | None:
         add(top, version, structures, set())
     if not versions:
         return None
+    for field_name, tag, kind, default, own in OWN_TAGGED_FIELDS.get(name, []):
+        one = Declared(kind, False, False, default, tag, list(own), tagged=list(own))
+        structures[name].fields[field_name] = one
     in_order: dict[str, Structure] = {}
     ordered(structures, name, in_order)
     return Whole(name, versions, flexible, in_order)

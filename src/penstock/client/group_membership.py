@@ -69,6 +69,11 @@ class GroupMembership:
         """Whether it has a place in a generation."""
         return self._generation != NO_GENERATION
 
+    def take_commit_asked(self) -> bool:
+        """Whether the coordinator has asked for a commit since the last time."""
+        asked, self._heartbeats.commit_is_asked = self._heartbeats.commit_is_asked, False
+        return asked
+
     def polled(self) -> None:
         """Note that the application polls, and how heartbeats ended. Raises what ended the membership for good."""
         self._heartbeats.polled_at = asyncio.get_running_loop().time()

@@ -8,7 +8,10 @@ It begins when the member has its place in a generation and ends with the first 
     the application has not polled for max.poll.interval.ms: it leaves      Ending.LOST
     an error that does not pass                                             the error
 
-`polled_at` and an ending are all that the two threads share.
+A coordinator that is about to go to another node may ask, in its answer, for a commit of what has been processed; only
+consumers that commit automatically say that they do that. The next poll sees to it.
+
+`polled_at`, `commit_is_asked` and an ending are all that the two threads share.
 """
 
 import asyncio
@@ -43,17 +46,19 @@ class _Pulse:
 
 
 class Heartbeats:
-    """See the module. All methods are called from the application's loop; `on_end` is called there, too."""
+    """See the module. All methods are called from the application's loop; `on_news` is called there, too."""
 
-    def __init__(self, group_id: str, settings: ConsumerSettings, on_end: Callable[[], None]) -> None:
+    def __init__(self, group_id: str, settings: ConsumerSettings, on_news: Callable[[], None]) -> None:
         self._group_id = group_id
         self._settings = settings
-        self._on_end = on_end
+        self._on_news = on_news
         self._background: Background | None = None
         self._cluster: ClusterClient | None = None
         self._beating: asyncio.Future[None] | None = None
         self._pulse = _Pulse()
         self.polled_at = 0.0
+        self.commit_is_asked = False
+        """Whoever commits takes it back."""
 
     def start(self, membership: Membership, addresses: Sequence[Address]) -> None:
         """Begin for this generation; `addresses` are of brokers that can be asked for the coordinator."""
@@ -61,8 +66,9 @@ class Heartbeats:
         if self._background is None:
             self._background = self._settings.background(f"heartbeats of group {self._group_id}")
             self._cluster = ClusterClient(addresses, self._settings)
-        self._beating = self._background.submit(self._beat(membership, self._pulse))
-        self._beating.add_done_callback(lambda _: self._on_end())
+        self.commit_is_asked = False
+        self._beating = self._background.submit(self._beat(membership, self._pulse, asyncio.get_running_loop()))
+        self._beating.add_done_callback(lambda _: self._on_news())
 
     def take_ending(self) -> Ending | ClientError | KafkaError | None:
         """How they ended, once; None while they go on."""
@@ -90,7 +96,7 @@ class Heartbeats:
 
     # What runs in the background
 
-    async def _beat(self, membership: Membership, pulse: _Pulse) -> None:
+    async def _beat(self, membership: Membership, pulse: _Pulse, application: asyncio.AbstractEventLoop) -> None:
         loop = asyncio.get_running_loop()
         assert self._cluster is not None
         answered_at = loop.time()
@@ -104,7 +110,9 @@ class Heartbeats:
                 ending = Ending.LOST
                 break
             try:
-                await self._beat_once(self._cluster, membership)
+                if await self._beat_once(self._cluster, membership):
+                    self.commit_is_asked = True
+                    application.call_soon_threadsafe(self._on_news)
                 answered_at = loop.time()
             except ConnectionFailedError:
                 await self._find_brokers(self._cluster)
@@ -114,15 +122,18 @@ class Heartbeats:
                 ending = Ending.LOST
         pulse.ending = ending
 
-    async def _beat_once(self, cluster: ClusterClient, membership: Membership) -> None:
+    async def _beat_once(self, cluster: ClusterClient, membership: Membership) -> bool:
+        """Whether the coordinator asks for a commit."""
         request = HeartbeatRequest(
             group_id=self._group_id,
             generation_id=membership.generation,
             member_id=membership.member_id,
             group_instance_id=membership.instance_id,
+            commits_when_asked=self._settings.enable_auto_commit,
         )
         response = await cluster.to_coordinator(self._group_id, request, HeartbeatResponse)
         raise_for(cluster, self._group_id, response.error_code)
+        return response.commit_now
 
     async def _find_brokers(self, cluster: ClusterClient) -> None:
         try:

@@ -84,6 +84,7 @@ class Preparation:
             return False
         task, self._running = self._running, None
         task.result()
+        self._commit_if_due()
         return True
 
     async def close(self) -> None:
@@ -192,8 +193,8 @@ class Preparation:
         await self._settle_commit()
         await self._commit(offsets)
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        if not offsets:
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
+        if not offsets and not even_none:
             return
         membership = self._group.membership if self._group and self._subscription.by_group else OUTSIDER
         try:
@@ -206,20 +207,27 @@ class Preparation:
             await interceptor.on_commit(offsets)
 
     def _commit_if_due(self) -> None:
-        """Every auto.commit.interval.ms commit what earlier polls returned, without waiting for it."""
+        """Every auto.commit.interval.ms, or when the coordinator asks, commit what earlier polls returned.
+
+        Nobody waits for it. One who was asked commits even if there is nothing, so that the coordinator knows.
+        """
         if not self._settings.enable_auto_commit or self._settings.group_id is None:
             return
         now = asyncio.get_running_loop().time()
         if self._commit_at is None:
             self._commit_at = now + self._settings.auto_commit_interval_ms / 1000
-        if now >= self._commit_at and self._committing is None and self._running is None:
+        if self._committing is not None or self._running is not None:
+            return
+        asked = self._group is not None and self._subscription.by_group and self._group.take_commit_asked()
+        if asked or now >= self._commit_at:
             self._commit_at = now + self._settings.auto_commit_interval_ms / 1000
             self._committing = asyncio.create_task(
-                self._quietly(self._subscription.positions()), name="automatic commit"
+                self._quietly(self._subscription.positions(), even_none=asked), name="automatic commit"
             )
 
             def done(_: asyncio.Task[None]) -> None:
                 self._committing = None
+                self._on_news()
 
             self._committing.add_done_callback(done)
 
@@ -228,10 +236,10 @@ class Preparation:
         if self._settings.enable_auto_commit and self._settings.group_id is not None:
             await self._quietly(self._subscription.positions())
 
-    async def _quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
         """Commit, and pass over a failure: nobody asked for this commit, and a later one will do as well."""
         try:
-            await self._commit(offsets)
+            await self._commit(offsets, even_none=even_none)
         except (ClientError, KafkaError):
             pass
 

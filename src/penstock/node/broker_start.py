@@ -207,6 +207,7 @@ class BrokerParts:
             parts.channel,
             connect,
             lambda partition, connect: self.broker.groups.departure_from(partition, connect),
+            lambda partition: self.broker.groups.before_departure(partition),
             silent_ms=parts.config.broker_session_timeout_ms,
         )
 

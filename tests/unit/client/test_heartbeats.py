@@ -1,5 +1,6 @@
 """A member's heartbeats go on while the application's own code holds its event loop, and end as they should."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchReques
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.schema import Message
@@ -98,9 +100,11 @@ class Listening(RebalanceListener):
 
 
 @asynccontextmanager
-async def member(coordinator: Coordinator, **others: Any) -> AsyncIterator[Consumer]:
+async def member(
+    coordinator: Coordinator, *, enable_auto_commit: bool = False, **others: Any
+) -> AsyncIterator[Consumer]:
     """A consumer of the group, whose coordinator runs in another thread."""
-    settings = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, enable_auto_commit=False, **others)
+    settings = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, enable_auto_commit=enable_auto_commit, **others)
     with served_in_a_thread(coordinator) as broker:
         async with Consumer([broker.address], settings) as consumer:
             yield consumer
@@ -183,3 +187,55 @@ async def test_a_cooperative_member_reads_on_while_its_group_rebalances() -> Non
         assert listener.calls == ["assigned"]
     owned = decode_subscription("m", None, coordinator.joins[1].protocols[0].metadata)
     assert (owned.owned, owned.generation) == ((PARTITION,), 1)
+
+
+class Leaving(Coordinator):
+    """Asks for a commit until there was one; `can` is what the member says of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.can: list[bool] = []
+        self.commits: list[OffsetCommitRequest] = []
+        self.has_committed = threading.Event()
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        if isinstance(request, OffsetCommitRequest):
+            self.commits.append(request)
+            self.has_committed.set()
+            return OffsetCommitResponse()
+        if isinstance(request, HeartbeatRequest):
+            self.can.append(request.commits_when_asked)
+            self._beaten()
+            return HeartbeatResponse(commit_now=request.commits_when_asked and not self.commits)
+        return super().__call__(header, request)  # type: ignore[no-untyped-call]
+
+
+async def test_a_member_commits_when_its_coordinator_is_about_to_go() -> None:
+    coordinator = Leaving()
+    never_ms = 3_600_000
+    async with member(coordinator, enable_auto_commit=True, auto_commit_interval_ms=never_ms) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        while not coordinator.commits:
+            await consumer.poll(timeout_ms=10)
+        commit = coordinator.commits[0]
+        assert (commit.member_id, commit.generation_id_or_member_epoch) == ("m", 1)
+        assert [row.committed_offset for topic in commit.topics for row in topic.partitions] == [0]
+
+
+async def test_a_poll_that_waits_is_woken_for_it() -> None:
+    coordinator = Leaving()
+    async with member(coordinator, enable_auto_commit=True, auto_commit_interval_ms=3_600_000) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        polling = asyncio.create_task(consumer.poll(timeout_ms=3_600_000))
+        assert await asyncio.to_thread(coordinator.has_committed.wait, PATIENCE_S)
+        polling.cancel()
+
+
+async def test_who_commits_by_itself_does_not_say_that_it_can() -> None:
+    coordinator = Leaving()
+    async with member(coordinator) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        while not coordinator.third_beat.is_set():
+            await consumer.poll(timeout_ms=10)
+    assert not any(coordinator.can)
+    assert not coordinator.commits

@@ -15,6 +15,7 @@ An offset is seen by OffsetFetch, and its commit is answered, when its record is
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.commits_first import Key
 from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, encode_offset_record
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import offset_write_error
@@ -52,10 +53,14 @@ def commit_offsets(
             committed = _committed(request, topic, partition, now_ms)
             records.append(OffsetRecord(request.group_id, topic.name, partition.partition_index, committed))
             written.append(result)
+    member = (request.group_id, request.member_id)
+    asked = member if table.commits_first.was_asked(member) else None
     if records:
-        _write(table, token, records, answer, written, now_ms)
+        _write(table, token, records, answer, written, asked, now_ms)
     else:
         table.reply(token, answer)
+        if asked is not None:
+            table.commits_first.done(asked)
 
 
 def _check(table: GroupTable, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
@@ -74,6 +79,7 @@ def _write(
     records: list[OffsetRecord],
     answer: OffsetCommitResponse,
     written: list[OffsetCommitResponsePartition],
+    asked: Key | None,
     now_ms: int,
 ) -> None:
     group_id = records[0].group_id
@@ -84,6 +90,8 @@ def _write(
         if error is ErrorCode.NONE:
             for record in records:
                 table.offsets.apply(record)
+            if asked is not None:
+                table.commits_first.done(asked)
 
     def response(error: ErrorCode) -> OffsetCommitResponse:
         if error is not ErrorCode.NONE:

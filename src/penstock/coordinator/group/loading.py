@@ -53,3 +53,4 @@ def hand_on(table: GroupTable, now_ms: int) -> None:
         table.drop_group(group, now_ms)
     table.fail_writes(error, now_ms)
     table.groups.clear()
+    table.commits_first.end()

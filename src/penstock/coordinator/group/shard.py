@@ -75,6 +75,10 @@ class GroupShard(PartitionMachine):
         """Answered at once: it changes nothing but the member's deadline."""
         return membership.heartbeat(self._table, request, now_ms)
 
+    def asks_for_commit(self, request: HeartbeatRequest) -> bool:
+        """Whether the answer to a heartbeat that is good asks the member to commit."""
+        return self._table.commits_first.asks((request.group_id, request.member_id))
+
     def leave(self, token: Token, request: LeaveGroupRequest, api_version: int, now_ms: int) -> list[Effect]:
         """Answered with a LeaveGroupResponse."""
         membership.leave_group(self._table, token, request, api_version, now_ms)
@@ -132,6 +136,17 @@ class GroupShard(PartitionMachine):
         return [group.listed() for group in self._table.groups.values()]
 
     # -- moving -------------------------------------------------------------------------------------------------------
+
+    def have_members_commit(self, token: Token, limit_ms: int, now_ms: int) -> list[Effect]:
+        """Answered with how many of those that commit when they are asked have not done so in that time."""
+        members = [
+            (group.group_id, member.member_id)
+            for group in self.classic_groups()
+            for member in group.members.values()
+            if member.commits_when_asked
+        ]
+        self._table.commits_first.begin(token, members, now_ms + limit_ms)
+        return self._table.take_effects()
 
     def records_of(self, group_id: str) -> list[KeyValue]:
         """The records that make up a group that is here, and its offsets."""

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from penstock.coordinator.group.commits_first import CommitsFirst
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.offsets import Offsets
 from penstock.coordinator.group.settings import GroupSettings
@@ -28,6 +29,7 @@ class GroupTable(Agenda):
         self.settings = settings
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self.commits_first = CommitsFirst(self)
         self._random = random
 
     def drop_group(self, group: Group, now_ms: int) -> None:

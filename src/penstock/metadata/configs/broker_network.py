@@ -79,6 +79,10 @@ leader.balance.move.timeout.ms int 10000 1.. fixed medium
 leader.handover.timeout.ms int 5000 0.. fixed medium
     | How long a leader has to hand over a partition to the preferred replica, with what is being produced; then it is
     | moved without that. 0: always without. A key of Penstock's own.
+handover.commit.first boolean false * fixed medium
+    | Whether members of groups are asked to commit before their coordinator is handed over, which waits for them for
+    | leader.handover.timeout.ms less 1.5 s at most. Only Penstock's own consumers know of this, and of these only
+    | who commits automatically does. A key of Penstock's own.
 propose.linger.ms int 0 0.. fixed medium
     | How long the leader of a storage group collects what is produced, for one proposal to its replicas. What comes
     | while another one is written shares a proposal anyway. A key of Penstock's own.

@@ -41,6 +41,7 @@ class BrokerSettings:
     default_replication_factor: int
     delete_topic_enable: bool
     follower_replication_throttled_rate: int
+    handover_commit_first: bool
     leader_balance_move_timeout_ms: int
     leader_handover_timeout_ms: int
     leader_imbalance_check_interval_seconds: int

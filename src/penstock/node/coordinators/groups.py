@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from penstock.node.coordinators.departure import Departure
 
 MINUTE_MS: Final = 60_000
+MOVE_MS: Final = 1_500
+"""Of the time that a hand-over may take, what it needs besides the members' commits: to hear of it, and to make it."""
+
+logger = logging.getLogger(__name__)
 
 HandOver = Callable[[Hosted[GroupShard], Sequence[str]], Coroutine[None, None, None]]
 """Brings groups that lie here to their coordinators on other nodes (`distant_groups.py`), however long that takes."""
@@ -44,6 +49,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             patience_ms=settings.write_timeout_ms,
         )
         self._hand_over = hand_over
+        self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
         self.departures: dict[int, Departure] = {}
         """By their partitions, groups that go to another node, or went there lately."""
         self._handing_over: dict[Hosted[GroupShard], asyncio.Task[None]] = {}
@@ -71,6 +77,19 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             handing_over = self._hand_over(hosted, left)
             task = self._handing_over[hosted] = asyncio.create_task(handing_over, name=f"hand over groups of {hosted}")
             task.add_done_callback(lambda _: self._handing_over.pop(hosted, None))
+
+    async def before_departure(self, partition: Partition) -> None:
+        """Have the members of groups that are about to go commit what they have processed, if that is configured.
+
+        Members that do not in time are left behind: whoever takes over from one reads again what it did not commit.
+        """
+        hosted = self.hosted(partition.index) if self._commits_ms and partition.topic == CONSUMER_OFFSETS else None
+        if hosted is None or not hosted.is_serving:
+            return
+        answer = hosted.ask(hosted.machine.have_members_commit, self._commits_ms)
+        missing = await answer if isinstance(answer, asyncio.Future) else answer
+        if missing:
+            logger.info("%s: %d members have not committed within %d ms", hosted, missing, self._commits_ms)
 
     def departure_from(self, partition: Partition, connect: Callable[[], Awaitable[Connection]]) -> Departure | None:
         """The groups of a partition are about to go to the node to which `connect` leads; None if it has none.

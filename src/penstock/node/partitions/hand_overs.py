@@ -48,6 +48,7 @@ class HandOvers:
     """See the module. `connect` opens a connection to another broker.
 
     `resident_of`: what lives on a partition and goes with it, by the way to the successor; KafkaError if it cannot now.
+    `prepare`: what that does before, while all goes on as ever.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class HandOvers:
         controller: ActiveController,
         connect: Callable[[int], Awaitable[Connection]],
         resident_of: Callable[[Partition, Connect], Resident | None],
+        prepare: Callable[[Partition], Awaitable[None]],
         *,
         silent_ms: int,
     ) -> None:
@@ -70,6 +72,7 @@ class HandOvers:
         self._controller = controller
         self._connect = connect
         self._resident_of = resident_of
+        self._prepare = prepare
         self._limits = Limits(silent_ms=silent_ms)
         self.open: list[HandOver] = []
         """What is handed over, or was lately."""
@@ -107,6 +110,9 @@ class HandOvers:
         told = await self._submit(HandOverLeaderRequest())
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
         if partition is None or not self._can(partition, told.leader_epoch, told.successor):
+            return False
+        await self._prepare(partition)
+        if not self._can(partition, told.leader_epoch, told.successor):
             return False
         from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
 

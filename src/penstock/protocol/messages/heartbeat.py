@@ -10,6 +10,7 @@ class HeartbeatRequest(Message, versions="0-4", flexible="4+"):
     generation_id: int = field("int32", "0+", default=0)
     member_id: str = field("string", "0+", default="")
     group_instance_id: str | None = field("string", "3+", nullable="3+", default=None)
+    commits_when_asked: bool = field("bool", "4+", tag=10000, default=False)
 
 
 class HeartbeatResponse(Message, versions="0-4", flexible="4+"):
@@ -17,3 +18,4 @@ class HeartbeatResponse(Message, versions="0-4", flexible="4+"):
 
     throttle_time_ms: int = field("int32", "1+", default=0)
     error_code: int = field("int16", "0+", default=0)
+    commit_now: bool = field("bool", "4+", tag=10000, default=False)

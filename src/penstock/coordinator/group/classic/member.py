@@ -26,6 +26,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "commits_when_asked",
         "instance_id",
         "is_new",
         "join_token",
@@ -57,6 +58,8 @@ class Member:
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.is_new = True
+        self.commits_when_asked = False
+        """Whether it has said so in its last heartbeat (`commits_first.py`)."""
         self.session = Timer(_has_no_group)
 
     def on_session_expired(self, fire: Callable[[int], None]) -> None:

@@ -84,7 +84,9 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> Erro
     error = _check(group, request.member_id, request.group_instance_id, request.generation_id)
     if error is not _NONE or group is None:
         return error
-    group.members[request.member_id].touch(table.timers, now_ms)
+    member = group.members[request.member_id]
+    member.touch(table.timers, now_ms)
+    member.commits_when_asked = request.commits_when_asked
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING_REBALANCE else _NONE
 
 

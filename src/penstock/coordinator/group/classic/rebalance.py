@@ -207,6 +207,7 @@ def drop_member(
     table.reply(group.take_join(member), join_error(error, member.member_id))
     table.reply(member.take_sync(), sync_error(error))
     group.remove(member)
+    table.commits_first.done((group.group_id, member.member_id))
 
 
 def drop_pending(group: ClassicGroup, member_id: str) -> None:

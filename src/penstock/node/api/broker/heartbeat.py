@@ -1,4 +1,4 @@
-"""Heartbeat 0-4: a member lives, and learns whether the group calls it back to join.
+"""Heartbeat 0-4: a member lives, and learns whether the group calls it back to join, or is to commit.
 
 Answered at once. While the coordinator reads its partition, every heartbeat is good.
 """
@@ -21,20 +21,19 @@ from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 @coordinated()
 def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> bytes:
     """Ask the group's coordinator."""
-    return _answer(_error(broker, request), context.api_version)
-
-
-def _error(broker: Broker, request: HeartbeatRequest) -> ErrorCode:
+    version = context.api_version
     if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
+        return _answer(ErrorCode.INVALID_GROUP_ID, False, version)
     groups = broker.groups
     try:
-        shard = groups.find(request.group_id)
+        machine = groups.find(request.group_id).machine
     except KafkaError as error:
-        return ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
-    return shard.machine.heartbeat(request, groups.now_ms())
+        is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return _answer(ErrorCode.NONE if is_loading else error.code, False, version)
+    code = machine.heartbeat(request, groups.now_ms())
+    return _answer(code, not code and machine.asks_for_commit(request), version)
 
 
 @lru_cache
-def _answer(error: ErrorCode, version: int) -> bytes:
-    return encode(HeartbeatResponse(error_code=error), version)
+def _answer(error: ErrorCode, commit_now: bool, version: int) -> bytes:
+    return encode(HeartbeatResponse(error_code=error, commit_now=commit_now), version)
