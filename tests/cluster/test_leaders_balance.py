@@ -98,8 +98,11 @@ def leaders(cluster: Cluster) -> list[int]:
     return [row["leader"] for row in json.loads(shown.stdout)[0]["partitions"]]
 
 
-def moves(cluster: Cluster) -> Order:
-    """All changes of leaders that are nothing else, in the order of the metadata log: topic, partition, leader."""
+def moves(cluster: Cluster, *, of_groups: bool = False) -> Order:
+    """All changes of leaders that are nothing else, in the order of the metadata log: topic, partition, leader.
+
+    `of_groups`: those that change who is in sync as well, as the leader of a storage group does when it begins.
+    """
     segment = cluster.node(4).directory / partition_directory(METADATA_TOPIC, 0) / f"{0:020}.log"
     options = ["--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(segment)]
     lines = CliRunner().invoke(main, ["dump-log", *options]).stdout.splitlines()
@@ -113,7 +116,7 @@ def moves(cluster: Cluster) -> Order:
         data = record["data"]
         if record["type"] == "TOPIC_RECORD":
             names[data["topicId"]] = data["name"]
-        elif record["type"] == "PARTITION_CHANGE_RECORD" and "leader" in data and "isr" not in data:
+        elif record["type"] == "PARTITION_CHANGE_RECORD" and "leader" in data and (of_groups or "isr" not in data):
             found.append((names[data["topicId"]], data["partitionId"], data["leader"]))
     return found
 

@@ -183,12 +183,14 @@ def _check_index(image: ClusterImage) -> None:
     _same(image.index.leaderless, [(name, i) for name, i, p in every if p.leader == NO_LEADER])
     _same(image.index.reassigning, [(name, i) for name, i, p in every if p.adding_replicas or p.removing_replicas])
     by_isr = [(name, i, p) for name, i, p in every if not image.topics[name].by_consensus]
-    moved = [(name, i) for name, i, p in by_isr if p.leader not in (NO_LEADER, p.replicas[0])]
+    with_preferred = [(name, i, p) for name, i, p in every if image.topics[name].storage_group is None]
+    moved = [(name, i) for name, i, p in with_preferred if p.leader not in (NO_LEADER, p.replicas[0])]
     _same(image.index.moved, moved)
     lacking = [(name, i) for name, i, p in by_isr if len(p.isr) < len(p.replicas)]
     _same(image.index.under_replicated, lacking)
     for broker_id in image.index.preferred_brokers():
-        _same(image.index.preferred(broker_id), [(name, i) for name, i, p in by_isr if p.replicas[0] == broker_id])
+        preferred = [(name, i) for name, i, p in with_preferred if p.replicas[0] == broker_id]
+        _same(image.index.preferred(broker_id), preferred)
 
 
 def _same(partitions: Partitions, expected: list[tuple[str, int]]) -> None:

@@ -58,11 +58,12 @@ def plan(
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
     Racks decide among plans that are equally even. What `leader.balance.pinned` lists stays where it is pinned. Nobody
-    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`.
+    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. Storage groups keep
+    the order of their replicas.
     """
 
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
-        now = (await look(admin)).limited_to(pattern)
+        now = (await look(admin)).without_groups().limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
         ideal = _ideal(now, measured)
         if execute:

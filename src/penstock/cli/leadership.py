@@ -22,7 +22,7 @@ Rates = Mapping[TopicPartition, float]
 
 
 class Leadership(Value):
-    """The cluster as it is now, without what storage groups lead. Brokers that are down are there as well."""
+    """The cluster as it is now, with storage groups but not what is in them, and with brokers that are down."""
 
     racks: Racks
     away: tuple[int, ...]
@@ -47,8 +47,16 @@ class Leadership(Value):
 
     @property
     def under_replicated(self) -> int:
-        """How many partitions lack a replica in sync."""
-        return sum(len(row.isr) < len(row.replicas) for row in self.partitions.values())
+        """How many partitions lack a replica in sync; the ISR of a storage group keeps nothing waiting."""
+        return sum(
+            len(row.isr) < len(row.replicas) for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS
+        )
+
+    def without_groups(self) -> "Leadership":
+        """Only what is replicated by ISR."""
+        return self.replace(
+            partitions={one: row for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS}
+        )
 
     def limited_to(self, pattern: str | None) -> "Leadership":
         """Only the topics whose names match, if a pattern is given. Raises click.UsageError."""
@@ -71,7 +79,6 @@ async def look(admin: Admin) -> Leadership:
     """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
     topics = await admin.topics.describe()
     in_groups = await StorageGroupAdmin(admin.cluster).members(topic.name for topic in topics if not topic.is_internal)
-    led_otherwise = {STORAGE_GROUPS, *in_groups}
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
     text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)
@@ -85,7 +92,7 @@ async def look(admin: Admin) -> Leadership:
         {
             row.topic_partition: row
             for topic in topics
-            if topic.name not in led_otherwise
+            if topic.name not in in_groups
             for row in topic.partitions.values()
             if row.replicas
         },

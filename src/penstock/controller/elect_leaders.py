@@ -55,11 +55,10 @@ def _asked(state: ControllerState, request: ElectLeadersRequest, election: Elect
         for asked in request.topic_partitions:
             yield from ((asked.topic, index) for index in asked.partitions)
         return
-    for name, index in each(state.image.index.leaderless):
-        if not state.image.topics[name].by_consensus:
-            yield name, index
+    found = list(each(state.image.index.leaderless))
     if election is Election.PREFERRED:
-        yield from each(state.image.index.moved)
+        found += each(state.image.index.moved)
+    yield from ((name, index) for name, index in found if not state.image.topics[name].by_consensus)
 
 
 def _elected(state: ControllerState, name: str, index: int, election: Election, records: int) -> MetadataRecord:

@@ -21,6 +21,10 @@ so. A broker that has not taken over in time gets nothing more until it has regi
 Who takes over as the controller cannot know whether a move of the one before it is under way: it begins when all
 brokers know what was decided before, or after the time-out. The image alone says whether a move was made: a decision
 whose records could not be appended leaves nothing behind.
+
+A storage group moves as a partition of `__storage_group`, and what is in it follows. Its voters elect who leads: the
+move is made when the taker has claimed it. Where its leader does not hand over in time it stays where it is, until the
+next interval is over or somebody asks.
 """
 
 from collections.abc import Iterable
@@ -29,6 +33,7 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.partition_index import each
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
 AT_ONCE = 0
@@ -118,6 +123,8 @@ class Balancer:
         """Moves that have ended since it was resting last."""
         self.late: dict[int, int] = {}
         """Brokers that have not taken over in time, with their epochs then."""
+        self.kept: set[int] = set()
+        """Storage groups that their leaders have not handed over in time."""
         self._settings = settings
         self._next_ms: int | None = None
         self._wait: _Wait | None = None
@@ -130,7 +137,6 @@ class Balancer:
 
     def begin(self, view: View, offset: int, now_ms: int) -> None:
         """A controller takes over."""
-        self._offer = None
         self._rest(now_ms)
         active = tuple(broker.node_id for broker in view.image.brokers.values() if broker.active)
         self._wait = _Wait(offset - 1, active, now_ms + self._settings.timeout_ms)
@@ -138,6 +144,7 @@ class Balancer:
     def ask(self) -> None:
         """Somebody wants leadership to be balanced now."""
         self.late.clear()
+        self.kept.clear()
         if not self.is_balancing:
             self.is_balancing, self.moved = True, 0
 
@@ -168,13 +175,25 @@ class Balancer:
             elif self.move is not None and self.move.partition_in(view.image) is not None:
                 self.moved += not self.move.is_back
             self._wait = None
-        if not self.is_balancing or waits_for_replicas(view.image):
+        return self._next(view, offset, now_ms) if self.is_balancing else None
+
+    def _next(self, view: View, offset: int, now_ms: int) -> Move | None:
+        if self._offer is not None and self._offer.move.partition_in(view.image) is not None:
+            self._under_way(self._offer.move, offset - 1, now_ms)  # its storage group has another leader
+            return self.act(view, offset, now_ms)
+        if waits_for_replicas(view.image):
             return None
         found = self._smallest(view)
         if found is None:
             self._rest(now_ms)
             return None
-        return None if self._is_offered(found, now_ms) else self._under_way(found, offset, now_ms)
+        if self._is_offered(found, now_ms):
+            return None
+        if found.topic == STORAGE_GROUPS:
+            self.kept.add(found.index)
+            self._offer = None
+            return self._next(view, offset, now_ms)
+        return self._under_way(found, offset, now_ms)
 
     def offer_for(self, image: ClusterImage, broker_id: int) -> Move | None:
         """The move by which this broker is to hand over what it leads, if it is its turn."""
@@ -188,10 +207,11 @@ class Balancer:
 
     def _is_offered(self, move: Move, now_ms: int) -> bool:
         """Whether who leads still has time to hand over."""
-        if not self._settings.handover_ms:
+        within_ms = self._settings.timeout_ms if move.topic == STORAGE_GROUPS else self._settings.handover_ms
+        if not within_ms:
             return False
         if self._offer is None or self._offer.move != move:
-            self._offer = _Offer(move, now_ms + self._settings.handover_ms)
+            self._offer = _Offer(move, now_ms + within_ms)
         return now_ms < self._offer.deadline_ms
 
     def _look(self, image: ClusterImage, now_ms: int) -> None:
@@ -199,10 +219,11 @@ class Balancer:
         if self._next_ms is not None and now_ms >= self._next_ms:
             self._rest(now_ms)
             if is_uneven(image, self._settings.least_percent):
+                self.kept.clear()
                 self.is_balancing, self.moved = True, 0
 
     def _rest(self, now_ms: int) -> None:
-        interval_ms = self._settings.interval_ms
+        interval_ms, self._offer = self._settings.interval_ms, None
         self.is_balancing, self._next_ms = False, None if interval_ms is None else now_ms + interval_ms
 
     def _smallest(self, view: View) -> Move | None:
@@ -212,6 +233,8 @@ class Balancer:
             for _, index in each({name: image.index.moved[name]}):
                 partition = topic.partitions[index]
                 taker = partition.replicas[0]
+                if name == STORAGE_GROUPS and index in self.kept:
+                    continue
                 if taker in partition.isr and view.may_lead(partition, taker) and not self._is_late(image, taker):
                     epoch = partition.leader_epoch + 1
                     return Move(name, topic.topic_id, index, epoch, partition.leader, taker)
@@ -235,7 +258,7 @@ class Balancer:
         if move.is_back or view.have_seen(wait.offset, (move.taker,)):
             return None
         self.late[move.taker] = view.image.brokers[move.taker].epoch
-        if move.giver not in partition.isr or not view.may_lead(partition, move.giver):
+        if move.topic == STORAGE_GROUPS or move.giver not in partition.isr or not view.may_lead(partition, move.giver):
             return None
         back = move.replace(leader_epoch=move.leader_epoch + 1, giver=move.taker, taker=move.giver, is_back=True)
         return self._under_way(back, offset, now_ms)

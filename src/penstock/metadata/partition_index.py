@@ -9,7 +9,7 @@ Partitions are held by topic, as a number whose bit n stands for partition n: sm
 
 from collections.abc import Iterator
 
-from penstock.metadata.topics import NO_LEADER, PartitionImage
+from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS, PartitionImage
 
 Partitions = dict[str, int]
 """Partitions by the name of their topic; bit n of the number stands for partition n."""
@@ -37,7 +37,9 @@ class PartitionIndex:
         self.leaderless: Partitions = {}
         """The partitions without a leader."""
         self.moved: Partitions = {}
-        """Those that another replica leads than the preferred one, which is the first; none of a storage group."""
+        """Those that another replica leads than the preferred one, which is the first. What is in a storage group
+        goes with the group, which is one of them.
+        """
         self.reassigning: Partitions = {}
         """Those that are on their way to other replicas."""
         self.under_replicated: Partitions = {}
@@ -56,7 +58,7 @@ class PartitionIndex:
         return self._led.get(broker_id, {})
 
     def preferred(self, broker_id: int) -> Partitions:
-        """The partitions that a broker should lead, as the first of their replicas; none of a storage group."""
+        """The partitions that a broker should lead, as the first of their replicas, groups but not what is in them."""
         return self._preferred.get(broker_id, {})
 
     def preferred_brokers(self) -> list[int]:
@@ -78,7 +80,7 @@ class PartitionIndex:
     ) -> None:
         """Notes that a partition is new, if `before` is None, or has become another one.
 
-        `by_consensus`: a storage group elects who leads it, and nobody is preferred.
+        `by_consensus`: a storage group elects who leads it, so nobody is preferred but for the group itself.
         """
         if before is not None and (
             before.leader == after.leader
@@ -96,10 +98,11 @@ class PartitionIndex:
         old_leader = () if before is None or before.leader == NO_LEADER else (before.leader,)
         _follow(self._led, topic, bit, old_leader, () if after.leader == NO_LEADER else (after.leader,))
         _put(self.leaderless, topic, bit, after.leader == NO_LEADER)
-        if not by_consensus:
+        if not by_consensus or topic == STORAGE_GROUPS:
             _follow(self._preferred, topic, bit, () if before is None else before.replicas[:1], after.replicas[:1])
             preferred = after.replicas[0] if after.replicas else NO_LEADER
             _put(self.moved, topic, bit, after.leader not in (NO_LEADER, preferred))
+        if not by_consensus:
             _put(self.under_replicated, topic, bit, len(after.isr) < len(after.replicas))
         _put(self.reassigning, topic, bit, bool(after.adding_replicas or after.removing_replicas))
 

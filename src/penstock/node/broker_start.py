@@ -206,6 +206,7 @@ class BrokerParts:
             table,
             parts.channel,
             connect,
+            lambda number: self.broker.storage_groups.group(number),
             lambda partition, connect: self.broker.groups.departure_from(partition, connect),
             lambda partition: self.broker.groups.before_departure(partition),
             silent_ms=parts.config.broker_session_timeout_ms,

@@ -30,7 +30,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, GroupVoter
+from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, GroupVoter, HandOverLeaderRequest
 
 GROUP = (STORAGE_GROUPS, "orders", "trades")
 
@@ -300,12 +300,65 @@ def test_an_election_of_all_leaves_groups_out(election_type: int) -> None:
     assert leaders(controller) == {NO_LEADER}
 
 
-def test_the_balancer_moves_nothing_of_a_group() -> None:
-    controller = claimed(leader_balance=BalanceSettings(interval_ms=1_000))
-    claim(controller, 3, 6, 1, 2, 3)
+def balancing() -> tuple[Controller, int]:
+    """Another broker than should leads the group, which the balancer wants to change; and who should."""
+    controller = claimed(leader_balance=BalanceSettings(timeout_ms=100))
+    (taker, giver, _) = group(controller).replicas
+    assert claim(controller, giver, 6, 1, 2, 3) == ErrorCode.NONE
     carry_out(controller, BalanceLeadersRequest(action=BalanceAction.BEGIN), 1)
     assert tick(controller, 2) == []
-    assert not carry_out(controller, BalanceLeadersRequest(action=BalanceAction.TELL), 3).is_balancing
+    return controller, taker
+
+
+def told(controller: Controller, broker_id: int, **fields: Any) -> Any:
+    """What the controller says to a broker about hand-overs."""
+    epoch = controller.image.brokers[broker_id].epoch
+    request = HandOverLeaderRequest(broker_id=broker_id, broker_epoch=epoch).replace(**fields)
+    return carry_out(controller, request, 3)
+
+
+def balance(controller: Controller, now_ms: int) -> Any:
+    return carry_out(controller, BalanceLeadersRequest(action=BalanceAction.TELL), now_ms)
+
+
+def test_a_group_is_handed_over_by_its_leader_and_moved_when_the_successor_claims() -> None:
+    controller, taker = balancing()
+    before = group(controller)
+    offer = told(controller, before.leader)
+    groups = controller.image.topics[STORAGE_GROUPS]
+    assert (offer.topic_id, offer.partition, offer.successor) == (groups.topic_id, 0, taker)
+    refused = told(
+        controller,
+        before.leader,
+        topic_id=offer.topic_id,
+        partition=0,
+        leader_epoch=before.leader_epoch,
+        partition_epoch=before.partition_epoch,
+        successor=taker,
+    )
+    assert refused.error_code == ErrorCode.INVALID_REQUEST, "the voters decide"
+    assert claim(controller, taker, 7, 1, 2, 3) == ErrorCode.NONE
+    assert tick(controller, 4) == []
+    now = balance(controller, 5)
+    assert (now.topic, now.partition, now.giver, now.taker) == (STORAGE_GROUPS, 0, before.leader, taker)
+    for broker_id in (1, 2, 3):
+        carry_out(controller, heartbeat(controller, broker_id), 6)
+    assert tick(controller, 7) == []
+    now = balance(controller, 8)
+    assert (now.is_balancing, now.moved) == (False, 1), "what is in the group is no move of its own"
+
+
+def test_a_group_that_is_not_handed_over_in_time_stays_where_it_is() -> None:
+    controller, _ = balancing()
+    before = group(controller)
+    assert controller.next_deadline_ms == 102
+    assert tick(controller, 102) == []
+    assert tick(controller, 103) == []
+    assert told(controller, before.leader).successor == NO_LEADER
+    assert (group(controller), balance(controller, 104).is_balancing) == (before, False)
+    carry_out(controller, BalanceLeadersRequest(action=BalanceAction.BEGIN), 105)
+    assert tick(controller, 106) == []
+    assert told(controller, before.leader).successor == before.replicas[0], "somebody has asked again"
 
 
 def assigned_to(controller: Controller, name: str, lies_in: UUID) -> int:

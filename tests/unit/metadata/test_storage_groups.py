@@ -60,8 +60,10 @@ def test_a_snapshot_in_which_configs_come_last_makes_the_same_groups() -> None:
     for record in found.records():
         again.apply(record)
     assert (names(again, 1), again.storage_group_of(TRADES)) == (["orders", "trades"], 1)
-    assert list(each(again.index.moved)) == list(each(found.index.moved)) == [("flights", 0)]
-    assert again.index.preferred(1) == found.index.preferred(1) == {"flights": 1}
+    moved = [(STORAGE_GROUPS, 0), (STORAGE_GROUPS, 1), ("flights", 0)]
+    assert sorted(each(again.index.moved)) == list(each(found.index.moved)) == moved
+    assert again.index.preferred(1) == found.index.preferred(1) == {STORAGE_GROUPS: 0b11, "flights": 1}
+    assert again.index.under_replicated == found.index.under_replicated == {}
     assert again.index.led_by(2) == found.index.led_by(2)
 
 
@@ -73,12 +75,12 @@ def test_a_topic_that_is_deleted_leaves_its_group() -> None:
     assert (names(found, 1), found.storage_group_of(TRADES)) == ([], None)
 
 
-def test_nobody_is_preferred_where_a_group_elects() -> None:
+def test_nobody_is_preferred_for_what_is_in_a_group() -> None:
     found = image()
     found.apply(PartitionChangeRecord(partition_id=1, topic_id=ORDERS, leader=1))
     found.apply(PartitionChangeRecord(partition_id=1, topic_id=ORDERS, leader=-1))
     assert found.index.leaderless == {"orders": 0b10}
-    assert found.index.moved == found.index.preferred(1) == {"flights": 1}
+    assert found.index.moved == found.index.preferred(1) == {STORAGE_GROUPS: 0b11, "flights": 1}
 
 
 def test_a_copy_has_groups_of_its_own() -> None:

@@ -88,6 +88,9 @@ propose.linger.ms int 0 0.. fixed medium
     | while another one is written shares a proposal anyway. A key of Penstock's own.
 propose.max.bytes int 1048576 1.. fixed medium
     | So many bytes are enough for a proposal, however short it was collected. A key of Penstock's own.
+storage.group.handover.scheme int 3 1..3 fixed medium
+    | How the leader of a storage group gives way to another voter. 1: its lease runs out; 2: it ends 100 ms later;
+    | 3: it is over at once. A key of Penstock's own.
 leader.lease.on.quorum.loss string serve serve/refuse fixed medium
     | What a broker does with partitions of several replicas when no controller renews its lease, although it was
     | awake: it leads on, as in Kafka, or refuses. All nodes must have the same. A key of Penstock's own.

@@ -66,6 +66,7 @@ class BrokerSettings:
     replica_socket_timeout_ms: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
+    storage_group_handover_scheme: int
     unclean_leader_election_interval_ms: int
 
     # log

@@ -13,13 +13,14 @@ from uuid import UUID
 from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin
 from penstock.metadata.topics import PartitionImage
-from penstock.node.partitions.partition import NotAppendingError, Partition
+from penstock.node.partitions.partition import Held, HoldsBack, NotAppendingError, Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.waits import Waiter
 
 if TYPE_CHECKING:
+    from penstock.node.storage_groups.group import HoldsBack as GroupHoldsBack
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.group_partition import GroupPartition
 
@@ -68,6 +69,16 @@ class ConsensusPartition(Partition):
         self._named = leader
 
     @property
+    def hand_over(self) -> HoldsBack | None:
+        """Who keeps what one request has for this partition while its group goes to another node."""
+        hand_over = self.group.hand_over
+        return None if hand_over is None else ForSuccessor(self, hand_over)
+
+    @hand_over.setter
+    def hand_over(self, hand_over: HoldsBack | None) -> None:
+        assert hand_over is None, "it goes with its group"
+
+    @property
     def role(self) -> PartitionLeader | PartitionFollower | None:
         """A leader without its lease has none: another one may lead, and have acknowledged more."""
         return (self._named if self.group.can_be_read else None) or self.follower
@@ -91,7 +102,7 @@ class ConsensusPartition(Partition):
         It is committed, and acknowledged, when `high_watermark` has passed it; who waits is called when the group loses
         its lead as well.
         """
-        if self.leader is None:
+        if self.leader is None or self.group.proposer.gives_way:
             raise NotAppendingError(self)
         place = self.group.append(self.member.id, batches, leader_epoch=self.leader_epoch)
         log = self.log
@@ -106,3 +117,43 @@ class ConsensusPartition(Partition):
         role = self._named or self.follower
         self._named = self.appender = self.follower = None
         return () if role is None else role.on_epoch_over()
+
+
+class ForSuccessor:
+    """What one request has for a partition whose group goes to another node, until somebody has appended it.
+
+    For the request it is the partition's hand-over (`partition.HoldsBack`), for the group's one what it holds."""
+
+    def __init__(self, partition: Partition, hand_over: GroupHoldsBack) -> None:
+        self.partition = partition
+        self.held: Held | None = None
+        """None before there is anything, and when nobody waits for the answer any more."""
+        self.size = 0
+        self._hand_over = hand_over
+
+    @property
+    def takes(self) -> bool:
+        """Whether what arrives, and cannot be appended here, is kept for the successor."""
+        return self._hand_over.takes
+
+    def hold(self, held: Held) -> None:
+        """Keep it until somebody appends it."""
+        self.held, self.size = held, len(held.records)
+        self._hand_over.hold(self)
+
+    def forget(self, held: Held) -> None:
+        """Nobody waits for its answer any more."""
+        self.held = None
+        self._hand_over.forget(self)
+
+    def append(self) -> None:
+        """Append it here, after all."""
+        held, self.held = self.held, None
+        if held is not None:
+            held.append()
+
+    def refused(self, error: KafkaError) -> None:
+        """Nobody has appended it, or nobody knows."""
+        held, self.held = self.held, None
+        if held is not None:
+            held.refused(error)

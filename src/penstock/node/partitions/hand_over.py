@@ -346,9 +346,8 @@ class HandOver:
             self._bytes -= len(one.records)
             self._loop.call_soon(self._broken, ClientError("the connection is closed"))
             return
-        self._start(
-            self._sent_on(connection.submit(*self._request(one), newest=NEWEST_BY_NAME), connection, one), "sent on"
-        )
+        answer = connection.submit(request_for(self.partition, one), ProduceResponse, newest=NEWEST_BY_NAME)
+        self._start(self._sent_on(answer, connection, one), "sent on")
 
     async def _sent_on(self, answer: asyncio.Future[ProduceResponse], connection: Connection, one: Held) -> None:
         try:
@@ -362,25 +361,15 @@ class HandOver:
             self._hang_up()
 
     async def _exchanged(self, connection: Connection, one: Held) -> PartitionProduceResponse:
-        request, answer = self._request(one)
-        response = await connection.request(request, answer, newest=NEWEST_BY_NAME)
+        request = request_for(self.partition, one)
+        response = await connection.request(request, ProduceResponse, newest=NEWEST_BY_NAME)
         return response.responses[0].partition_responses[0]
-
-    def _request(self, one: Held) -> tuple[ProduceRequest, type[ProduceResponse]]:
-        """The same for one partition; what wants no answer gets one here, so that it is known to have come there."""
-        data = PartitionProduceData(index=self.partition.index, records=one.records)
-        topic = TopicProduceData(name=self.partition.topic, partition_data=[data])
-        return ProduceRequest(acks=one.acks or 1, timeout_ms=one.timeout_ms, topic_data=[topic]), ProduceResponse
 
     def _answered(self, one: Held, row: PartitionProduceResponse) -> None:
         if one not in self._sent:
             return
         del self._sent[one]
-        if not row.error_code:
-            one.appended(row.base_offset, row.log_append_time_ms, row.log_start_offset)
-            return
-        errors = [(error.batch_index, error.batch_index_error_message or "") for error in row.record_errors]
-        one.refused(InvalidRecords(ErrorCode(row.error_code), row.error_message or "", errors))
+        answer_held(one, row)
 
     def _broken(self, error: Exception) -> None:
         """Nobody knows what became of what was sent: its senders are told so. The rest looks for the leader."""
@@ -396,3 +385,19 @@ class HandOver:
         connection = self._connected
         if self.machine.state is State.OVER and not self._sent and connection is not None and not connection.closed:
             connection.abort("handed over")
+
+
+def request_for(partition: Partition, held: Held) -> ProduceRequest:
+    """The same for one partition; what wants no answer gets one here, so that it is known to have come there."""
+    data = PartitionProduceData(index=partition.index, records=held.records)
+    topic = TopicProduceData(name=partition.topic, partition_data=[data])
+    return ProduceRequest(acks=held.acks or 1, timeout_ms=held.timeout_ms, topic_data=[topic])
+
+
+def answer_held(held: Held, row: PartitionProduceResponse) -> None:
+    """What the successor has answered is the answer."""
+    if not row.error_code:
+        held.appended(row.base_offset, row.log_append_time_ms, row.log_start_offset)
+        return
+    errors = [(error.batch_index, error.batch_index_error_message or "") for error in row.record_errors]
+    held.refused(InvalidRecords(ErrorCode(row.error_code), row.error_message or "", errors))

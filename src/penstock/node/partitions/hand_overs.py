@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.leadership.transfer import Answer, Limits
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -37,7 +38,9 @@ NOBODY_KNOWS: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, Er
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
+    from penstock.node.partitions.group_hand_overs import GroupHandOvers
     from penstock.node.partitions.hand_over import HandOver, Resident
+    from penstock.node.storage_groups.group import StorageGroup
 
 Connect = Callable[[], Awaitable["Connection"]]
 
@@ -47,6 +50,7 @@ logger = logging.getLogger(__name__)
 class HandOvers:
     """See the module. `connect` opens a connection to another broker.
 
+    `group_of`: the storage group of that number, where it runs here.
     `resident_of`: what lives on a partition and goes with it, by the way to the successor; KafkaError if it cannot now.
     `prepare`: what that does before, while all goes on as ever.
     """
@@ -59,6 +63,7 @@ class HandOvers:
         table: PartitionTable,
         controller: ActiveController,
         connect: Callable[[int], Awaitable[Connection]],
+        group_of: Callable[[int], StorageGroup | None],
         resident_of: Callable[[Partition, Connect], Resident | None],
         prepare: Callable[[Partition], Awaitable[None]],
         *,
@@ -71,6 +76,8 @@ class HandOvers:
         self._table = table
         self._controller = controller
         self._connect = connect
+        self._group_of = group_of
+        self._groups: GroupHandOvers | None = None
         self._resident_of = resident_of
         self._prepare = prepare
         self._limits = Limits(silent_ms=silent_ms)
@@ -89,6 +96,8 @@ class HandOvers:
             await asyncio.wait([self._task])
         for hand_over in self.open:
             await hand_over.stop()
+        if self._groups is not None:
+            await self._groups.stop()
 
     async def _run(self) -> None:
         soon = 0
@@ -108,6 +117,9 @@ class HandOvers:
     async def _hand_over(self) -> bool:
         """Hand over what it is time for; whether there was anything. Raises KafkaError."""
         told = await self._submit(HandOverLeaderRequest())
+        groups = self._image.topics.get(STORAGE_GROUPS)
+        if groups is not None and told.topic_id == groups.topic_id:
+            return await self._hand_over_group(told.partition, told.successor)
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
         if partition is None or not self._can(partition, told.leader_epoch, told.successor):
             return False
@@ -131,6 +143,16 @@ class HandOvers:
         self.open.append(hand_over)
         await hand_over.is_decided.wait()
         return True
+
+    async def _hand_over_group(self, number: int, successor: int) -> bool:
+        group = self._group_of(number)
+        if group is None:
+            return False
+        if self._groups is None:
+            from penstock.node.partitions.group_hand_overs import GroupHandOvers  # as above
+
+            self._groups = GroupHandOvers(self._connect)
+        return await self._groups.hand_over(group, successor)
 
     def _can(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
         leader = partition.leader

@@ -88,6 +88,11 @@ class HandOver:
         """Whether what arrives, and cannot be appended here, is kept for the successor."""
         return self.machine.state is not State.OVER and not self.machine.is_silent
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to do, not even to wait for an answer."""
+        return self.machine.state is State.OVER and not self._tasks
+
     def hold(self, held: Held) -> None:
         """Keep it until somebody appends it."""
         self._bytes += held.size

@@ -351,6 +351,8 @@ class GroupKeeper:
             yield FIGURES, f"{of}.log-bytes", replica.log_bytes
             yield FIGURES, f"{of}.proposals", proposer.proposals
             yield FIGURES, f"{of}.entries-per-proposal", proposer.entries / max(proposer.proposals, 1)
+            yield FIGURES, f"{of}.taken-over", replica.group.taken_over
+            yield FIGURES, f"{of}.taken-over-proposals", replica.group.taken_over_proposals
 
 
 def _nobody_cares(topic_id: UUID, index: int) -> None:

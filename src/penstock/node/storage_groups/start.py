@@ -29,6 +29,7 @@ from penstock.raft.log_name import LogName
 from penstock.raft.ports import SnapshotId
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
+from penstock.replication.storage_groups.entries import Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
 
@@ -66,7 +67,11 @@ async def start_replica(
     disk = directories.open_files.disk
     stores = partial(_open, disk, log, first_voters(image), outside.now_ms())
     snapshots, stored_log = await asyncio.get_running_loop().run_in_executor(None, stores)
-    settings = ProposalSettings(linger_ms=config.propose_linger_ms, max_bytes=config.propose_max_bytes)
+    settings = ProposalSettings(
+        linger_ms=config.propose_linger_ms,
+        max_bytes=config.propose_max_bytes,
+        handover_scheme=Scheme(config.storage_group_handover_scheme),
+    )
     replica = GroupReplica(name, directories.cluster_id, StorageGroup(logs, links.copy, settings, outside.now_ms), log)
     driver = QuorumDriver(
         local=Voter(ReplicaKey(config.node_id, directories.id_of(log) or ZERO_UUID)),

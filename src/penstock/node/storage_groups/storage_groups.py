@@ -18,6 +18,11 @@ class StorageGroups:
         self.by_number: dict[int, GroupReplica] = {}
         self.by_topic: dict[UUID, GroupReplica] = {}
 
+    def group(self, number: int) -> StorageGroup | None:
+        """The group of that number; None if it does not run here."""
+        replica = self.by_number.get(number)
+        return replica.group if replica is not None and replica.is_running else None
+
     def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
         """The group that a partition belongs to; None if it is replicated by ISR, or its group does not run here.
 

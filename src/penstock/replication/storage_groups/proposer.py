@@ -109,11 +109,11 @@ class Proposer:
         "_ahead",
         "_closing",
         "_collected",
-        "_gives_way",
         "_since_ms",
         "_size",
         "entries",
         "epoch",
+        "gives_way",
         "proposals",
         "settings",
     )
@@ -128,7 +128,8 @@ class Proposer:
         self._ahead: dict[PartitionId, Ahead] = {}
         self._closing: set[PartitionId] = set()
         self._collected: list[Entry] = []
-        self._gives_way = False
+        self.gives_way = False
+        """Whether it has proposed that another one leads, and takes nothing more."""
         self._size = 0
         self._since_ms = 0
 
@@ -143,7 +144,7 @@ class Proposer:
         self._ahead.clear()
         self._closing.clear()
         self._collected, self._size = [], 0
-        self._gives_way = False
+        self.gives_way = False
 
     # What is asked of it. Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
 
@@ -194,7 +195,7 @@ class Proposer:
         return Place(first_offset, last_offset, False, header.max_timestamp)
 
     def _check_leading(self) -> None:
-        if self.epoch is None or self._gives_way:
+        if self.epoch is None or self.gives_way:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the storage group")
 
     def _collect(self, entry: Entry, now_ms: int) -> None:
@@ -226,7 +227,7 @@ class Proposer:
         """
         self._check_leading()
         assert self.epoch is not None, "it leads"
-        self._gives_way = True
+        self.gives_way = True
         return self._proposal([HandedOver(self.epoch, successor, self.settings.handover_scheme.ends_in_ms)], now_ms)
 
     def _proposal(self, last: list[HandedOver], now_ms: int) -> bytearray:

@@ -357,7 +357,8 @@ class _Held:
         base_offset, last_offset, time_ms, start_offset, _ = appended
         version = request.refusals.version
         self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
-        if self.acks == ALL_REPLICAS and partition.committed.high_watermark <= last_offset:
+        waits = self.acks == ALL_REPLICAS or (self.acks and partition.by_consensus)
+        if waits and partition.committed.high_watermark <= last_offset:
             where = self._topic, self._index, last_offset, self._answers, self._place
             request.goes_on(self, _Uncommitted(request, partition, *where))
         else:
