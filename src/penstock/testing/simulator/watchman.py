@@ -53,11 +53,13 @@ def check_replicas(machines: Sequence[Machine], ledger: Ledger) -> None:
 @contextmanager
 def _whatever_the_disk_does(machine: Machine) -> Iterator[None]:
     """Who looks must not meet the faults of the disk: the node would learn of them by that."""
-    conditions, machine.disk.conditions = machine.disk.conditions, DiskConditions()
+    disk = machine.disk
+    before = disk.conditions, disk.crash_in, disk.error_in
+    disk.conditions, disk.crash_in, disk.error_in = DiskConditions(), None, None
     try:
         yield
     finally:
-        machine.disk.conditions = conditions
+        disk.conditions, disk.crash_in, disk.error_in = before
 
 
 def _overlooked(machines: Sequence[Machine], limit_s: float) -> Iterator[str]:
