@@ -17,7 +17,7 @@ from bench.drills.moves import lost_data, moved_partitions
 from bench.drills.replication import DrillError, killed_nodes, paused_leader, rolling_restart
 from bench.drills.spark_cluster import spark_cluster_killed
 from bench.drills.stale_write import REFUSALS, StaleWrite
-from bench.drills.storage_groups import killed_groups
+from bench.drills.storage_groups import killed_groups, paused_group_leader
 from bench.drills.workers import workers_with_tasks
 from bench.measure import Budget, Measure, measure
 from penstock.testing import Cluster
@@ -169,6 +169,11 @@ def storage_groups_killed(rounds: int, say: Callable[[str], None]) -> list[Measu
     return killed_groups(rounds, say, KAFKA_DEFAULTS)
 
 
+def storage_group_paused(rounds: int, say: Callable[[str], None]) -> list[Measure]:
+    """SIGSTOP of a storage group's leader past its lease, then SIGCONT: it takes nothing and answers no reader."""
+    return paused_group_leader(rounds, say, KAFKA_DEFAULTS)
+
+
 DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], int]] = {
     "killed-controller": (killed_controller, 20),
     "all-at-once": (all_at_once, 5),
@@ -183,6 +188,7 @@ DRILLS: dict[str, tuple[Callable[[int, Callable[[str], None]], list[Measure]], i
     "balanced-again": (leaders_balanced_again, 10),
     "hand-overs": (hand_overs_killed, 5),
     "storage-groups": (storage_groups_killed, 10),
+    "storage-group-paused": (storage_group_paused, 3),
     "workers": (workers_with_tasks, 3),
     "spark-cluster": (spark_cluster_killed, 3),
 }
