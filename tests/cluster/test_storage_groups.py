@@ -9,15 +9,17 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from tests.cluster.nodes_in_a_loop import PATIENCE_S, Nodes, nodes
+from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 
+from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
+from penstock.client.values import TopicPartition
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups import keeper
 from penstock.node.storage_groups import replica as group_replica
 from penstock.node.storage_groups.replica import GroupReplica
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.voters import ReplicaKey
 from penstock.replication.storage_groups.entries import PartitionId
@@ -257,3 +259,72 @@ async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: 
         await until(lambda: leaders_of(cluster) not in ([], [leader_id]))
         assert node.broker.storage_groups.group_of(*find(cluster, leader_id, "orders")) is None
         await produce(cluster, "orders")
+
+
+async def test_a_group_moves_to_other_nodes_with_all_that_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
+    roles = dict.fromkeys((1, 2, 3, 4, 5), "broker") | {1: BOTH}
+    async with nodes(tmp_path, roles, controller_quorum_fetch_timeout_ms="4000") as cluster, cluster.admin() as admin:
+        await admin.topics.create(
+            NewTopic(name="orders", assignments={0: [1, 2, 3], 1: [2, 3, 1]}, configs={"replication.mode": "consensus"})
+        )
+        await cluster.until_everywhere(is_whole)
+        for _ in range(20):
+            await produce(cluster, "orders")
+        (leader_id,) = leaders_of(cluster)
+        stays = leader_id % 3 + 1
+        target = [stays, 4, 5]
+        moved = TopicPartition("__storage_group", 0)
+        with pytest.raises(KafkaError, match="move __storage_group-0"):
+            await reassigned(admin, TopicPartition("orders", 0), target)
+        await reassigned(admin, moved, target)
+        await cluster.until_everywhere(lambda image: has_moved(image, target))
+        await cluster.until_everywhere(is_whole)
+        assert await admin.partitions.reassignments() == {}
+        for left in {1, 2, 3} - {stays}:
+            await until(lambda left=left: not logs_of_groups(cluster, left, "orders"))  # type: ignore[misc]
+        end_offset = await produce(cluster, "orders") + 1
+        await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
+        await cluster.stop(5)
+        assert await produce(cluster, "orders") >= end_offset
+        await cluster.start(5)
+        await cluster.until_everywhere(is_whole)
+
+
+async def test_a_move_of_a_group_is_cancelled(tmp_path: Path) -> None:
+    roles = dict.fromkeys((1, 2, 3, 4), "broker") | {1: BOTH}
+    async with nodes(tmp_path, roles, controller_quorum_fetch_timeout_ms="4000") as cluster, cluster.admin() as admin:
+        await admin.topics.create(
+            NewTopic(name="orders", assignments={0: [1, 2, 3]}, configs={"replication.mode": "consensus"})
+        )
+        await cluster.until_everywhere(is_whole)
+        end_offset = await produce(cluster, "orders") + 1
+        await cluster.stop(4)
+        moved = TopicPartition("__storage_group", 0)
+        await reassigned(admin, moved, [4, 2, 3])
+        assert set(await admin.partitions.reassignments()) == {moved}
+        await reassigned(admin, moved, None)
+        await cluster.until_everywhere(lambda image: has_moved(image, [1, 2, 3]))
+        assert await produce(cluster, "orders") >= end_offset
+
+
+async def reassigned(admin: Admin, partition: TopicPartition, target: list[int] | None) -> None:
+    """Raises KafkaError if it is refused."""
+    outcome = (await admin.partitions.reassign({partition: target}))[partition]
+    if outcome.error:
+        raise KafkaError(ErrorCode(outcome.error), outcome.message)
+
+
+def has_moved(image: ClusterImage, target: list[int]) -> bool:
+    """Whether the first group, and all that is in it, has these replicas and is on no way to others."""
+    group = image.storage_groups[0]
+    partitions = [one for topic in image.topics_of_storage_group(0) for one in topic.partitions.values()]
+    is_over = not group.adding_replicas and not group.removing_replicas
+    return is_over and all(set(one.replicas) == set(target) for one in (group, *partitions))
+
+
+def logs_of_groups(cluster: Nodes, node_id: int, topic: str) -> list[tuple[str, int]]:
+    """The logs of the groups, and of a topic, that a node has."""
+    return [key for key in cluster.running[node_id].parts.directories.logs if key[0] in ("__storage_group", topic)]

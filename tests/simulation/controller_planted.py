@@ -165,7 +165,7 @@ def late_claims_believed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader stays, and so does its epoch, though a replica was taken away."""
-    difference = partition_change._difference
+    difference = partition_change.difference
 
     def same_epoch(
         topic_id: object, index: int, before: PartitionImage, after: PartitionImage
@@ -175,4 +175,4 @@ def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None
             record.leader = NO_LEADER_CHANGE
         return record
 
-    monkeypatch.setattr(partition_change, "_difference", same_epoch)
+    monkeypatch.setattr(partition_change, "difference", same_epoch)

@@ -32,6 +32,19 @@ def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
     return [row["replicas"] for row in json.loads(shown)[0]["partitions"]]
 
 
+def group_of_topic_c(cluster: Cluster) -> None:
+    """A storage group with a replica on broker 4 begins, and leads the partitions of a topic."""
+    penstock(cluster, "storage-groups", "--create", "--replicas", "4,1,2")
+    keys = ("--config", "replication.mode=consensus", "--config", "storage.group=0")
+    penstock(cluster, "topics", "--create", "--topic", "c", "--partitions", "2", "--replication-factor", "3", *keys)
+
+    def is_led() -> bool | None:
+        (shown,) = json.loads(penstock(cluster, "storage-groups", "--json").stdout)
+        return shown["leader"] >= 0 or None
+
+    wait_until(is_led, 30, "the storage group has a leader")
+
+
 def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> None:
     options = ("--topic", "t", "--partitions", str(PARTITIONS), "--replication-factor", "3")
     penstock(four, "topics", "--create", *options)
@@ -39,10 +52,12 @@ def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> 
     for index in range(PARTITIONS):
         producer.produce("t", b"v", partition=index)
     assert producer.flush(30) == 0
+    group_of_topic_c(four)
     said = penstock(four, "cluster", "drain", "4", "--keep", "--throttle", "100000000").stdout
     assert "Broker 4 has no replicas any more; " in said
-    assert "Clearing topic-level throttles on topic t" in said
-    assert {node for nodes in replicas(four, "t") for node in nodes} == {1, 2, 3}
+    assert "Clearing topic-level throttles on topics __storage_group,t" in said
+    for topic in ("t", "c", "__storage_group"):
+        assert {node for nodes in replicas(four, topic) for node in nodes} == {1, 2, 3}
 
     outcome: list[Result] = []
     waiting = threading.Thread(target=lambda: outcome.append(penstock(four, "cluster", "drain", "4")))
@@ -58,6 +73,6 @@ def test_a_broker_is_drained_and_forgotten_when_it_is_stopped(four: Cluster) -> 
 
     wait_until(is_forgotten, 30, "broker 4 is forgotten")
     refused = penstock(four, "cluster", "drain", "3", exit_code=1).stderr
-    assert "t-0 has 3 replicas, and 2 other brokers are in service: start another broker" in refused
+    assert "-0 has 3 replicas, and 2 other brokers are in service: start another broker" in refused
     assert {node for nodes in replicas(four, "t") for node in nodes} == {1, 2, 3}, "nothing has begun"
     assert "there is no broker 4" in penstock(four, "cluster", "drain", "4", exit_code=1).stderr

@@ -1,7 +1,8 @@
 """`penstock cluster drain`: all replicas of a broker move elsewhere, then it is forgotten.
 
 What is to be done is read from the cluster at each look, so whoever interrupts it goes on by saying the same again.
-Some moves are under way at a time; those which an interruption leaves come to their end by themselves.
+Some moves are under way at a time; those which an interruption leaves come to their end by themselves. Storage groups
+move as any partition does, and what is in them with them.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from penstock.cli.replication_throttles import clear_limits, limit_moves, planne
 from penstock.client.admin import Admin
 from penstock.client.metadata import TopicMetadata
 from penstock.client.partition_admin import Reassignment
-from penstock.client.storage_group_admin import STORAGE_GROUPS
+from penstock.client.storage_group_admin import StorageGroupAdmin
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 
@@ -35,6 +36,8 @@ class View(Value):
     racks: Racks
     replicas: Replicas
     moving: Mapping[TopicPartition, Reassignment]
+    in_groups: Mapping[str, int]
+    """The topics that follow a storage group, and which."""
 
 
 class Drain:
@@ -50,10 +53,6 @@ class Drain:
     async def run(self) -> None:
         """Returns when the broker has nothing any more. Raises click.ClickException."""
         view = await self._look()
-        votes = [partition.partition for partition in self._left(view) if partition.topic == STORAGE_GROUPS]
-        if votes:
-            message = f"broker {self._node_id} votes in the storage groups {votes}, and no other can vote in its place"
-            raise click.ClickException(message)
         total = len(self._left(view))
         with click.progressbar(length=total, label=f"replicas of broker {self._node_id}", file=sys.stderr) as bar:
             try:
@@ -99,7 +98,10 @@ class Drain:
         topics = await self._admin.topics.describe()
         brokers = (await self._admin.describe_cluster()).brokers
         racks = {broker.node_id: broker.rack for broker in brokers if not broker.is_fenced}
-        view = View(racks, _replicas(topics, moving), moving)
+        in_groups = await StorageGroupAdmin(self._admin.cluster).members(
+            one.name for one in topics if not one.is_internal
+        )
+        view = View(racks, _replicas(topics, moving), moving, in_groups)
         for partition in self._begun:
             if partition not in moving and self._node_id in view.replicas.get(partition, ()):
                 self._stale_looks[partition] = self._stale_looks.get(partition, 0) + 1
@@ -124,8 +126,10 @@ class Drain:
         """Where the partitions go that are not on their way yet, or to a broker that is out of service."""
         leaving = [self._node_id]
         away = {node for move in view.moving.values() for node in move.adding if node not in view.racks}
+        left = [partition for partition in left if partition.topic not in view.in_groups]
         stuck = [partition for partition in left if not away.isdisjoint(view.replicas[partition])]
-        plan = replacements(view.replicas, leaving, view.racks)
+        movable = {row: nodes for row, nodes in view.replicas.items() if row.topic not in view.in_groups}
+        plan = replacements(movable, leaving, view.racks)
         if stuck:
             plan |= replacements({row: view.replicas[row] for row in stuck}, [*leaving, *sorted(away)], view.racks)
         return {partition: plan[partition] for partition in left if partition in plan}

@@ -3,6 +3,8 @@
 The group's own log has decided who leads. So a claim is fenced by the epoch of that log: one that is older than the
 last that this controller has heard comes late. A controller that takes over has heard none, and may believe a late one;
 then the true leader, whom the metadata do not name, asks again.
+
+A claim also says who votes. Where that are those to whom the group was on its way (`reassignments`), it has arrived.
 """
 
 from collections.abc import Iterator
@@ -59,8 +61,13 @@ def _checked(state: ControllerState, request: ClaimStorageGroupRequest) -> Parti
 def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
     """The group as its leader says it is: in sync are the leader, and who has caught up of those that could be."""
     directories = {voter.voter_id: voter.directory_id for voter in request.voters}
-    known = [directories.get(replica, group.directory_of(replica)) for replica in group.replicas]
-    group = group._replace(directories=tuple(known), leader=request.broker_id)
+    target = tuple(replica for replica in group.replicas if replica not in group.removing_replicas)
+    has_arrived = directories.keys() == set(target) and request.broker_id in target
+    replicas = target if has_arrived else group.replicas
+    known = tuple(directories.get(replica, group.directory_of(replica)) for replica in replicas)
+    group = group._replace(replicas=replicas, directories=known, leader=request.broker_id)
+    if has_arrived:
+        group = group._replace(adding_replicas=(), removing_replicas=())
     isr = [
         replica
         for replica in group.replicas
@@ -79,11 +86,21 @@ def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partitio
     for topic, index in _partitions(image, request.group):
         before, after = topic.partitions[index], group
         if topic.name != STORAGE_GROUPS:
-            isr = tuple(replica for replica in before.replicas if replica in group.isr)
-            after = before._replace(leader=group.leader, isr=isr)
+            after = _follows(before, group)
         record = record_of(topic, index, after)
         if record is not None:
             yield record
+
+
+def _follows(partition: PartitionImage, group: PartitionImage) -> PartitionImage:
+    """A partition as it is in a group that is so."""
+    if set(partition.replicas) != set(group.replicas):
+        stay = [replica for replica in partition.replicas if replica in group.replicas]
+        come = [replica for replica in group.replicas if replica not in partition.replicas]
+        directories = [*map(partition.directory_of, stay), *map(group.directory_of, come)]
+        partition = partition._replace(replicas=(*stay, *come), directories=tuple(directories))
+    isr = tuple(replica for replica in partition.replicas if replica in group.isr)
+    return partition._replace(leader=group.leader, isr=isr)
 
 
 def _partitions(image: ClusterImage, number: int) -> Iterator[tuple[TopicImage, int]]:

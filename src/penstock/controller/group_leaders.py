@@ -6,12 +6,14 @@
 | a broker is fenced or unregistered          | nobody leads in its place; it is not in sync, unless nobody else is |
 | it registers anew, or loses the directory   | the same |
 | it is on its way out                        | as it was: it lays down its office by itself, and another one claims |
-| elections, AlterPartition, other replicas   | refused, or left out where nobody named the partition |
+| elections, AlterPartition                   | refused, or left out where nobody named the partition |
+| other replicas                              | a claim says so, when they vote (`reassignments`) |
 
 What the metadata say is a signpost. A broker that they name and that does not lead the group refuses its clients.
 """
 
 from penstock.controller.heartbeats import Going
+from penstock.controller.partition_change import difference
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, PartitionImage
@@ -29,17 +31,9 @@ def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -
 
 
 def record_of(topic: TopicImage, index: int, after: PartitionImage) -> PartitionChangeRecord | None:
-    """The record by which a partition gets the leader, the ISR and the directories of `after`; None if it has them."""
-    before, record = topic.partitions[index], PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
-    if before == after:
-        return None
-    if before.leader != after.leader:
-        record.leader = after.leader
-    if before.isr != after.isr:
-        record.isr = list(after.isr)
-    if before.directories != after.directories:
-        record.directories = list(after.directories)
-    return record
+    """The record by which a partition becomes `after`; None if it is so."""
+    before = topic.partitions[index]
+    return None if before == after else difference(topic.topic_id, index, before, after)
 
 
 def check_elected_here(topic: TopicImage, index: int, code: ErrorCode) -> None:

@@ -129,7 +129,7 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
             after = tracked(electorate.state, topic.name, before, after, wanted.lost)
         elif not after.isr:
             after = after._replace(isr=before.isr)
-    record = _difference(topic.topic_id, index, before, after)
+    record = difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
 
 
@@ -152,7 +152,7 @@ def _completed(partition: PartitionImage) -> PartitionImage:
     return partition._replace(replicas=target, isr=isr, removing_replicas=(), adding_replicas=())
 
 
-def _difference(topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChangeRecord:
+def difference(topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage) -> PartitionChangeRecord:
     """The record that makes `after` of `before`."""
     record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
     if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):

@@ -7,17 +7,23 @@
 | it is cancelled before that | those that were there before, without the added ones |
 
 A move that only puts replicas into another order is over at once, and so is one to replicas that are all in sync.
+
+A storage group moves as its partition of `__storage_group`, and all that is in it with it; a partition in it does not
+move alone. The group's leader gives those of the target a vote and takes it from the others, one after the other; it is
+over when the leader claims with these voters (`claim_storage_group`). To cancel it is to move back.
 """
 
 from collections.abc import Iterable
 
-from penstock.controller.assignments import check_replicas
+from penstock.controller.assignments import FIRST_EPOCH, check_replicas
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.group_leaders import record_of
 from penstock.controller.partition_change import Election, Electorate, Wanted, allows_unclean, changed
+from penstock.controller.storage_groups import StorageGroups
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER
+from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -108,11 +114,14 @@ def _altered(
     if topic is None or asked.partition_index not in topic.partitions:
         message = f"There is no partition {name}-{asked.partition_index}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if topic.storage_group is not None:
+        message = (
+            f"{name}-{asked.partition_index} has the replicas of its storage group: "
+            f"move {STORAGE_GROUPS}-{topic.storage_group}, and all that is in it moves"
+        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if asked.replicas is None:
         return _cancelled(state, topic, asked.partition_index)
-    if topic.by_consensus:
-        message = f"{name}-{asked.partition_index} has the voters of its storage group as replicas, and they stay"
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return _moved(state, topic, asked.partition_index, asked.replicas, may_resize)
 
 
@@ -125,10 +134,31 @@ def _moved(
     if len(target) != len(before) and not may_resize:
         message = f"{topic.name}-{index} has {len(before)} replicas, and the request forbids to make them {len(target)}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if topic.by_consensus:
+        return _group_moved(state, topic, index, target)
     removing = [replica for replica in partition.replicas if replica not in target]
     adding = [replica for replica in target if replica not in before]
     wanted = Wanted(replicas=target + removing, removing=removing, adding=adding)
     return changed(Electorate(state), topic, index, wanted)
+
+
+def _group_moved(
+    state: ControllerState, topic: TopicImage, index: int, target: list[int]
+) -> PartitionChangeRecord | None:
+    """A storage group moves. Those whom an earlier move has added stay so until they have no vote any more."""
+    group = topic.partitions[index]
+    if group.leader == NO_LEADER and group.leader_epoch == FIRST_EPOCH:
+        message = f"{topic.name}-{index} has never had a leader: who votes is settled when one of its replicas leads"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    removing, before = [replica for replica in group.replicas if replica not in target], _before_the_move(group)
+    replicas, choose = [*target, *removing], StorageGroups(state).directory
+    after = group._replace(
+        replicas=tuple(replicas),
+        directories=tuple(group.directory_of(it) if it in group.replicas else choose(it) for it in replicas),
+        removing_replicas=tuple(removing),
+        adding_replicas=tuple(replica for replica in replicas if replica not in before),
+    )
+    return record_of(topic, index, after)
 
 
 def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
@@ -137,6 +167,8 @@ def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> Partiti
         message = f"{topic.name}-{index} is on no way to other replicas"
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
     replicas = _before_the_move(partition)
+    if topic.by_consensus:
+        return _group_moved(state, topic, index, replicas)
     isr = [replica for replica in partition.isr if replica in replicas]
     wanted = Wanted(replicas=replicas, isr=isr, removing=(), adding=())
     if not isr:

@@ -43,15 +43,15 @@ class Asked(Value):
         if self.replicas is not None and set(self.replicas) != set(group.replicas):
             message = f"storage group {number} has the replicas {list(group.replicas)}, not {list(self.replicas)}"
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        if self.replication_factor not in (None, len(group.replicas)):
-            message = f"storage group {number} has {len(group.replicas)} replicas, not {self.replication_factor}"
+        if self.replication_factor not in (None, _factor(group)):
+            message = f"storage group {number} has {_factor(group)} replicas, not {self.replication_factor}"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
     def fits(self, group: PartitionImage) -> bool:
         """Whether a group has such replicas."""
         if self.replicas is not None:
             return set(self.replicas) == set(group.replicas)
-        return self.replication_factor in (None, len(group.replicas))
+        return self.replication_factor in (None, _factor(group))
 
 
 class Found(Value):
@@ -103,7 +103,7 @@ class StorageGroups:
             leader=NO_LEADER,
             leader_epoch=FIRST_EPOCH,
             partition_epoch=FIRST_EPOCH,
-            directories=[self._directory(broker) for broker in replicas],
+            directories=[self.directory(broker) for broker in replicas],
         )
         group = PartitionImage(
             NO_LEADER, FIRST_EPOCH, FIRST_EPOCH, tuple(replicas), tuple(replicas), tuple(record.directories)
@@ -155,7 +155,7 @@ class StorageGroups:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         return replicas
 
-    def _directory(self, broker_id: int) -> UUID:
+    def directory(self, broker_id: int) -> UUID:
         """The directory of a broker that has the fewest groups, and wants new replicas if any does."""
         broker = self._state.image.brokers[broker_id]
         cordoned = broker.cordoned_directories or ()
@@ -165,6 +165,11 @@ class StorageGroups:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         taken = Counter(group.directory_of(broker_id) for group in (*self._known.values(), *self._begun.values()))
         return min(choices, key=lambda choice: taken[choice])
+
+
+def _factor(group: PartitionImage) -> int:
+    """How many replicas a group has, or will have when it is where it goes."""
+    return len(group.replicas) - len(group.removing_replicas)
 
 
 def check_voters(number: int, group: PartitionImage, replicas: Collection[int]) -> None:

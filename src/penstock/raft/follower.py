@@ -165,7 +165,8 @@ class Follower(Pulling):
         replica = self.replica
         if self.roles.role is not self or not self.fetching.leader_heard or now_ms < self._update_at_ms:
             return
-        if replica.quorum.kraft_version >= DYNAMIC_VOTERS and replica.quorum.voter(replica.me.id) != replica.local:
+        said = replica.quorum.voter(replica.me.id)
+        if replica.quorum.kraft_version >= DYNAMIC_VOTERS and said is not None and said != replica.local:
             self._update_at_ms = now_ms + replica.settings.fetch_timeout_ms
             assert self.leader_id is not None, "a follower knows its leader"
             self.send(self.leader_id, UpdateVoter(replica.epoch, replica.local))

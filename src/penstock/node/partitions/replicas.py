@@ -164,6 +164,8 @@ class LocalReplicas:
         known = self._image.topics.get(log.topic)
         partition = None if known is None else known.partitions.get(log.partition)
         is_ours = partition is not None and self._node_id in partition.replicas
+        if known is not None and known.storage_group is not None:  # a group that comes here is ahead of its partitions
+            is_ours = self._node_id in self._image.storage_groups[known.storage_group].replicas
         return not (is_ours or log.topic in LOGS_OF_DRIVERS or self.groups.is_member(log))
 
     def holds(self, topic: TopicImage, index: int) -> bool:

@@ -7,8 +7,7 @@
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
-
-A group that was here stays until the node stops: its replicas never change.
+| a group has no replica here any more        | its logs are deleted, its own and those of its partitions             |
 """
 
 from __future__ import annotations
@@ -85,7 +84,14 @@ class GroupKeeper:
     # Life.
 
     async def start(self) -> None:
-        """Take part in all groups that have a replica here."""
+        """Take part in all groups that have a replica here, and delete the logs of those that have none any more.
+
+        The image is not older than what this node has known: the controller knows of this start.
+        """
+        groups, logs = self._image.storage_groups, self._parts.directories.logs
+        for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
+            if number in groups and self._node_id not in groups[number].replicas:
+                self._delete(logs[STORAGE_GROUPS, number])
         self.on_new_image()
         await self._follow()
         self._task = asyncio.create_task(self._work(), name="storage groups")
@@ -195,12 +201,28 @@ class GroupKeeper:
     async def _follow(self) -> None:
         """Do what the metadata say of groups."""
         changed, self._changed = self._changed, {}
+        await asyncio.gather(*(self._depart(number) for number in changed if self._is_elsewhere(number)))
         new = {number: image for number in changed if (image := self._missing(number)) is not None}
         await asyncio.gather(*(self._take_part(number, image) for number, image in new.items()))
         for number in changed:
             replica = self._groups.by_number.get(number)
             if replica is not None:
                 replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
+
+    def _is_elsewhere(self, number: int) -> bool:
+        """Whether this node has a replica of a group that has none here any more."""
+        image = self._image.storage_groups.get(number)
+        return number in self._groups.by_number and image is not None and self._node_id not in image.replicas
+
+    async def _depart(self, number: int) -> None:
+        """Others vote by now, and a majority of them has agreed: nobody will miss what is deleted."""
+        replica = self._groups.by_number.pop(number)
+        for topic_id in [one for one, its in self._groups.by_topic.items() if its is replica]:
+            del self._groups.by_topic[topic_id]
+        await self._leave(replica)
+        for log in replica.logs():
+            self._delete(log)
+        logger.info("this node has no replica of storage group %d any more", number)
 
     def _missing(self, number: int) -> PartitionImage | None:
         """The group, if it is to have a replica here and has none."""
@@ -253,20 +275,22 @@ class GroupKeeper:
         if not replica.leads or self._is_leaving:
             return
         within_ms = self._parts.config.replica_lag_time_max_ms
-        replica.change_voters(self._image.storage_groups[replica.number].replicas, within_ms)
+        image = self._image.storage_groups[replica.number]
+        wanted = [one for one in image.replicas if one not in image.removing_replicas]
+        replica.change_voters(wanted, within_ms)
         if replica.claiming is None:
-            self._claim(replica, within_ms)
+            self._claim(replica, image, set(wanted), within_ms)
 
     # The lead.
 
-    def _claim(self, replica: GroupReplica, within_ms: int) -> None:
+    def _claim(self, replica: GroupReplica, image: PartitionImage, wanted: set[int], within_ms: int) -> None:
         """Tell the controller who leads, who votes and who has caught up, if the metadata say something else."""
         live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
         if self._node_id not in live:
             return
         caught_up, voters = replica.caught_up(within_ms, live), replica.voters
-        image = self._image.storage_groups[replica.number]
-        is_said = all(image.directory_of(key.id) == key.directory_id for key in voters)
+        has_arrived = bool(image.adding_replicas or image.removing_replicas) and {key.id for key in voters} == wanted
+        is_said = not has_arrived and all(image.directory_of(key.id) == key.directory_id for key in voters)
         if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):
             return
         epoch = replica.group.proposer.epoch

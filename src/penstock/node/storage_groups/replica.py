@@ -91,6 +91,10 @@ class GroupReplica:
         """Whether anything of it lies in this log directory."""
         return self._own_log.parent == path or any(one.log.parent == path for one in self.group.partitions.values())
 
+    def logs(self) -> list[PartitionLog]:
+        """The group's own and those of its partitions."""
+        return [self._own_log, *(one.log for one in self.group.partitions.values())]
+
     @property
     def log_bytes(self) -> int:
         """The size of the group's log."""
