@@ -5,10 +5,20 @@ import pytest
 from penstock.node.serving.access import Need, Operation, Resource
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.api import ApiKey
+from penstock.protocol.own_apis import OwnApiKey
 
 BEFORE_AUTHENTICATION = {ApiKey.API_VERSIONS}
 SERVED_BY_BOTH = {ApiKey.FETCH}
 """Brokers serve it to clients as well, controllers to replicas of the metadata log alone."""
+
+ASKED_BY_BROKERS = {
+    ApiKey.VOTE,
+    ApiKey.BEGIN_QUORUM_EPOCH,
+    ApiKey.END_QUORUM_EPOCH,
+    ApiKey.FETCH_SNAPSHOT,
+    OwnApiKey.FORWARD_TO_COORDINATOR,
+}
+"""What voters of a storage group ask each other, and what a coordinator that has moved hands on."""
 
 
 @pytest.mark.parametrize("package", [BROKER_HANDLERS, CONTROLLER_HANDLERS])
@@ -29,7 +39,7 @@ def test_what_is_handed_on_needs_the_same_at_the_controller() -> None:
 
 def test_only_nodes_act_on_the_cluster() -> None:
     """Kafka's word for what brokers and controllers ask each other; whoever has it can do everything."""
-    clients = {key for key, one in load_handlers(BROKER_HANDLERS).items() if one.needs == (Need.CLUSTER_ACTION,)}
-    assert clients == set()
+    nodes = {key for key, one in load_handlers(BROKER_HANDLERS).items() if one.needs == (Need.CLUSTER_ACTION,)}
+    assert nodes == ASKED_BY_BROKERS
     assert Need.CLUSTER_ACTION.operation is Operation.CLUSTER_ACTION
     assert Need.CLUSTER_ACTION.resource is Resource.CLUSTER
