@@ -16,7 +16,7 @@ elect preferred|unclean flights-0
 move flights-0 3,4                              or: cancel flights-0; moves lists what is under way
 balance tell|begin|stop                         of leaders, one partition at a time
 group [replicas=2] [assign=1,2]                 a storage group begins
-claim BROKER 0 epoch=N 1,2                      who leads storage group 0 says so, and who has caught up
+claim BROKER 0 epoch=N 1,2 voters=1,2           who leads storage group 0 says so, who has caught up, and who votes
 later MILLISECONDS                              time passes, and what is due is done
 image                                           each partition with its leader, leader epoch and replicas
 """
@@ -63,7 +63,12 @@ from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicP
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import BalanceLeadersRequest, ClaimStorageGroupRequest, CreateStorageGroupRequest
+from penstock.protocol.own_apis import (
+    BalanceLeadersRequest,
+    ClaimStorageGroupRequest,
+    CreateStorageGroupRequest,
+    GroupVoter,
+)
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -251,6 +256,11 @@ class ControllerScript:
             group=number,
             group_epoch=int(options["epoch"]),
             caught_up=[int(replica) for replica in words[2].split(",")],
+            voters=[
+                GroupVoter(voter_id=int(voter), directory_id=self.controller.image.brokers[int(voter)].directories[0])
+                for voter in options.get("voters", "").split(",")
+                if voter
+            ],
         )
         return self.decide(request)
 

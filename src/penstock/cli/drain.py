@@ -17,7 +17,6 @@ from penstock.cli.replication_throttles import clear_limits, limit_moves, planne
 from penstock.client.admin import Admin
 from penstock.client.metadata import TopicMetadata
 from penstock.client.partition_admin import Reassignment
-from penstock.client.storage_group_admin import StorageGroupAdmin
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 
@@ -98,9 +97,7 @@ class Drain:
         topics = await self._admin.topics.describe()
         brokers = (await self._admin.describe_cluster()).brokers
         racks = {broker.node_id: broker.rack for broker in brokers if not broker.is_fenced}
-        in_groups = await StorageGroupAdmin(self._admin.cluster).members(
-            one.name for one in topics if not one.is_internal
-        )
+        in_groups = await self._admin.storage_groups.members(one.name for one in topics if not one.is_internal)
         view = View(racks, _replicas(topics, moving), moving, in_groups)
         for partition in self._begun:
             if partition not in moving and self._node_id in view.replicas.get(partition, ()):

@@ -10,7 +10,7 @@ import click
 from penstock.client.admin import Admin
 from penstock.client.config_admin import ResourceType
 from penstock.client.metadata import NO_NODE, PartitionMetadata
-from penstock.client.storage_group_admin import STORAGE_GROUPS, StorageGroupAdmin
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import Racks
 from penstock.metadata.configs.definitions import ConfigError
@@ -78,7 +78,7 @@ def is_moved(row: PartitionMetadata) -> bool:
 async def look(admin: Admin) -> Leadership:
     """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
     topics = await admin.topics.describe()
-    in_groups = await StorageGroupAdmin(admin.cluster).members(topic.name for topic in topics if not topic.is_internal)
+    in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
     text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)

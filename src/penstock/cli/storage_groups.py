@@ -8,7 +8,7 @@ from penstock.cli.names import parse_numbers
 from penstock.cli.output import print_json, print_table
 from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
 from penstock.client.admin import Admin
-from penstock.client.storage_group_admin import DEFAULT, StorageGroup, StorageGroupAdmin
+from penstock.client.storage_group_admin import DEFAULT, StorageGroup
 
 
 @click.command(short_help="show and create storage groups")
@@ -47,7 +47,7 @@ def command(
     voters = [] if replicas is None else parse_numbers(replicas, "--replicas")
 
     async def work(admin: Admin) -> None:
-        groups = StorageGroupAdmin(admin.cluster)
+        groups = admin.storage_groups
         if create:
             got, nodes = await groups.create(replication_factor=replication_factor or DEFAULT, replicas=voters)
             if as_json:

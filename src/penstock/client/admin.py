@@ -29,6 +29,7 @@ from penstock.client.metadata import error_code
 from penstock.client.partition_admin import PartitionAdmin
 from penstock.client.quorum_admin import QuorumAdmin
 from penstock.client.settings import ClientSettings
+from penstock.client.storage_group_admin import StorageGroupAdmin
 from penstock.client.topic_admin import TopicAdmin
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -114,6 +115,7 @@ class Admin:
         self.partitions = PartitionAdmin(self.cluster)
         self.features = FeatureAdmin(self.cluster)
         self.quorum = QuorumAdmin(self.cluster)
+        self.storage_groups = StorageGroupAdmin(self.cluster)
 
     async def __aenter__(self) -> Self:
         await self.cluster.start()

@@ -1,7 +1,7 @@
 """How `penstock cluster drain` goes on with what it finds, told by a cluster that the test plays."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,7 +24,10 @@ class World:
         self.moving: dict[TopicPartition, list[int]] = {}
         self.asked: list[Mapping[TopicPartition, Sequence[int]]] = []
         self.most_moving = 0
-        admin: Any = SimpleNamespace(partitions=self, topics=self, describe_cluster=self.describe_cluster)
+        self.in_groups: set[str] = set()
+        admin: Any = SimpleNamespace(
+            partitions=self, topics=self, storage_groups=self, describe_cluster=self.describe_cluster
+        )
         self.drain = Drain(cast("Admin", admin), 4, -1)
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
@@ -45,7 +48,10 @@ class World:
             partition.partition: SimpleNamespace(topic_partition=partition, replicas=nodes)
             for partition, nodes in self.replicas.items()
         }
-        return [SimpleNamespace(partitions=rows)]
+        return [SimpleNamespace(name="t", is_internal=False, partitions=rows)]
+
+    async def members(self, topics: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(self.in_groups & set(topics), 0)
 
     async def describe_cluster(self) -> Any:
         rows = [SimpleNamespace(node_id=node_id, rack=None, is_fenced=False) for node_id in self.brokers]
@@ -87,10 +93,23 @@ async def test_a_move_to_a_broker_that_is_gone_gets_another_target() -> None:
     assert world.asked == [{zero: [2, 1]}]
 
 
+async def test_what_is_in_a_storage_group_is_left_to_its_group() -> None:
+    world = World([(4, 1)], [1, 2, 4])
+    world.in_groups = {"t"}
+    running = asyncio.create_task(world.drain.run())
+    await asyncio.sleep(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert world.asked == []
+
+
 async def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     world = World([(4, 1), (4, 1)], [1, 2, 4])
     running = asyncio.create_task(world.drain.run())
-    while not world.asked:
+    while not world.asked and not running.done():
         await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -111,6 +130,10 @@ async def test_one_that_the_asked_broker_does_not_know_to_have_moved_is_not_move
         return stale if looks < 5 else await told()
 
     world.describe = late  # type: ignore[method-assign]
-    stale = [SimpleNamespace(partitions={0: SimpleNamespace(topic_partition=zero, replicas=[4, 1])})]
+    stale = [
+        SimpleNamespace(
+            name="t", is_internal=False, partitions={0: SimpleNamespace(topic_partition=zero, replicas=[4, 1])}
+        )
+    ]
     await world.drain.run()
     assert len(world.asked) == 1
