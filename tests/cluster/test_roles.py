@@ -32,7 +32,7 @@ from penstock.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from penstock.protocol.own_apis import FIRST_OWN_KEY
+from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.testing.cluster import TEST_DEFAULTS, Cluster
 from penstock.testing.cluster_node import ClusterNode
@@ -62,14 +62,19 @@ def controllers(cluster: Cluster) -> dict[int, str]:
     return {node.id: node.controller_address for node in cluster.nodes if node.controller_address}
 
 
-def test_each_listener_has_the_table_of_its_role(cluster: Cluster) -> None:
-    request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+@pytest.mark.parametrize("software", ["raw", OWN_SOFTWARE])
+def test_each_listener_has_the_table_of_its_role(cluster: Cluster, software: str) -> None:
+    """Our own clients and nodes are told of more than others."""
+    request = ApiVersionsRequest(client_software_name=software, client_software_version="1")
     for addresses, package in (
         (brokers(cluster), BROKER_HANDLERS),
         (list(controllers(cluster).values()), CONTROLLER_HANDLERS),
     ):
-        handlers = {key: handler for key, handler in load_handlers(package).items() if key < FIRST_OWN_KEY}
-        served = {key: (TOLD_FROM.get(key, handler.lowest), handler.newest) for key, handler in handlers.items()}
+        served = {
+            key: (TOLD_FROM.get(key, handler.lowest), handler.newest)
+            for key, handler in load_handlers(package).items()
+            if software == OWN_SOFTWARE or not (handler.for_nodes or key >= FIRST_OWN_KEY)
+        }
         for address in addresses:
             told = ask(address, request, ApiVersionsResponse, 4)
             assert {api.api_key: (api.min_version, api.max_version) for api in told.api_keys} == served
