@@ -16,7 +16,8 @@ time.
 | | it takes longer than the time-out | the old leader leads again, if it may; resting |
 
 Too much is led by others if for any broker more than `leader.imbalance.per.broker.percentage` of what it should lead is
-so. A broker that has not taken over in time gets nothing more until it has registered anew, or somebody asks.
+so. A broker that has not taken over in time gets nothing more in that round, and none begins with it until it has
+applied the move that it missed; then it is as good as any. Somebody who asks begins anew with all.
 
 Who takes over as the controller cannot know whether a move of the one before it is under way: it begins when all
 brokers know what was decided before, or after the time-out. The image alone says whether a move was made: a decision
@@ -122,7 +123,7 @@ class Balancer:
         self.moved = 0
         """Moves that have ended since it was resting last."""
         self.late: dict[int, int] = {}
-        """Brokers that have not taken over in time, with their epochs then."""
+        """Brokers that have not taken over in time, each with the offset of the move that it had not applied."""
         self.kept: set[int] = set()
         """Storage groups that their leaders have not handed over in time."""
         self._settings = settings
@@ -165,7 +166,7 @@ class Balancer:
     def act(self, view: View, offset: int, now_ms: int) -> Move | None:
         """The next move, if it is time for one: the caller decides on it now, with a record that has `offset`."""
         if not self.is_balancing:
-            self._look(view.image, now_ms)
+            self._look(view, now_ms)
         if self._wait is not None:
             if not self._wait.is_over(view):
                 if now_ms < self._wait.deadline_ms:
@@ -214,11 +215,12 @@ class Balancer:
             self._offer = _Offer(move, now_ms + within_ms)
         return now_ms < self._offer.deadline_ms
 
-    def _look(self, image: ClusterImage, now_ms: int) -> None:
+    def _look(self, view: View, now_ms: int) -> None:
         """It is time to compare leadership with what should be, or not yet."""
         if self._next_ms is not None and now_ms >= self._next_ms:
             self._rest(now_ms)
-            if is_uneven(image, self._settings.least_percent):
+            if is_uneven(view.image, self._settings.least_percent):
+                self.late = {one: missed for one, missed in self.late.items() if not view.have_seen(missed, (one,))}
                 self.kept.clear()
                 self.is_balancing, self.moved = True, 0
 
@@ -235,13 +237,10 @@ class Balancer:
                 taker = partition.replicas[0]
                 if name == STORAGE_GROUPS and index in self.kept:
                     continue
-                if taker in partition.isr and view.may_lead(partition, taker) and not self._is_late(image, taker):
+                if taker in partition.isr and view.may_lead(partition, taker) and taker not in self.late:
                     epoch = partition.leader_epoch + 1
                     return Move(name, topic.topic_id, index, epoch, partition.leader, taker)
         return None
-
-    def _is_late(self, image: ClusterImage, broker_id: int) -> bool:
-        return image.brokers[broker_id].epoch == self.late.get(broker_id)
 
     def _under_way(self, move: Move, offset: int, now_ms: int) -> Move:
         self._offer = None
@@ -257,7 +256,7 @@ class Balancer:
         assert partition is not None, "a move that does not hold is over"
         if move.is_back or view.have_seen(wait.offset, (move.taker,)):
             return None
-        self.late[move.taker] = view.image.brokers[move.taker].epoch
+        self.late[move.taker] = wait.offset
         if move.topic == STORAGE_GROUPS or move.giver not in partition.isr or not view.may_lead(partition, move.giver):
             return None
         back = move.replace(leader_epoch=move.leader_epoch + 1, giver=move.taker, taker=move.giver, is_back=True)

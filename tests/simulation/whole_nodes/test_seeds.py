@@ -36,6 +36,7 @@ REGRESSIONS = {
     (1470712444, 3): "a disk came back with a replica that had been moved off the node and back: it did not start",
     (1801180526, 3): "a broker that stopped was fenced before it knew that others lead, and answered beside them",
     (2844931024, 3): "the harness: a log that it was the first to read began its indexes, and the node died of that",
+    (3519470132, 3): "a broker that once did not take over in time got nothing back until it registered anew",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

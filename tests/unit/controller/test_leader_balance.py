@@ -150,11 +150,24 @@ def test_who_does_not_take_over_in_time_gives_it_back_and_gets_nothing_more() ->
     assert len(tick(controller, 1500)) == 1
     assert leaders(controller) == [2, 2, 2]
     assert balance(controller, BalanceAction.TELL, 1500).late == [1]
-    beat(controller, 1, 2, now_ms=1501)
-    assert tick(controller, 5000) == []
+    beat(controller, 2, now_ms=1501)
+    assert tick(controller, 5000) == [], "it still does not know of the move"
     assert balance(controller, BalanceAction.BEGIN, 5000).late == []
     assert len(tick(controller, 5000)) == 1
     assert leaders(controller) == [1, 2, 2]
+
+
+def test_a_late_broker_that_hears_of_what_it_missed_is_as_good_as_any_in_the_next_round() -> None:
+    controller = moved_away()
+    before = controller.state.next_offset - 1
+    tick(controller, 1000)
+    beat(controller, 1, now_ms=1400, current_metadata_offset=before)
+    tick(controller, 1500)
+    beat(controller, 1, 2, now_ms=1501)
+    assert tick(controller, 1502) == [], "not in the same round"
+    assert len(tick(controller, 5000)) == 1
+    assert leaders(controller) == [1, 2, 2]
+    assert balance(controller, BalanceAction.TELL, 5000).late == []
 
 
 def test_a_late_broker_that_registers_anew_is_as_good_as_any() -> None:
