@@ -37,6 +37,8 @@ REGRESSIONS = {
     (1801180526, 3): "a broker that stopped was fenced before it knew that others lead, and answered beside them",
     (2844931024, 3): "the harness: a log that it was the first to read began its indexes, and the node died of that",
     (3519470132, 3): "a broker that once did not take over in time got nothing back until it registered anew",
+    (2514099206, 3): "the harness: a follower that had copied a compacted log lost the newest of it with its power",
+    (4209848885, 3): "the harness: an unclean election took a group's log, and its generations began anew",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

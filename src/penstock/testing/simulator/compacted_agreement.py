@@ -10,8 +10,9 @@
 | `min.compaction.lag.ms`        | one that the harness knows of                                                     |
 | a key that was deleted         | may live on in a replica that was away for longer than `delete.retention.ms`: the |
 |                                | tombstone was gone before it came back, as in Kafka                               |
-| a key whose newer record power | may be missing in a replica that had compacted with that record in its log and    |
-| cuts have taken                | has cut it off since, as the leader lacks it: until the key is written again      |
+| a key whose newer record power | may be missing, or have an older value yet, in a replica that had compacted with  |
+| cuts have taken                | that record in its log and has cut it off since, as the leader lacks it, or had   |
+|                                | copied what such a one had left: until the key is written again                   |
 | a key, after unclean elections | may be missing in any replica for that reason, or live on as its tombstone is     |
 |                                | gone: of a history that `began_late` only the values count that there are         |
 
@@ -165,7 +166,7 @@ class CompactedHistory:
         history = [(offset, self.records[offset]) for offset in sorted(self.records) if offset < end]
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
-        differing -= self.gone.keys() - table.keys()
+        differing -= self.gone.keys()
         if self.began_late:
             differing &= table.keys() & whole.keys()
         deleted = {key: offset for offset, (key, _) in history if key in differing - whole.keys()}
