@@ -13,8 +13,10 @@ from confluent_kafka import Producer
 from penstock.cli import balance_moves
 from penstock.cli.main import main
 from penstock.testing import Cluster
+from penstock.testing.quorum_view import wait_until
 
 MEASURE = ("--measure", "0.1")
+SECONDS = 60
 
 
 def penstock(cluster: Cluster, *arguments: str) -> Result:
@@ -35,9 +37,9 @@ def four(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield cluster
 
 
-def held(cluster: Cluster) -> Counter[int]:
-    shown: Any = json.loads(penstock(cluster, "topics", "--describe", "--topic", "t", "--json").stdout)
-    return Counter(node for row in shown[0]["partitions"] for node in row["replicas"])
+def held(cluster: Cluster, topics: str = "t") -> Counter[int]:
+    shown: Any = json.loads(penstock(cluster, "topics", "--describe", "--topic", topics, "--json").stdout)
+    return Counter(node for topic in shown for row in topic["partitions"] for node in row["replicas"])
 
 
 def test_a_new_node_gets_its_share_of_the_disks(four: Cluster, tmp_path: Path) -> None:
@@ -53,3 +55,25 @@ def test_a_new_node_gets_its_share_of_the_disks(four: Cluster, tmp_path: Path) -
     assert "Clearing topic-level throttles on topic t" in said
     assert held(four) == {1: 3, 2: 3, 3: 3, 4: 3}
     assert "nothing moves" in penstock(four, "balance", "execute", *MEASURE).stdout
+
+
+def test_storage_groups_get_there_with_all_that_is_in_them(four: Cluster) -> None:
+    for group, topic in enumerate(("a", "b")):
+        penstock(four, "storage-groups", "--create", "--replicas", "1,2,3")
+        mode = ("--config", "replication.mode=consensus", "--config", f"storage.group={group}")
+        penstock(four, "topics", "--create", "--topic", topic, "--replica-assignment", "1:2:3,1:2:3", *mode)
+    producer = Producer({"bootstrap.servers": four.bootstrap_servers, "acks": "all"})
+    for topic in ("a", "b"):
+        producer.produce(topic, bytes(900_000), partition=1)
+    assert producer.flush(30) == 0
+
+    groups = ("--topic", "__storage_group", *MEASURE)
+
+    def planned() -> Any:
+        plan = json.loads(penstock(four, "balance", "plan", *groups, "--json").stdout)
+        return plan if [row["disk_bytes"] // 1_000_000 for row in plan["brokers"]] == [1, 1, 1, 0] else None
+
+    plan = wait_until(planned, SECONDS, "each of three brokers has 1.8 MB in two groups")
+    assert {row["topic"] for row in plan["partitions"]} == {"__storage_group"}
+    assert "partitions have moved" in penstock(four, "balance", "execute", *groups).stdout
+    wait_until(lambda: sorted(held(four, "[ab]").values()) == [2, 2, 4, 4] or None, SECONDS, "the topics moved")

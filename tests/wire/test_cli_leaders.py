@@ -75,6 +75,33 @@ def test_a_plan_is_made_written_compared_and_carried_out(three: Cluster) -> None
     assert told(three, "leaders", "plan")["partitions"] == [], "what is balanced stays"
 
 
+def test_a_storage_group_is_planned_and_moved_as_all_that_is_in_it(three: Cluster) -> None:
+    consensus = ("--config", "replication.mode=consensus")
+    penstock(three, "topics", "--create", "--topic", "c", "--replica-assignment", "1:2:3,1:2:3,1:2:3", *consensus)
+
+    def shown() -> Any:
+        return told(three, "leaders", "show")
+
+    wait_until(lambda: sum(row["leads"] for row in shown()["brokers"]) == 9 or None, SECONDS, "the group has a leader")
+    pin(three, "__storage_group:0:3,c:1:2")
+    plan = penstock(three, "leaders", "plan", "--execute", "--json")
+    assert "c:1:2 has no effect, it is in a storage group: pin __storage_group:0 instead" in plan.stderr
+    planned = json.loads(plan.stdout)
+    assert [row["planned"] for row in planned["brokers"]] == [3, 3, 3], "the group counts as the three in it"
+    rows = [row for row in planned["partitions"] if row["topic"] != "t"]
+    assert [(row["topic"], row["planned"]) for row in rows] == [("__storage_group", 3)]
+    wait_until(lambda: [row["should_lead"] for row in shown()["brokers"]] == [3, 3, 3] or None, SECONDS, "the plan")
+    penstock(three, "leaders", "balance")
+    wait_until(lambda: [row["leads"] for row in shown()["brokers"]] == [3, 3, 3] or None, SECONDS, "all have moved")
+
+    def leaders() -> set[int]:
+        return {row["leader"] for row in told(three, "topics", "--describe", "--topic", "c")[0]["partitions"]}
+
+    wait_until(lambda: leaders() == {3} or None, SECONDS, "what is in the group goes with it")
+    refused = penstock(three, "leaders", "show", "--topic", "c", exit_code=1).output
+    assert "what is in a storage group moves with its partition of __storage_group" in refused
+
+
 def test_a_plan_by_bytes_of_what_nobody_writes_to_is_one_by_count(three: Cluster) -> None:
     plan = told(three, "leaders", "plan", "--by", "bytes", "--measure", "0.2")
     assert sum(row["bytes_per_second"] for row in plan["brokers"]) == 0

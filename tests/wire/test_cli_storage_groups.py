@@ -65,7 +65,10 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
 
     # What others decide is left out, or refused in plain words.
     planned = told(three, "leaders", "plan", "--all")["partitions"]
-    assert {row["topic"] for row in planned} & {"orders", "flights", "__storage_group"} == {"flights"}
+    assert {row["topic"] for row in planned} & {"orders", "flights", "__storage_group"} == {
+        "flights",
+        "__storage_group",
+    }
     refused = penstock(three, "cluster", "drain", "1", exit_code=1).stderr
     assert "2 other brokers are in service" in refused
     elect = ("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")

@@ -144,7 +144,7 @@ def execute(
 
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
-    now = (await look(admin)).without_groups().limited_to(wishes.pattern)
+    now = (await look(admin)).without_leaderless_groups().limited_to(wishes.pattern)
     measured = await rates(admin, now, wishes.measure)
     bytes_now = await sizes(admin, now)
     carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}

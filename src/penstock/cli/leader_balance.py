@@ -56,7 +56,7 @@ async def _left(admin: Admin) -> list[TopicPartition]:
 
 async def _follow(admin: Admin, told: Balance, total: int, *, silent: bool) -> Balance:
     waiting_for = 0
-    with click.progressbar(length=total, label="leaders", file=sys.stderr, hidden=silent) as bar:
+    with click.progressbar(length=total, label="leaders", file=sys.stderr, hidden=silent or not total) as bar:
         while told.is_balancing or told.under_way is not None:
             bar.update(max(min(told.moved, total) - bar.pos, 0))
             if told.under_way is None and told.under_replicated != waiting_for:

@@ -58,12 +58,15 @@ def plan(
     """Show who should lead each partition, as evenly as replicas allow; --execute makes that the plan.
 
     Racks decide among plans that are equally even. What `leader.balance.pinned` lists stays where it is pinned. Nobody
-    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. Storage groups keep
-    the order of their replicas.
+    leads anything else for it: the balancer brings leadership there, or `penstock leaders balance`. A storage group is
+    planned as its partition of __storage_group, and counts as all that is in it.
     """
 
     async def work(admin: Admin) -> tuple[Leadership, Mapping[TopicPartition, int], Rates | None]:
-        now = (await look(admin)).without_groups().limited_to(pattern)
+        now = (await look(admin)).without_leaderless_groups()
+        for words in now.pins_without_effect():
+            click.echo(words, err=True)
+        now = now.limited_to(pattern)
         measured = await rates(admin, now, measure) if by == "bytes" else None
         ideal = _ideal(now, measured)
         if execute:
@@ -89,7 +92,7 @@ def show(bootstrap_server: str, command_config: Path | None, pattern: str | None
     now = run_with_admin(bootstrap_server, command_config, look).limited_to(pattern)
     rows = [(one, now.partitions[one]) for one in sorted(now.partitions)]
     elsewhere = [(one, row) for one, row in rows if row.leader != row.replicas[0]]
-    should, leads = loads(now.preferred.items()), loads(now.leaders.items())
+    should, leads = (loads(it.items(), now.counts) for it in (now.preferred, now.leaders))
     if as_json:
         brokers = [
             {"broker": node, "rack": rack, "should_lead": should[node], "leads": leads[node]}
@@ -113,10 +116,7 @@ def show(bootstrap_server: str, command_config: Path | None, pattern: str | None
         ],
         empty="every partition is led by who should",
     )
-    if now.under_replicated:
-        click.echo(
-            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it", err=True
-        )
+    _say_what_stops_it(now)
 
 
 @command.command("balance")
@@ -142,7 +142,7 @@ def balance_command(bootstrap_server: str, command_config: Path | None, dry_run:
 
 def _ideal(now: Leadership, measured: Rates | None) -> dict[TopicPartition, int]:
     replicas = {partition: row.replicas for partition, row in now.partitions.items()}
-    weights = None if measured is None else weights_by_rate(measured)
+    weights = now.counts if measured is None else weights_by_rate(measured)
     ideal = ideal_leaders(replicas, now.racks, weights=weights, pinned=now.pinned)
     return {partition: ideal[partition] for partition in sorted(replicas)}
 
@@ -169,7 +169,7 @@ def _show_plan(
     now: Leadership, ideal: Mapping[TopicPartition, int], measured: Rates | None, *, show_all: bool, as_json: bool
 ) -> None:
     shown = [one for one in ideal if show_all or ideal[one] != now.partitions[one].replicas[0]]
-    leads, should, planned = (loads(it.items()) for it in (now.leaders, now.preferred, ideal))
+    leads, should, planned = (loads(it.items(), now.counts) for it in (now.leaders, now.preferred, ideal))
     rates_then = None if measured is None else loads(ideal.items(), measured)
     rates_now = None if measured is None else loads(now.leaders.items(), measured)
     columns = ["BROKER", "RACK", "LEADS", "SHOULD LEAD", "PLANNED"]
@@ -220,6 +220,15 @@ def _show_moves(now: Leadership, *, as_json: bool) -> None:
         [(one.topic, one.partition, row.leader, row.replicas[0], row.replicas[0] in row.isr) for one, row in rows],
         empty="every partition is led by who should, or by nobody",
     )
+    if rows:
+        _say_what_stops_it(now)
+
+
+def _say_what_stops_it(now: Leadership) -> None:
+    if now.under_replicated:
+        click.echo(
+            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it", err=True
+        )
 
 
 def _pin(now: Leadership, partition: TopicPartition) -> str | None:

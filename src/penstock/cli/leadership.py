@@ -29,6 +29,8 @@ class Leadership(Value):
     """Those of the brokers that are out of service."""
     partitions: dict[TopicPartition, PartitionMetadata]
     pinned: dict[TopicPartition, int]
+    members: dict[TopicPartition, list[TopicPartition]]
+    """What is in each storage group that has anything in it."""
 
     @property
     def preferred(self) -> dict[TopicPartition, int]:
@@ -52,14 +54,23 @@ class Leadership(Value):
             len(row.isr) < len(row.replicas) for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS
         )
 
-    def without_groups(self) -> "Leadership":
-        """Only what is replicated by ISR."""
+    @property
+    def counts(self) -> dict[TopicPartition, int]:
+        """How many partitions who leads each of these leads with it: all that is in a storage group."""
+        return {partition: max(len(self.members.get(partition, ())), 1) for partition in self.partitions}
+
+    def without_leaderless_groups(self) -> "Leadership":
+        """Without the storage groups that nobody leads: these cannot be told anything."""
+        rows = self.partitions.items()
         return self.replace(
-            partitions={one: row for one, row in self.partitions.items() if one.topic != STORAGE_GROUPS}
+            partitions={one: row for one, row in rows if one.topic != STORAGE_GROUPS or row.leader != NO_NODE}
         )
 
     def limited_to(self, pattern: str | None) -> "Leadership":
-        """Only the topics whose names match, if a pattern is given. Raises click.UsageError."""
+        """Only the topics whose names match, if a pattern is given.
+
+        Raises click.UsageError, and click.ClickException if there is no such topic.
+        """
         if pattern is None:
             return self
         try:
@@ -67,7 +78,29 @@ class Leadership(Value):
         except re.error as error:
             raise click.UsageError(f"--topic: {pattern!r} is no regular expression: {error}") from None
         partitions = {one: row for one, row in self.partitions.items() if name.fullmatch(one.topic)}
+        if not partitions:
+            hint = ""
+            if any(name.fullmatch(one.topic) for members in self.members.values() for one in members):
+                hint = f": what is in a storage group moves with its partition of {STORAGE_GROUPS}"
+            raise click.ClickException(f"no topic to look at has a name that matches {pattern!r}{hint}")
         return self.replace(partitions=partitions)
+
+    def pins_without_effect(self) -> list[str]:
+        """Why exceptions from the plan are none."""
+        group_of = {one: group for group, members in self.members.items() for one in members}
+        found = []
+        for one, broker in sorted(self.pinned.items()):
+            row, group = self.partitions.get(one), group_of.get(one)
+            if group is not None:
+                why = f"it is in a storage group: pin {group.topic}:{group.partition} instead"
+            elif row is None:
+                why = "there is no such partition"
+            elif broker not in row.replicas:
+                why = f"its replicas are {','.join(map(str, row.replicas))}"
+            else:
+                continue
+            found.append(f"{PINNED_LEADERS_KEY}: {one.topic}:{one.partition}:{broker} has no effect, {why}")
+        return found
 
 
 def is_moved(row: PartitionMetadata) -> bool:
@@ -79,6 +112,11 @@ async def look(admin: Admin) -> Leadership:
     """Ask the cluster. Raises click.ClickException for pins that cannot be read."""
     topics = await admin.topics.describe()
     in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)
+    members: dict[TopicPartition, list[TopicPartition]] = {}
+    for topic in topics:
+        if topic.name in in_groups:
+            group = members.setdefault(TopicPartition(STORAGE_GROUPS, in_groups[topic.name]), [])
+            group += [row.topic_partition for row in topic.partitions.values()]
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     keys = await admin.configs.describe(ResourceType.BROKER, "", keys=[PINNED_LEADERS_KEY])
     text = next((entry.value for entry in keys if entry.name == PINNED_LEADERS_KEY), None)
@@ -97,6 +135,7 @@ async def look(admin: Admin) -> Leadership:
             if row.replicas
         },
         {TopicPartition(*partition): broker for partition, broker in pinned.items()},
+        members,
     )
 
 
@@ -109,21 +148,23 @@ async def rates(admin: Admin, leadership: Leadership, seconds: float) -> dict[To
 
 
 async def sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
-    """How many bytes the leader of each partition has on its disk."""
-    leaders = leadership.leaders
-    return {
-        partition: replica.size_bytes
-        for directory in await admin.describe_log_dirs(
-            [node for node in leadership.racks if node not in leadership.away]
-        )
-        for partition, replica in directory.partitions.items()
-        if leaders.get(partition) == directory.node_id and not replica.is_future
-    }
+    """How many bytes the leader of each partition has on its disk.
+
+    Of a storage group these are the partitions in it: its own log is short, and forgotten again and again.
+    """
+    leaders, group_of = leadership.leaders, {one: group for group, its in leadership.members.items() for one in its}
+    found = dict.fromkeys((one for one in leaders if one.topic == STORAGE_GROUPS), 0)
+    for directory in await admin.describe_log_dirs([node for node in leadership.racks if node not in leadership.away]):
+        for partition, replica in directory.partitions.items():
+            one = group_of.get(partition, partition)
+            if leaders.get(one) == directory.node_id and not replica.is_future and partition.topic != STORAGE_GROUPS:
+                found[one] = found.get(one, 0) + replica.size_bytes
+    return found
 
 
-def loads(leaders: Iterable[tuple[TopicPartition, int]], measured: Rates | None = None) -> Counter[int]:
+def loads(leaders: Iterable[tuple[TopicPartition, int]], weights: Mapping[TopicPartition, float]) -> Counter[int]:
     """What each broker leads: how many partitions, or how many bytes a second."""
     counts: Counter[int] = Counter()
     for partition, leader in leaders:
-        counts[leader] += 1 if measured is None else round(measured[partition])
+        counts[leader] += round(weights[partition])
     return counts

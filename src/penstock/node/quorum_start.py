@@ -196,7 +196,7 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
         broker_session_timeout_ms=config.broker_session_timeout_ms,
         leader_balance=BalanceSettings(
             interval_ms=config.leader_imbalance_check_interval_seconds * 1000
-            if config.auto_leader_rebalance_enable
+            if config.auto_leader_rebalance_enable and config.leader_balance_enable
             else None,
             least_percent=config.leader_imbalance_per_broker_percentage,
             timeout_ms=config.leader_balance_move_timeout_ms,

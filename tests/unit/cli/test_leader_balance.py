@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli import leader_balance
 from penstock.cli.leader_balance import balance
-from penstock.cli.leadership import Leadership, rates
+from penstock.cli.leadership import Leadership, loads, rates, sizes
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.metadata import PartitionMetadata
 from penstock.client.partition_admin import Balance
@@ -29,7 +29,7 @@ def led_by(*leaders: int) -> Leadership:
         )
         for partition, leader in zip(PARTITIONS, leaders, strict=True)
     }
-    return Leadership({1: None, 2: None, 3: None}, (3,), rows, {})
+    return Leadership({1: None, 2: None, 3: None}, (3,), rows, {}, {})
 
 
 class World:
@@ -130,3 +130,45 @@ async def test_a_rate_is_what_the_leaders_log_grows_by(monkeypatch: pytest.Monke
     world.sizes = [{1: [100, 100], 2: [0, 0]}, {1: [300, 900], 2: [900, 0]}]
     assert await rates(world.admin, led_by(1, 2), 2.0) == {PARTITIONS[0]: 100.0, PARTITIONS[1]: 0.0}
     assert slept == [2.0]
+
+
+GROUP = TopicPartition("__storage_group", 0)
+
+
+def with_a_group(pinned: dict[TopicPartition, int]) -> Leadership:
+    """Both partitions are in a group, which broker 2 leads; beside it there is a partition of its own."""
+    alone = TopicPartition("alone", 0)
+    rows = {one: PartitionMetadata(*one, 2, 0, [1, 2], [1, 2], [], ErrorCode.NONE) for one in (GROUP, alone)}
+    return Leadership({1: None, 2: None, 3: None}, (3,), rows, pinned, {GROUP: PARTITIONS})
+
+
+async def test_a_group_carries_what_its_partitions_carry() -> None:
+    world = World(RESTING)
+    world.sizes = [{1: [500, 500], 2: [30, 4]}]
+    assert await sizes(world.admin, with_a_group({})) == {GROUP: 34}
+    assert loads(with_a_group({}).leaders.items(), with_a_group({}).counts) == {2: 3}
+
+
+def test_a_pin_that_changes_nothing_is_told_of() -> None:
+    gone, alone = TopicPartition("gone", 0), TopicPartition("alone", 0)
+    told = with_a_group({PARTITIONS[1]: 1, gone: 1, alone: 3, GROUP: 1}).pins_without_effect()
+    assert told == [
+        "leader.balance.pinned: alone:0:3 has no effect, its replicas are 1,2",
+        "leader.balance.pinned: gone:0:1 has no effect, there is no such partition",
+        "leader.balance.pinned: t:1:1 has no effect, it is in a storage group: pin __storage_group:0 instead",
+    ]
+
+
+def test_a_group_that_nobody_leads_is_left_alone() -> None:
+    led = with_a_group({})
+    assert GROUP in led.without_leaderless_groups().partitions
+    nobody = led.replace(partitions={GROUP: led.partitions[GROUP].replace(leader=-1)})
+    assert nobody.without_leaderless_groups().partitions == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"), [("nosuch", "'nosuch'$"), ("t", "moves with its partition of __storage_g")]
+)
+def test_topics_that_are_not_there_are_told_of(pattern: str, words: str) -> None:
+    with pytest.raises(click.ClickException, match=words):
+        with_a_group({}).limited_to(pattern)

@@ -71,6 +71,8 @@ metadata.max.retention.bytes long 104857600 * fixed high | Size beyond which old
 metadata.max.retention.ms long 604800000 * fixed high | Age beyond which old metadata is dropped.
 metadata.max.idle.interval.ms int 500 0.. fixed low | How often an idle quorum writes an empty record; 0: never.
 auto.leader.rebalance.enable boolean true * fixed high | Whether leadership returns to the preferred replicas.
+leader.balance.enable boolean true * fixed high
+    | The same by another name: leadership returns by itself where neither is false. A key of Penstock's own.
 leader.imbalance.check.interval.seconds long 300 1.. fixed high | How often leadership is compared with the ideal.
 leader.imbalance.per.broker.percentage int 10 * fixed high
     | Share of what a broker should lead that others may lead before leadership is balanced.

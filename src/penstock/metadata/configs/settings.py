@@ -42,6 +42,7 @@ class BrokerSettings:
     delete_topic_enable: bool
     follower_replication_throttled_rate: int
     handover_commit_first: bool
+    leader_balance_enable: bool
     leader_balance_move_timeout_ms: int
     leader_handover_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
