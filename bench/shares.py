@@ -1,42 +1,100 @@
-"""Hold processes to a share of a processor, as if each ran on a small machine of its own.
+"""Hold processes to a share of a processor, as if each ran on a small machine of its own. This needs Linux.
 
-The kernel tells how long each thread has run (`/proc/PID/task/*/schedstat`, in nanoseconds). In each period a process
-that has had its share is stopped (SIGSTOP) until the next one begins. This needs Linux and no rights.
+The kernel does it, by a quota of a group of its own for each process, where groups may be made (root may, as a rule).
+Elsewhere a process that has had its share is stopped (SIGSTOP) until it may go on. That needs no rights, but stopping
+and waking costs a process as much as it has threads: a JVM gets no more than a third of its share done.
 """
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 PERIOD_S: Final = 0.02
-CHECKS: Final = 10
-"""So often a process is looked at in a period: it may run over by that part of it, and the next period pays."""
+LOOK_S: Final = 0.002
+"""Between two looks at a process that is stopped and woken."""
+GROUPS: Final = Path("/sys/fs/cgroup")
+PROCESSES: Final = "cgroup.procs"
+
+
+@contextmanager
+def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
+    """Hold each of these processes to this share of one processor, for as long as the block lasts."""
+    folder = quota_folder()
+    if folder is None:
+        with _governed(share, pids):
+            yield
+        return
+    with ExitStack() as stack:
+        for pid in pids:
+            stack.enter_context(with_quota(folder, share, pid))
+        yield
+
+
+def quota_folder(groups: Path = GROUPS) -> Path | None:
+    """Where groups with quotas of processors can be made, if this process may: in cgroups of version 1, or of 2."""
+    first, controllers = groups / "cpu", groups / "cgroup.subtree_control"
+    if first.is_dir():
+        folder = first
+    elif controllers.exists() and "cpu" in controllers.read_text().split():
+        folder = groups
+    else:
+        return None
+    return folder if os.access(folder, os.W_OK) and os.access(folder / PROCESSES, os.W_OK) else None
+
+
+@contextmanager
+def with_quota(folder: Path, share: float, pid: int) -> Iterator[None]:
+    """The process in a group of its own, and back where it was."""
+    period_us = round(PERIOD_S * 1e6)
+    quota_us = round(share * period_us)
+    before = folder / _group_of(pid, is_first=folder.name == "cpu").lstrip("/") / PROCESSES
+    group = folder / f"penstock-bench-{pid}"
+    group.mkdir()
+    try:
+        if folder.name == "cpu":
+            (group / "cpu.cfs_period_us").write_text(str(period_us))
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            (group / "cpu.max").write_text(f"{quota_us} {period_us}")
+        (group / PROCESSES).write_text(str(pid))
+        yield
+    finally:
+        try:
+            before.write_text(str(pid))
+        except ProcessLookupError:
+            pass  # it has ended
+        group.rmdir()
+
+
+def _group_of(pid: int, *, is_first: bool) -> str:
+    """The group that a process is in, as the kernel tells it: lines of `number:controllers:group`."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    return next(group for _, names, group in lines if ("cpu" in names.split(",") if is_first else not names))
 
 
 class Share:
-    """One process and what it may use: `budget_ns` grows by its share in each period and shrinks by what it uses."""
+    """One process and what it may use: it owes what it used beyond its share, and saves for a period at most."""
 
-    def __init__(self, pid: int, share: float) -> None:
+    def __init__(self, pid: int, share: float, now_s: float) -> None:
         self._pid = pid
-        self._per_period_ns = share * PERIOD_S * 1e9
-        self._used_ns = run_time_ns(pid)
+        self._share = share
+        self._used_s = run_time_s(pid)
+        self._looked_s = now_s
+        self._owed_s = -share * PERIOD_S
         self._is_stopped = False
-        self.budget_ns = self._per_period_ns
 
-    def next_period(self) -> None:
-        """What was left is not carried over; a debt is."""
-        self.budget_ns = min(self.budget_ns, 0.0) + self._per_period_ns
-
-    def enforce(self) -> None:
+    def enforce(self, now_s: float) -> None:
         """Stop the process, or let it go on."""
-        used_ns = run_time_ns(self._pid)
-        self.budget_ns -= used_ns - self._used_ns
-        self._used_ns = used_ns
-        if (self.budget_ns <= 0) != self._is_stopped:
+        used_s = run_time_s(self._pid)
+        owed_s = self._owed_s + used_s - self._used_s - self._share * (now_s - self._looked_s)
+        self._owed_s = max(owed_s, -self._share * PERIOD_S)
+        self._used_s, self._looked_s = used_s, now_s
+        if (self._owed_s > 0) != self._is_stopped:
             self._is_stopped = not self._is_stopped
             os.kill(self._pid, signal.SIGSTOP if self._is_stopped else signal.SIGCONT)
 
@@ -47,31 +105,20 @@ class Share:
             self._is_stopped = False
 
 
-def run_time_ns(pid: int) -> int:
-    """How long all threads of a process have run; those that have ended in between count no more."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[0])
-        except OSError:
-            pass  # it has just ended
-    return total
+def run_time_s(pid: int) -> float:
+    """How long all threads of a process have run, by its own clock."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 @contextmanager
-def held_to(share: float, pids: Sequence[int]) -> Iterator[None]:
-    """Hold each of these processes to this share of one processor, for as long as the block lasts."""
-    shares = [Share(pid, share) for pid in pids]
+def _governed(share: float, pids: Sequence[int]) -> Iterator[None]:
+    shares = [Share(pid, share, time.monotonic()) for pid in pids]
     over = threading.Event()
 
     def govern() -> None:
-        turn = 0
-        while not over.wait(PERIOD_S / CHECKS):
-            turn += 1
+        while not over.wait(LOOK_S):
             for one in shares:
-                if turn % CHECKS == 0:
-                    one.next_period()
-                one.enforce()
+                one.enforce(time.monotonic())
 
     thread = threading.Thread(target=govern, name="shares", daemon=True)
     thread.start()

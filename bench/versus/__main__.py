@@ -13,7 +13,7 @@ from rich.console import Console
 from bench.versus import page
 from bench.versus.kafka import BROKER, SPARK_CONNECTOR
 from bench.versus.maven import MissingToolError, fetch, java
-from bench.versus.results import answered, load_all, save
+from bench.versus.results import among_others, answered, load_all, save
 from bench.versus.systems import Effort
 from bench.versus.table import table
 
@@ -33,6 +33,7 @@ QUESTIONS = {
     "P13": "p13_standstill",
     "P14": "p14_compaction",
     "P15": "p15_leaders",
+    "P16": "p16_moved",
 }
 
 
@@ -51,9 +52,12 @@ def ask(question: str, effort: Effort) -> bool:
         traceback.print_exc()
         return False
     command = f"python -m bench.versus {question} --pairs {effort.pairs} --scale {effort.scale:g}"
+    if not lines:
+        effort.console.print(f"{question} has no case with {effort.case!r} in its name")
+        return False
     found = answered(question, module.TITLE, command, lines)
-    save(found)
     effort.console.print(table(found))
+    save(among_others(found) if effort.case else found)
     effort.say(f"{question} took {time.monotonic() - begun:.0f} s")
     return True
 
@@ -64,6 +68,7 @@ def main() -> None:
     parser.add_argument("questions", nargs="*", metavar="QUESTION", help=f"any of: {', '.join(QUESTIONS)} (all)")
     parser.add_argument("--pairs", type=int, default=5, help="counted pairs of each (5)")
     parser.add_argument("--scale", type=float, default=1.0, help="times the default amount of data (1)")
+    parser.add_argument("--case", default="", help="only cases with this in their names; others stay as they are")
     parser.add_argument("--page", action="store_true", help="only write docs/performance.md from what was measured")
     words = parser.parse_args()
     unknown = sorted(set(words.questions) - set(QUESTIONS))
@@ -78,7 +83,7 @@ def main() -> None:
             prepare(console, asked)
         except MissingToolError as missing:
             sys.exit(str(missing))
-        effort = Effort(words.pairs, words.scale, console)
+        effort = Effort(words.pairs, words.scale, console, words.case)
         failed = [question for question in asked if not ask(question, effort)]
     console.print(f"written: {page.write(load_all(list(QUESTIONS))).name}")
     if failed:

@@ -35,6 +35,7 @@ class Line:
     kafka: tuple[float, ...]
     penstock: tuple[float, ...]
     bare: tuple[float, ...] = ()
+    when: str = ""
 
     @property
     def ratios(self) -> tuple[float, ...]:
@@ -80,7 +81,9 @@ def _times(one: float, other: float) -> float:
 
 
 def lines_of(case: str, figures: Sequence[Figure], samples: Samples) -> list[Line]:
-    """The lines of one case."""
+    """The lines of one case; none where it was not measured."""
+    if not samples[PENSTOCK]:
+        return []
 
     def values(system: str, figure: Figure) -> tuple[float, ...]:
         return tuple(sample[figure.name] for sample in samples.get(system, []) if figure.name in sample)

@@ -15,7 +15,7 @@ INTRODUCTION = """\
 
 Measured by `make versus`; the processor, the command and the time stand with each question, and what was measured on
 one kind of processor is not written over by another. Both brokers are single
-nodes (in P11 and P12 three nodes each, all on this machine) with the
+nodes (in P11, P12, P15 and P16 three nodes each, all on this machine) with the
 settings that a default installation has (Kafka's: KRaft in combined mode, directories, ports and
 replication factors of one apart, a heap of 1 GB and the options of the JVM as its scripts set them). The clients are
 the same for both: librdkafka, in processes of their own. The systems take turns: Kafka, Penstock, Kafka, Penstock …;
@@ -37,7 +37,7 @@ def write(answers: Sequence[Answer]) -> Path:
     (folder / "ratios.svg").write_text(plots.ratios(answers))
     (folder / "costs.svg").write_text(plots.costs(answers))
     page = DOCS / "performance.md"
-    page.write_text("\n".join([INTRODUCTION, *_summary(answers), REMARKS.read_text(), *map(_section, answers)]))
+    page.write_text("\n".join([INTRODUCTION, *_summary(answers), REMARKS.read_text(), *map(section, answers)]))
     return page
 
 
@@ -66,11 +66,14 @@ def _machine(answer: Answer) -> str:
     )
 
 
-def _section(answer: Answer) -> str:
+def section(answer: Answer) -> str:
+    """A question, when and where it was asked, and its table."""
     rows = [HEADINGS, tuple("---" for _ in HEADINGS), *map(cells, answer.lines)]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     pairs = min(len(line.kafka) for line in answer.lines)
     most = max(len(line.kafka) for line in answer.lines)
     counted = f"{pairs} pairs" if pairs == most else f"{pairs} to {most} pairs"
-    where = f"{answer.machine['processor']}, `{answer.command}`, {counted}, {answer.when}"
+    times = sorted({line.when for line in answer.lines})
+    when = times[0] if len(times) == 1 else f"in parts from {times[0]} to {times[-1]}"
+    where = f"{answer.machine['processor']}, `{answer.command}`, {counted}, {when}"
     return f"## {answer.question}: {answer.title}\n\n{where}\n\n{table}\n"

@@ -6,7 +6,7 @@ Processors differ in what they show: what is met on one may be short on another,
 import json
 import re
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -41,13 +41,23 @@ def answered(question: str, title: str, command: str, lines: list[Line]) -> Answ
         "java": java_version(),
     }
     when = datetime.now(UTC).isoformat(timespec="minutes")
-    return Answer(question, title, command, when, machine() | versions, lines)
+    return Answer(question, title, command, when, machine() | versions, [replace(line, when=when) for line in lines])
+
+
+def among_others(answer: Answer) -> Answer:
+    """The answer to some cases only, with the lines that the file of the question has of others."""
+    path = path_of(answer)
+    if not path.exists():
+        return answer
+    new = {(line.case, line.figure.name): line for line in answer.lines}
+    old = [new.pop((line.case, line.figure.name), line) for line in load(path).lines]
+    return replace(answer, lines=[*old, *new.values()])
 
 
 def save(answer: Answer) -> None:
     """Write the file of a question; medians and ratios stand beside the runs for those who read it."""
-    folder = folder_of(answer.machine["processor"])
-    folder.mkdir(parents=True, exist_ok=True)
+    path = path_of(answer)
+    path.parent.mkdir(parents=True, exist_ok=True)
     document = asdict(answer)
     for written, line in zip(document["lines"], answer.lines, strict=True):
         written["medians"] = {
@@ -56,12 +66,13 @@ def save(answer: Answer) -> None:
             if values
         }
         written |= {"ratio": line.ratio, "ratios": line.ratios, "verdict": line.verdict}
-    (folder / f"{answer.question}.json").write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def folder_of(processor: str) -> Path:
-    """Where the answers that were measured on this kind of processor lie: `amd-epyc` for "AMD EPYC"."""
-    return FOLDER / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-")
+def path_of(answer: Answer) -> Path:
+    """The file of its question, in the folder of its kind of processor: `amd-epyc` for "AMD EPYC"."""
+    processor: str = answer.machine["processor"]
+    return FOLDER / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") / f"{answer.question}.json"
 
 
 def load_all(questions: list[str]) -> list[Answer]:
@@ -74,7 +85,14 @@ def load(path: Path) -> Answer:
     """One file."""
     document = json.loads(path.read_text())
     lines = [
-        Line(one["case"], Figure(**one["figure"]), tuple(one["kafka"]), tuple(one["penstock"]), tuple(one["bare"]))
+        Line(
+            one["case"],
+            Figure(**one["figure"]),
+            tuple(one["kafka"]),
+            tuple(one["penstock"]),
+            tuple(one["bare"]),
+            one.get("when", document["when"]),
+        )
         for one in document.pop("lines")
     ]
     return Answer(**document, lines=lines)

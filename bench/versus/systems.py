@@ -33,6 +33,8 @@ class Effort:
     pairs: int
     scale: float
     console: Console
+    case: str = ""
+    """Only cases that have this in their names are measured."""
 
     def records(self, count: int) -> int:
         """The scaled amount, in whole thousands."""
@@ -78,11 +80,16 @@ def in_turn(
     work: Callable[[Running, int], Sample],
     bare: Callable[[int], Sample] | None = None,
 ) -> Samples:
-    """Kafka, Penstock, the bare loop, Kafka …: one round to warm up that is not counted, then those that are."""
+    """Kafka, Penstock, the bare loop, Kafka …: one round to warm up that is not counted, then those that are.
+
+    A case that is not asked for has no samples.
+    """
     turns: dict[str, Callable[[int], Sample]] = {name: partial(work, broker) for name, broker in brokers.items()}
     if bare is not None:
         turns[BARE] = bare
     samples: Samples = {name: [] for name in turns}
+    if effort.case not in case:
+        return samples
     for number in range(effort.pairs + 1):
         for name, turn in turns.items():
             sample = turn(number)

@@ -26,8 +26,9 @@ PATIENCE_S: Final = 300.0
 class ThreeNodes:
     """They run, and each knows the others."""
 
-    def __init__(self, system: str, directory: Path) -> None:
+    def __init__(self, system: str, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.system = system
+        self._settings = settings or {}
         self._ports = dict(zip(NODES, free_ports(2 * len(NODES)), strict=False))
         self._controllers = dict(zip(NODES, free_ports(len(NODES), set(self._ports.values())), strict=True))
         self._directories = {node: directory / f"node-{node}" for node in NODES}
@@ -109,6 +110,7 @@ class ThreeNodes:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             **replica_settings(len(NODES)),
+            **self._settings,
         }
         directory = self._directories[node]
         self.brokers[node] = BrokerProcess(self._command, directory, settings, port=port, is_alone=False)
@@ -123,17 +125,17 @@ class ThreeNodes:
 
 
 @contextmanager
-def three_of_each() -> Iterator[Mapping[str, ThreeNodes]]:
+def three_of_each(settings: Mapping[str, str] | None = None) -> Iterator[Mapping[str, ThreeNodes]]:
     """Both systems at once; those that are not asked are idle."""
     with ExitStack() as stack:
-        yield {system: stack.enter_context(three_nodes(system)) for system in SYSTEMS}
+        yield {system: stack.enter_context(three_nodes(system, settings)) for system in SYSTEMS}
 
 
 @contextmanager
-def three_nodes(system: str) -> Iterator[ThreeNodes]:
+def three_nodes(system: str, settings: Mapping[str, str] | None = None) -> Iterator[ThreeNodes]:
     """Three nodes on empty directories."""
     with scratch() as directory:
-        nodes = ThreeNodes(system, directory)
+        nodes = ThreeNodes(system, directory, settings)
         try:
             yield nodes
         finally:

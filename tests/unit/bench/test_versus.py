@@ -4,11 +4,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.versus import plots, results
+from bench.versus import page, plots, results
 from bench.versus.lines import Better, Figure, Line, lines_of
 from bench.versus.maven import POM, Artifact
 from bench.versus.results import Answer
+from bench.versus.systems import Effort, Sample, in_turn
 from bench.versus.table import HEADINGS, cells
+from rich.console import Console
 
 RATE = Figure("MB/s", "MB/s", "higher")
 COST = Figure("CPU ms/MB", "ms", "lower", bar=1.0, limit=1.5)
@@ -69,6 +71,37 @@ def test_what_one_kind_of_processor_showed_stays_beside_what_another_shows(
         results.save(answer)
     assert results.load_all(["P1", "P2"]) == answers
     assert sorted(path.name for path in tmp_path.iterdir()) == ["amd-epyc", "intel-r-x"]
+
+
+def test_only_the_cases_that_are_asked_for_are_measured_and_give_lines() -> None:
+    def work(_: str, number: int) -> Sample:
+        asked.append(number)
+        return {RATE.name: 1.0}
+
+    asked: list[int] = []
+    effort = Effort(pairs=1, scale=1.0, console=Console(quiet=True), case="1 KB")
+    for case, lines in (("1 KB", 1), ("10 KB", 0)):
+        assert len(lines_of(case, [RATE], in_turn(effort, f"P15 {case}", {"kafka": "", "penstock": ""}, work))) == lines
+    assert asked == [0, 0, 1, 1]
+
+
+def test_an_answer_to_some_cases_leaves_the_lines_of_others_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(when: str, value: float, *cases: str) -> Answer:
+        lines = [Line(case, RATE, (1.0,), (value,), when=when) for case in cases]
+        return Answer("P11", "Three", "command", when, {"processor": "AMD EPYC"}, lines)
+
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    results.save(results.among_others(answer("monday", 2.0, "bulk", "single")))
+    results.save(results.among_others(answer("tuesday", 3.0, "single", "other")))
+    (found,) = results.load_all(["P11"])
+    assert [(line.case, line.penstock, line.when) for line in found.lines] == [
+        ("bulk", (2.0,), "monday"),
+        ("single", (3.0,), "tuesday"),
+        ("other", (3.0,), "tuesday"),
+    ]
+    assert "in parts from monday to tuesday" in page.section(found)
 
 
 def test_a_pom_names_what_is_wanted_and_what_is_not() -> None:

@@ -1,0 +1,83 @@
+"""P16: how long does a record wait while its partition's leader moves: handed over, and by Kafka's own election?"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from bench.hand_over import CONFIG, IDLE, REPLICAS, TOPIC, UNDER_WAY_S, Load
+from bench.load import create_assigned
+from bench.versus.lines import Figure, Line, lines_of
+from bench.versus.systems import KAFKA, PENSTOCK, Effort, Sample, in_turn
+from bench.versus.three_nodes import ThreeNodes, three_of_each
+from penstock.client.admin import Admin
+from penstock.client.partition_admin import ElectionType
+from penstock.protocol.own_apis import BalanceAction
+
+TITLE = "One partition's leader moves under a producer with acks=all, 10,000 records/s"
+USUAL = Figure("longest wait of a record, median of the moves", "ms", "lower", own=20)
+WORST = Figure("longest wait of a record, of all moves", "ms", "lower")
+CALM = Figure("longest wait while nothing moves, median", "ms", "lower", bar=None)
+ERRORS = Figure("records with an error", "", "lower", bar=None, own=0)
+FIGURES = (USUAL, WORST, CALM, ERRORS)
+MOVES = 5
+"""In each series: one load that goes on all the time."""
+BEFORE_S: Final = 1.5
+"""Between the new order of replicas and the move."""
+AFTER_S: Final = 1.5
+"""What is sent so long after a move was asked for may wait for it."""
+
+
+async def elect(admin: Admin) -> None:
+    """A preferred election."""
+    await admin.partitions.elect_leaders(ElectionType.PREFERRED, [TOPIC])
+
+
+async def balance(admin: Admin) -> None:
+    """The balancer hands the partition over."""
+    await admin.partitions.balance_leaders(BalanceAction.BEGIN)
+
+
+WAYS: dict[str, Callable[[Admin], Awaitable[None]]] = {KAFKA: elect, PENSTOCK: balance}
+
+
+async def moved(nodes: ThreeNodes) -> list[float]:
+    """When the leader moved, each time to the next node."""
+    times = []
+    async with Admin(nodes.address) as admin:
+        await asyncio.sleep(BEFORE_S)
+        for _ in range(MOVES):
+            leader = nodes.leaders(TOPIC.topic)[TOPIC.partition] % len(REPLICAS) + 1
+            await admin.partitions.reassign({TOPIC: [leader, *(one for one in REPLICAS if one != leader)]})
+            await asyncio.sleep(BEFORE_S)
+            times.append(time.perf_counter())
+            await WAYS[nodes.system](admin)
+            await asyncio.sleep(AFTER_S)
+            if nodes.leaders(TOPIC.topic)[TOPIC.partition] != leader:
+                raise RuntimeError(f"{nodes.system}: the leader did not move to {leader}")
+    return times
+
+
+def measured(nodes: ThreeNodes, number: int) -> Sample:
+    """A series of moves."""
+    if number == 0:
+        create_assigned(nodes.address, TOPIC.topic, [REPLICAS])
+        create_assigned(nodes.address, IDLE, [REPLICAS[at:] + REPLICAS[:at] for at in range(len(REPLICAS))])
+    load = Load(nodes.address)
+    with load.running():
+        times = asyncio.run(moved(nodes))
+    waits = [load.longest(at_s - UNDER_WAY_S, at_s + AFTER_S) for at_s in times]
+    calm = [load.longest(at_s - BEFORE_S, at_s - UNDER_WAY_S) for at_s in times]
+    return {
+        USUAL.name: statistics.median(waits),
+        WORST.name: max(waits),
+        CALM.name: statistics.median(calm),
+        ERRORS.name: load.errors,
+    }
+
+
+def ask(effort: Effort) -> list[Line]:
+    """Ask; the nodes of both systems are there all the time."""
+    with three_of_each(CONFIG) as systems:
+        return lines_of(f"{MOVES} moves", FIGURES, in_turn(effort, "P16", systems, measured))
