@@ -3,6 +3,7 @@
 from random import Random
 
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -53,6 +54,8 @@ class Operators:
             self._create_in_group,
             self._create_in_group,
             self._begin_group,
+            self.move_group,
+            self.move_group,
         ]
 
     def command(self, image: ClusterImage) -> Message:
@@ -105,7 +108,12 @@ class Operators:
         return ElectLeadersRequest(election_type=election_type, topic_partitions=None if everything else named)
 
     def _move(self, image: ClusterImage) -> Message:
-        name = self._topic(image)
+        return self._move_of(image, self._topic(image))
+
+    def move_group(self, image: ClusterImage) -> Message:
+        return self._move_of(image, STORAGE_GROUPS)
+
+    def _move_of(self, image: ClusterImage, name: str) -> Message:
         replicas = self._random.sample(self._broker_ids, min(self._random.randrange(1, 4), len(self._broker_ids)))
         asked = ReassignablePartition(
             partition_index=self._partition(image, name), replicas=None if self._random.random() < 0.3 else replicas

@@ -27,7 +27,7 @@ from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER, NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.own_apis import ClaimStorageGroupRequest
+from penstock.protocol.own_apis import ClaimStorageGroupRequest, GroupVoter
 
 
 def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +161,18 @@ def late_claims_believed(monkeypatch: pytest.MonkeyPatch) -> None:
         return decide_claim_storage_group(state, request, now_ms)
 
     monkeypatch.setattr(claim_storage_group, "decide_claim_storage_group", decide_forgetful)
+
+
+def groups_that_arrive_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The move of a storage group is over with the next claim, whoever votes."""
+    voted = claim_storage_group._voted
+
+    def arrived(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
+        target = [replica for replica in group.replicas if replica not in group.removing_replicas]
+        voters = [GroupVoter(voter_id=replica, directory_id=group.directory_of(replica)) for replica in target]
+        return voted(image, request.replace(voters=voters), group)
+
+    monkeypatch.setattr(claim_storage_group, "_voted", arrived)
 
 
 def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

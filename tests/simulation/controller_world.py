@@ -182,6 +182,8 @@ class ControllerWorld:
     def claim(self) -> None:
         if self.random.random() < 0.4:
             self.groups.elect(self.image)
+        if self.random.random() < 0.5:
+            self.groups.change_voters(self.image)
         claim = self.groups.claim(self.image)
         if claim is not None:
             self._claim(claim)
@@ -280,7 +282,7 @@ class ControllerWorld:
         self._check_log()
 
     def stir(self) -> None:
-        """Everything should be led by another one: it moves one after the other, with some trouble on the way."""
+        """Everything should be led by another one, and groups be elsewhere: they move, with some trouble on the way."""
         topics = [
             ReassignableTopic(
                 name=topic.name,
@@ -292,9 +294,11 @@ class ControllerWorld:
             for topic in self.image.topics.values()
         ]
         self.submit(AlterPartitionReassignmentsRequest(topics=topics))
+        for _ in self.image.storage_groups:
+            self.submit(self.operators.move_group(self.image))
         self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         events = [self.pass_time] * 4 + [self.say] * 4 + [self.commit] * 4 + [self.tick] * 3
-        events += [self.take_over, self.trouble]
+        events += [self.take_over, self.trouble] + [self.claim] * 2
         for _ in range(EVENTS // 4):
             self.random.choice(events)()
 
@@ -352,6 +356,8 @@ class ControllerWorld:
             self.note(f"{name}: {', '.join(map(short, decision.records))}")
         self.controller.apply(decision.records)
         self.invariants.decided(self.controller.image, **what)
+        forgotten = self.groups.forgotten(self.controller.image)
+        must(not forgotten, forgotten)
         holders = self.invariants.holders.copy()
         self.log.append(Batch([encode_record(record) for record in decision.records], answer, holders))
         self.decisions += 1

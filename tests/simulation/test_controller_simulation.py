@@ -26,7 +26,7 @@ PLANTED: dict[Bug, int] = {
     planted.earlier_lives_change_the_isr: 20,
     planted.anybody_comes_in_sync: 20,
     planted.every_stop_was_clean: 40,
-    planted.everybody_is_eligible_for_ever: 20,
+    planted.everybody_is_eligible_for_ever: 40,
     planted.producer_ids_given_again: 100,
     planted.moves_forgotten_at_a_takeover: 100,
     planted.sessions_forgotten_at_a_takeover: 60,
@@ -38,6 +38,7 @@ PLANTED: dict[Bug, int] = {
     planted.moves_that_are_never_given_up: 20,
     planted.groups_that_the_controller_elects: 20,
     planted.late_claims_believed: 20,
+    planted.groups_that_arrive_at_once: 20,
 }
 """At most so many seeds until the bug is found."""
 
