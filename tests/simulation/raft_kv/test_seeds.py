@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.simulation.raft_kv.world import simulate
 
-SEEDS = range(50)
+SEEDS = range(24)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

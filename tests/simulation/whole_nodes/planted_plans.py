@@ -44,6 +44,11 @@ def replicated_plan(
     return plan_of(*faults, nodes=THREE, replicas=3, settings=replicated, **changes)
 
 
+def seeds(count: int, *, first: int = 0) -> tuple[int, ...]:
+    """So many seeds. `first` found something last: it is the first to try."""
+    return (*range(first, count), *range(first))
+
+
 def is_found_with(seeds: Iterable[int], plan: Plan, *words: str) -> bool:
     """Whether one of these seeds finds something that is said in one of these words; anything, where none are given."""
     return any(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan
+from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan, seeds
 
 from penstock.log.compaction import planning
 from penstock.log.compaction.plain_keys import PlainKeys
@@ -14,7 +14,7 @@ from penstock.node.partitions import cleaner
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 
-SEEDS = range(20)
+SEEDS = 20
 QUICK = {
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.min.cleanable.ratio": "0.0",
@@ -42,7 +42,7 @@ def test_a_last_record_that_goes_as_well(monkeypatch: pytest.MonkeyPatch, plan: 
         return is_done
 
     monkeypatch.setattr(PlainKeys, "index", index_further)
-    assert is_found_with(SEEDS, plan, "other values", "was written")
+    assert is_found_with(seeds(SEEDS), plan, "other values", "was written")
 
 
 def test_records_that_are_compacted_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_records_that_are_compacted_too_early(monkeypatch: pytest.MonkeyPatch) -
         return cleanable(segments, config.replace(min_compaction_lag_ms=0), **known)
 
     monkeypatch.setattr("penstock.log.compaction.preparing.cleanable", cleanable_at_once)
-    assert is_found_with(SEEDS, PLAN, "too young")
+    assert is_found_with(seeds(SEEDS), PLAN, "too young")
 
 
 def test_compaction_of_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_compaction_of_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) ->
         return look_at(log, log.log_end_offset, now_ms)
 
     monkeypatch.setattr(cleaner, "look_at", look_further)
-    assert is_found_with((12, *SEEDS), LONELY, "other values")
+    assert is_found_with(seeds(SEEDS, first=12), LONELY, "other values")
 
 
 @pytest.mark.parametrize("plan", [PLAN, LONELY])
