@@ -27,7 +27,7 @@ from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOf
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.varint import encode_uvarint
 
-FRAMES = 50_000
+FRAMES = 20_000
 FRAMES_PER_CONNECTION = 2
 SEED = 7
 NEIGHBOUR = "neighbour"

@@ -32,7 +32,6 @@ source:
   bootstrap.servers: SERVERS
   subscribe: numbers
   startingOffsets: earliest
-  maxOffsetsPerTrigger: 100
 sql: SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source
 sink: {format: parquet, path: FOLDER/numbers}
 trigger: 100 milliseconds
@@ -40,12 +39,7 @@ spark: {spark.sql.shuffle.partitions: 1}
 """
 
 PYTHON = """
-SOURCE = {
-    "bootstrap.servers": "SERVERS",
-    "subscribe": "numbers",
-    "startingOffsets": "earliest",
-    "maxOffsetsPerTrigger": "100",
-}
+SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
 SINK = {"format": "parquet", "path": "FOLDER/numbers"}
 TRIGGER = "100 milliseconds"
 SPARK = {"spark.sql.shuffle.partitions": "1"}
@@ -148,8 +142,9 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
         produce(cluster.bootstrap_servers, range(ROWS, 2 * ROWS))
         os.kill(workers[killed].pid, signal.SIGKILL)
         wait_until(lambda: not group_of(before["report"]["pid"]) or None, SECONDS, "the end of its processes")
-        until(lambda: len(written(tmp_path)) == 2 * ROWS or None, "all numbers", left)
-        assert written(tmp_path) == Counter(range(2 * ROWS))
+        produce(cluster.bootstrap_servers, range(2 * ROWS, 3 * ROWS))
+        until(lambda: len(written(tmp_path)) == 3 * ROWS or None, "all numbers", left)
+        assert written(tmp_path) == Counter(range(3 * ROWS))
         last = until(lambda: caught_up(left), "a report", left)
         shown = f"numbers  RUNNING  running  {left.removeprefix('http://')}"
         until(lambda: shown in penstock("status", "numbers", "--worker", left) or None, "its status", left)
@@ -163,10 +158,12 @@ def test_a_query_goes_on_where_it_was_when_its_worker_is_killed(
 
 
 def assert_figures(url: str) -> None:
+    """What was under way when the other worker was killed may have been done already."""
     with urllib.request.urlopen(f"{url}/metrics") as page:
         figures = page.read().decode()
     query = 'connector="numbers",task="0",query="numbers: numbers"'
-    assert f"penstock_pipeline_input_rows_total{{{query}}} {ROWS}\n" in figures
+    rows = figures.partition(f"penstock_pipeline_input_rows_total{{{query}}} ")[2].partition("\n")[0]
+    assert ROWS <= int(rows) <= 2 * ROWS
     assert f'penstock_pipeline_lag_records{{{query},partition="numbers-0"}} 0\n' in figures
 
 

@@ -29,7 +29,7 @@ LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ ")
 MAX_LINE_BYTES: Final = 1 << 20
 ANNOUNCED: Final = "  to stop "
 """With this line a node has said where it is."""
-ACQUAINTED_S: Final = 10.0
+ACQUAINTED_S: Final = 60.0
 """How long nodes that serve are waited for to know each other."""
 
 

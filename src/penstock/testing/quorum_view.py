@@ -19,6 +19,7 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 
 PATIENCE_MS: Final = 2_000
 PAUSE_S: Final = 0.01
+LONGEST_PAUSE_S: Final = 0.2
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 Found = TypeVar("Found")
@@ -46,12 +47,18 @@ def known_brokers(address: str) -> set[int]:
 
 
 def wait_until(look: Callable[[], Found | None], seconds: float, what: str) -> Found:
-    """Look again and again until there is something. Raises TimeoutError, which says what did not come about."""
-    deadline = time.monotonic() + seconds
+    """Look again and again until there is something. Raises TimeoutError, which says what did not come about.
+
+    It pauses for longer than the look took, so that what it waits for gets the processor meanwhile.
+    """
+    began = time.monotonic()
+    deadline = began + seconds
     while (found := look()) is None:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise TimeoutError(f"{what}: not within {seconds:g} seconds")
-        time.sleep(PAUSE_S)
+        time.sleep(min(max(PAUSE_S, 2 * (now - began)), LONGEST_PAUSE_S))
+        began = time.monotonic()
     return found
 
 
