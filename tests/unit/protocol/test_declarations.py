@@ -21,6 +21,8 @@ OTHERS = {
     )
     for name in ["".join(word.capitalize() for word in name_in_snake_case.split("_"))]
 }  # fmt: skip
+OUR_TAGS = 10_000
+"""Tagged fields from here on are our own, over which Kafka's clients and brokers pass."""
 ZEROES = {"string": "", "bytes": b"", "bool": False, "records": None}
 
 
@@ -59,10 +61,14 @@ def expected_default(theirs: Any, ours: Field) -> object:
 
 
 def complaints(cls: type[Message], fields: list[Any], structs: Any, versions: list[int]) -> Iterator[str]:
-    """Say where our class differs from what Kafka declares, in the versions that both have."""
+    """Say where our class differs from what Kafka declares, in the versions that both have; tagged fields of our own
+    are no difference.
+    """
     declared = {snake_case(field["name"]): field for field in fields if within(field["versions"], versions)}
     for name in cls.__fields__.keys() - declared.keys():
-        if within(cls.__fields__[name].versions, versions):
+        extra = cls.__fields__[name]
+        here = within(extra.versions, versions)
+        if here and not (extra.tag is not None and extra.tag >= OUR_TAGS and all(map(extra.is_tagged_in, here))):
             yield f"{cls.__name__}.{name} is ours only"
     for name, theirs in declared.items():
         ours = cls.__fields__.get(name)
