@@ -109,6 +109,8 @@ class BrokerLifecycle:
         self._knows_namesake = False
         self._is_out = False
         """Whether the controller said last that this broker is fenced."""
+        self._was_over = False
+        """Whether the log says last that the lease is over."""
         self._beating: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._untold_since_s: float | None = None
@@ -288,17 +290,29 @@ class BrokerLifecycle:
     async def _beat_once(self) -> bool:
         """One heartbeat, and what follows from its answer; whether this broker has to end."""
         untold_since_s = self._untold_since_s
+        self._tell_of_lease()
         code = ErrorCode((await self._heartbeat()).error_code)
+        self._tell_of_lease()
         if code == ErrorCode.STALE_BROKER_EPOCH and not self._is_own_newer():
             self._on_replaced(self._replaced())
             return True
         if code == ErrorCode.BROKER_ID_NOT_REGISTERED:
             await self._register_anew()
         elif code != ErrorCode.NONE:
-            logger.warning("the controller answers the heartbeat with %s", code.name)
+            logger.warning("no controller has taken the heartbeat: %s", code.name)
         elif self._untold_since_s == untold_since_s:
             self._untold_since_s = None
         return self._ends_untold()
+
+    def _tell_of_lease(self) -> None:
+        """Who wonders why clients are refused finds it in the log."""
+        if self._lease.is_over == self._was_over:
+            return
+        self._was_over = not self._was_over
+        if self._was_over:
+            logger.warning("the lease of this broker is over: until it is renewed it leads nothing that others may")
+        else:
+            logger.warning("the controller has renewed the lease of this broker: it leads again what is still its own")
 
     def _ends_untold(self) -> bool:
         """Whether the controller could not be told for too long that a log directory failed."""

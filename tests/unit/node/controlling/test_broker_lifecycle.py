@@ -366,3 +366,16 @@ async def test_a_heartbeat_without_an_answer_is_given_up_in_time_to_show_that_th
 
 def refused_heartbeat() -> BrokerHeartbeatResponse:
     return BrokerHeartbeatResponse(error_code=ErrorCode.NETWORK_EXCEPTION)
+
+
+async def test_the_log_says_once_when_the_lease_is_over_and_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(REGISTERED)
+    await world.joined()
+    fenced = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True)
+    world.answers += [fenced, fenced, fenced]
+    await until(lambda: "leads again" in caplog.text)
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "the lease of this broker is over",
+        "the controller has renewed the lease of this broker",
+    ]
+    await world.broker.leave()
