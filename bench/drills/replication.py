@@ -14,6 +14,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.drills.stale_read import questions_and_records
 from bench.drills.stale_record import StaleRecord
 from bench.drills.started_nodes import StartedNodes
 from bench.drills.traffic import Seen, Traffic
@@ -89,31 +90,29 @@ def rolling_restart(rounds: int, say: Callable[[str], None]) -> list[Measure]:
 
 
 def paused_leader(rounds: int, say: Callable[[str], None]) -> list[Measure]:
-    """SIGSTOP of a leader past its session, then SIGCONT: it takes no record as a leader, cuts its log, catches up."""
+    """SIGSTOP of a leader past its session, then SIGCONT: it refuses records and readers, cuts its log, catches up."""
     took = []
     with three_nodes() as nodes, Traffic(nodes.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
         for number in range(rounds):
             victim = nodes.leaders(TOPIC)[0]
-            stale = [
-                StaleRecord(nodes.address(victim), TOPIC, b"stale-%d-%d" % (number, acks), acks) for acks in (-1, 1)
-            ]
+            stale = questions_and_records(nodes.address(victim), TOPIC, number)
             tail = pause_with_a_tail(nodes, victim, number)
-            for record in stale:
-                record.send()
+            for one in stale.values():
+                one.send()
             nodes.wait_in_sync(TOPIC, 2)
             traffic.wait_for_more()
             nodes.signal(victim, signal.SIGCONT)
             begun = time.monotonic()
-            answers = {record.acks: record.answer() for record in stale}
-            for value in (*tail, *(record.value for record in stale)):
+            answers = {what: one.answer() for what, one in stale.items()}
+            for value in (*tail, *(one.value for one in stale.values() if isinstance(one, StaleRecord))):
                 traffic.seen.refused("nobody", 0, value)
             nodes.wait_in_sync(TOPIC, 3)
             took.append(time.monotonic() - begun)
-            told = ", ".join(f"acks={acks} {code.name}" for acks, code in answers.items())
+            told = ", ".join(f"{what} {code.name}" for what, code in answers.items())
             say(f"round {number + 1}: {victim} went on and said {told}; in sync again after {took[-1]:.1f} s")
             expect_cut(nodes, victim, tail)
             if ErrorCode.NONE in answers.values():
-                raise DrillError(f"{victim} took a record as a leader that it was no more: {told}")
+                raise DrillError(f"{victim} answered as a leader that it was no more: {told}")
             traffic.wait_for_more()
             expect_no_error(traffic.seen)
     expect_no_anomaly(traffic.seen)

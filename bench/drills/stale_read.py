@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from bench.drills.stale_record import StaleRecord
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response, encode_request
@@ -61,3 +62,11 @@ class StaleRead:
             (size,) = struct.unpack(">i", stream.read(4))
             _, response = decode_response(self._question.api, self._question.version, stream.read(size))
         return ErrorCode(self._question.answer(response))
+
+
+def questions_and_records(address: str, topic: str, number: int) -> dict[str, StaleRead | StaleRecord]:
+    """What consumers ask, and two records, each on a connection of its own to the leader at that address."""
+    found: dict[str, StaleRead | StaleRecord] = {kind: StaleRead(address, topic, kind) for kind in QUESTIONS}
+    for acks in (-1, 1):
+        found[f"acks={acks}"] = StaleRecord(address, topic, b"stale-%d-%d" % (number, acks), acks)
+    return found

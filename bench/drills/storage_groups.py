@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.drills.replication import PARTITIONS, TOPIC, DrillError, expect_no_anomaly, expect_no_error
-from bench.drills.stale_read import QUESTIONS, StaleRead
+from bench.drills.stale_read import questions_and_records
 from bench.drills.stale_record import StaleRecord
 from bench.drills.traffic import Traffic
 from bench.measure import Measure, measure
@@ -62,7 +62,9 @@ def paused_group_leader(rounds: int, say: Callable[[str], None], config: dict[st
         with Traffic(cluster.bootstrap_servers, TOPIC, PARTITIONS) as traffic:
             for number in range(rounds):
                 victim = wait_until(partial(_leader_of, cluster), LIMIT_S, "a leader")
-                stale = _stale(cluster, victim, number)
+                address = cluster.node(victim).address
+                assert address is not None
+                stale = questions_and_records(address, TOPIC, number)
                 cluster.pause(victim)
                 begun = time.monotonic()
                 for one in stale.values():
@@ -89,16 +91,6 @@ def paused_group_leader(rounds: int, say: Callable[[str], None], config: dict[st
         measure("storage group, leader paused: it refuses what waited, after SIGCONT", "s", took),
         measure("storage group, leader paused: records acknowledged and read", "", [traffic.seen.acknowledged]),
     ]
-
-
-def _stale(cluster: Cluster, leader: int, number: int) -> dict[str, StaleRead | StaleRecord]:
-    """Two records, and what consumers ask, each on a connection of its own."""
-    address = cluster.node(leader).address
-    assert address is not None
-    found: dict[str, StaleRead | StaleRecord] = {kind: StaleRead(address, TOPIC, kind) for kind in QUESTIONS}
-    for acks in (-1, 1):
-        found[f"acks={acks}"] = StaleRecord(address, TOPIC, b"stale-%d-%d" % (number, acks), acks)
-    return found
 
 
 def _leader_of(cluster: Cluster, other_than: int | None = None) -> int | None:
