@@ -149,7 +149,7 @@ def test_a_wild_length_allocates_nothing(key: ApiKey) -> None:
     """A length of gigabytes, at whatever place of a frame, is refused before anything is allocated for it."""
     api = api_of(key)
     cls = api.request_class
-    for version in (api.versions[0], api.versions[-1]):
+    for version in sorted({api.versions[0], api.versions[-1]}):
         data = encode(filled(cls), version)
         decode(cls, version, data)
         assert peak_of(cls, version, wild_lengths(data)) < BYTES_AT_LEAST + BYTES_PER_BYTE * len(data)
