@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.testing import Cluster
 from penstock.testing.history import History, Outcome
+from penstock.testing.quorum_view import wait_until
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -83,6 +82,4 @@ class Clients:
         return {len(partition.isrs) for partition in partitions.values()}
 
     def wait_for(self, in_sync: int) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while self.in_sync() != {in_sync}:
-            assert time.monotonic() < deadline, self.in_sync()
+        wait_until(lambda: self.in_sync() == {in_sync} or None, PATIENCE_S, f"{in_sync} replicas in sync")

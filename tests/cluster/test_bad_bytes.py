@@ -26,11 +26,13 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.varint import encode_uvarint
+from penstock.testing.quorum_view import wait_until
 
 FRAMES = 20_000
 FRAMES_PER_CONNECTION = 2
 SEED = 7
 NEIGHBOUR = "neighbour"
+PATIENCE_S = 60
 MEGABYTE = 1 << 20
 ALLOWED_GROWTH = 200 * MEGABYTE
 NOW = int(time.time() * 1000)
@@ -58,6 +60,10 @@ class Neighbour(threading.Thread):
                 self.errors.append(answer)
                 return
             self.produced += 1
+
+    def has_produced_more(self, than: int) -> bool:
+        """Or has ended."""
+        return self.produced > than or not self.is_alive()
 
 
 class Node:
@@ -116,8 +122,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 def neighbour_notices_nothing(node: Node) -> Iterator[None]:
     yield
     seen = node.neighbour.produced
-    while node.neighbour.is_alive() and node.neighbour.produced <= seen:
-        pass
+    wait_until(lambda: node.neighbour.has_produced_more(seen) or None, PATIENCE_S, "the neighbour goes on")
     assert not node.neighbour.errors
 
 
@@ -142,8 +147,7 @@ def test_garbage_closes_its_connection_and_is_told_once(node: Node, data: bytes)
     before = node.resident_bytes()
     for _ in range(20):
         node.refuses(data)
-    while not node.told():
-        pass
+    wait_until(lambda: node.told() or None, PATIENCE_S, "the node tells of it")
     assert len(node.told()) <= len(GARBAGE)
     assert node.resident_bytes() < before + ALLOWED_GROWTH
 

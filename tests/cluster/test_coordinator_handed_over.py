@@ -220,7 +220,7 @@ async def move(bootstrap: str) -> None:
         await admin.partitions.reassign({OFFSETS: [3 - giver, giver]})
         await admin.partitions.balance_leaders(BalanceAction.BEGIN)
         while await leader(admin) == giver:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
 
 
 async def leader(admin: Admin) -> int:
