@@ -338,15 +338,12 @@ class GroupKeeper:
             logger.exception("storage group %d could not be stopped", replica.number)
         self._ended(replica)
 
-    # `GroupLogs`.
+    # `LogsOfAllGroups`.
 
-    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+    def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
         """The log of a partition, which may be in no metadata here yet. Raises KafkaError."""
-        known = self._image.topics_by_id.get(partition.topic_id)
-        image = None if known is None else known.partitions.get(partition.number)
-        assigned = None if image is None else image.directory_of(self._node_id)
-        config = self._config_of(topic)
-        log = self._parts.directories.create(topic, partition.number, partition.topic_id, config, assigned=assigned)
+        directories, config = self._parts.directories, self._config_of(topic)
+        log = directories.create(topic, partition.number, partition.topic_id, config, assigned=directory_id)
         log.config = config
         return log
 

@@ -85,7 +85,7 @@ class GroupReplica:
     @property
     def leads(self) -> bool:
         """Whether it leads, and takes appends."""
-        return self.is_running and self.group.leads
+        return self.is_running and self.group.leads and not self.group.proposer.gives_way
 
     def lies_in(self, path: str) -> bool:
         """Whether anything of it lies in this log directory."""

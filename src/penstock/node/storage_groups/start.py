@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
+from uuid import UUID
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
@@ -21,7 +22,7 @@ from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.quorum_start import QuorumParts, raft_settings
-from penstock.node.storage_groups.group import GroupLogs, StorageGroup
+from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.links import GroupLinks
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.uuids import ZERO_UUID
@@ -29,7 +30,7 @@ from penstock.raft.log_name import LogName
 from penstock.raft.ports import SnapshotId
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import Scheme
+from penstock.replication.storage_groups.entries import PartitionId, Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
 
@@ -55,8 +56,38 @@ def group_settings(settings: RaftSettings) -> RaftSettings:
     return settings.replace(leases=True, fetch_max_wait_ms=wait_ms)
 
 
+class LogsOfAllGroups(Protocol):
+    """Where the logs of the partitions of any group lie (`GroupLogs`)."""
+
+    def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
+        """The log that is there, or a new one in that directory."""
+
+    def is_removed(self, topic_id: UUID, since: int) -> bool:
+        """As in `GroupLogs`."""
+
+    def remove(self, log: PartitionLog) -> None:
+        """As in `GroupLogs`."""
+
+
+class LogsBeside:
+    """The logs of the partitions of one group: new ones lie beside its own.
+
+    A disk that is replaced takes a whole replica, or nothing of it. The group's log says nothing any more of what it
+    has forgotten, so a replica that has lost that, and has its vote, could do nothing with it.
+    """
+
+    def __init__(self, logs: LogsOfAllGroups, directory_id: UUID | None) -> None:
+        self._logs = logs
+        self._directory_id = directory_id
+        self.is_removed, self.remove = logs.is_removed, logs.remove
+
+    def open(self, partition: PartitionId, topic: str) -> PartitionLog:
+        """As in `GroupLogs`."""
+        return self._logs.open(partition, topic, self._directory_id)
+
+
 async def start_replica(
-    name: LogName, image: PartitionImage, parts: QuorumParts, logs: GroupLogs, links: GroupLinks
+    name: LogName, image: PartitionImage, parts: QuorumParts, logs: LogsOfAllGroups, links: GroupLinks
 ) -> GroupReplica:
     """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for."""
     config, outside, directories = parts.config, parts.surroundings, parts.directories
@@ -72,16 +103,18 @@ async def start_replica(
         max_bytes=config.propose_max_bytes,
         handover_scheme=Scheme(config.storage_group_handover_scheme),
     )
-    replica = GroupReplica(name, directories.cluster_id, StorageGroup(logs, links.copy, settings, outside.now_ms), log)
+    directory_id = directories.id_of(log)
+    group = StorageGroup(LogsBeside(logs, directory_id), links.copy, settings, outside.now_ms)
+    replica = GroupReplica(name, directories.cluster_id, group, log)
     driver = QuorumDriver(
-        local=Voter(ReplicaKey(config.node_id, directories.id_of(log) or ZERO_UUID)),
+        local=Voter(ReplicaKey(config.node_id, directory_id or ZERO_UUID)),
         configured=Quorum((), DYNAMIC_VOTERS),
         settings=group_settings(raft_settings(config)),
         log=stored_log,
         snapshots=snapshots,
         state=StateFile(disk, log.directory, log.health),
         peers=links.peers(name, image.replicas),
-        application=replica.group,
+        application=group,
         random=outside.random,
         now_ms=outside.now_ms,
         elapsed_s=outside.elapsed_s,
