@@ -109,7 +109,7 @@ class ProducingClient:
             self._world.ledger.agreement.producer_id(identity[0], f"{self.name}.{self._lives}")
 
     async def _send_some(self, producer: Producer, where: TopicPartition, count: int) -> None:
-        sent = []
+        sent, before = [], self._world.ledger.log_ends.reached(where)
         losses, written_ms = self._world.ledger.lossy_crashes, self._world.loop.now_ms()
         for number in range(self._next, self._next + count):
             value = f"{self.name}.{self._lives}:{number}".encode()
@@ -129,7 +129,9 @@ class ProducingClient:
                     self._tell_history(where, value, Outcome.UNKNOWN)
                     continue
                 self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
-                if losses == self._world.ledger.lossy_crashes:  # else the answer may come from before the power cut
+                if self._world.ledger.is_by_consensus(where.topic):
+                    self._world.ledger.log_ends.produced(where, result.offset, before)
+                if self._world.ledger.holds_since(where.topic, losses):  # else it may come from before the power cut
                     self._world.ledger.acked(where, result.offset, value, written_ms, by_all=self._acks == -1)
                 is_certain = self._acks == -1
                 outcome = Outcome.ACKNOWLEDGED if is_certain else Outcome.UNKNOWN
@@ -141,11 +143,12 @@ class ProducingClient:
 
 
 class ConsumingClient(RebalanceListener):
-    """A member of a group, which commits what it has read."""
+    """A member of a group, which commits what it has read, and perhaps now and then by itself as well."""
 
-    def __init__(self, world: World, name: str, group: str, random: Random) -> None:
+    def __init__(self, world: World, name: str, group: str, random: Random, *, commits_by_itself: bool = False) -> None:
         self.name = name
         self.group = group
+        self._commits_by_itself = commits_by_itself
         self._world = world
         self._random = random
         self._consumer: Consumer | None = None
@@ -163,7 +166,7 @@ class ConsumingClient(RebalanceListener):
                 **self._world.common(self.name, self._random),
                 group_id=self.group,
                 auto_offset_reset="earliest",
-                enable_auto_commit=False,
+                enable_auto_commit=self._commits_by_itself,
                 partition_assignment_strategy=STRATEGIES[self.group != "g0"],
                 background=SameLoop,
                 session_timeout_ms=6_000,
@@ -189,7 +192,7 @@ class ConsumingClient(RebalanceListener):
         while not self._world.stopping and self._world.loop.time() < until:
             self._note_losses(consumer)
             for record in await consumer.poll(500):
-                if losses == self._world.ledger.lossy_crashes:  # else it may have been fetched before the power cut
+                if self._world.ledger.holds_since(record.topic, losses):  # else it may be from before the power cut
                     self._world.ledger.consumed(record)
                 self._world.ledger.history.polled(self._member, record)
                 last[record.topic_partition] = record.offset

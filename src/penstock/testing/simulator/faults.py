@@ -61,6 +61,7 @@ class Faults:
             "full": self._full,
             "an error": self._an_error,
             "a dead disk": self._a_dead_disk,
+            "a new disk": self._a_new_disk,
         }
 
     async def run(self, kinds: Sequence[str], seconds: float, troubles: int = 1) -> None:
@@ -238,6 +239,32 @@ class Faults:
             machine.disk.conditions.dead = frozenset({dead})
             await self._last(f"dead disk: {dead} of {machine.name}")
             self._mend_and_restart(machine)
+
+    async def _a_new_disk(self, machine: Machine) -> None:
+        """One of its disks is replaced by an empty one; not before all replicas are in sync, on the disks they have.
+
+        The first disk has what makes it a voter of the quorum, and stays.
+        """
+        paths = machine.data_paths[1:]
+        if not paths or not self._is_in_sync():
+            return
+        machine.replace_disk(self._random.choice(paths))
+        await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
+        if not machine.is_up:
+            machine.launch()
+
+    def _is_in_sync(self) -> bool:
+        image = self._ledger.agreement.newest
+        if image is None or any(machine.has_bad_disk for machine in self._machines):
+            return False
+        ids = {machine.plan.node_id: machine.directory_ids() for machine in self._machines}
+        return all(
+            sorted(partition.isr) == sorted(partition.replicas)
+            and not partition.removing_replicas
+            and all(partition.directory_of(it) in ids[it] for it in partition.replicas)
+            for topic in image.topics.values()
+            for partition in topic.partitions.values()
+        )
 
     def _mend_and_restart(self, machine: Machine) -> None:
         """What failed stays offline until the node starts again."""

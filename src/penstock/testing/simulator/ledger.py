@@ -17,6 +17,8 @@
 | a leader that hands over  | appends nothing once it has asked for its successor: see `given_up.py` |
 | a partition, a generation | belong to one member of a group |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
+| a storage group           | has one leader that holds the lease, or none: see `group_leads.py`; produces and reads of|
+|                           | its partitions are linearizable: see `log_ends.py` |
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
 """
 
@@ -32,8 +34,10 @@ from penstock.protocol.hashing import coordinator_partition
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
 from penstock.testing.simulator.given_up import GivenUp
+from penstock.testing.simulator.group_leads import GroupLeads
 from penstock.testing.simulator.leader_claims import LeaderClaims
 from penstock.testing.simulator.leader_moves import LeaderMoves
+from penstock.testing.simulator.log_ends import LogEnds
 from penstock.testing.simulator.loop import EPOCH_MS
 from penstock.testing.simulator.promised_topics import TopicPromises
 from penstock.testing.simulator.replica_agreement import Key, ReplicaAgreement
@@ -61,6 +65,8 @@ class Ledger:
         self.leader_moves = LeaderMoves(self.violated)
         self.leader_claims = LeaderClaims(self.violated, lambda: self.agreement.newest)
         self.given_up = GivenUp(self.violated)
+        self.group_leads = GroupLeads(self.violated)
+        self.log_ends = LogEnds(self.violated)
         self.history = ClientHistory()
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self.committed: dict[tuple[str, TopicPartition], int] = {}
@@ -107,23 +113,29 @@ class Ledger:
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
-        if not self._is_by_consensus(partition.topic) and (self._is_careless or (self._replicas > 1 and not by_all)):
+        if not self.is_by_consensus(partition.topic) and (self._is_careless or (self._replicas > 1 and not by_all)):
             return  # the next leader may not have it
         self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
             self.violated(f"{partition} offset {offset} was given to {known[offset]!r} and to {value!r}")
 
-    def _is_by_consensus(self, topic: str) -> bool:
+    def is_by_consensus(self, topic: str) -> bool:
         """Whether what is acknowledged there is on the disks of a majority, for good."""
         known = None if self.agreement.newest is None else self.agreement.newest.topics.get(topic)
         return known is not None and known.by_consensus
+
+    def holds_since(self, topic: str, losses: int) -> bool:
+        """Whether what was asked for when `lossy_crashes` was that cannot have been taken meanwhile by a power cut."""
+        return losses == self.lossy_crashes or self.is_by_consensus(topic)
 
     def consumed(self, record: ConsumedRecord) -> None:
         """Compare a record that a consumer was given with what was acknowledged."""
         known = self.acknowledged.get(record.topic_partition, {}).get(record.offset, record.value)
         if known != record.value:
             self.violated(f"{record.topic_partition} offset {record.offset} is {record.value!r}, not {known!r}")
+        if self.is_by_consensus(record.topic):
+            self.log_ends.goes_to(record.topic_partition, record.offset + 1)
 
     def owns(self, group: str, generation: int, member: str, partitions: Sequence[TopicPartition]) -> None:
         """Check that nobody else has these partitions in the same generation."""
@@ -202,6 +214,10 @@ class Ledger:
             held = None if node is None else partitions_of(node).get(*partition)
             flushed = 0 if held is None else max(held.log.recovery_point, 0)
             self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
+
+    def disk_replaced(self, name: str) -> None:
+        """All that a replica there had may be gone."""
+        self._weaken(name, None)
 
     def _weaken(self, name: str, node: RunningNode | None) -> None:
         """Of several replicas one lost its power: strike out what no other one is sure to have."""
@@ -356,13 +372,13 @@ class Ledger:
             if offset >= first + len(records) or (offset < first and not self._is_old(partition, offset)):
                 self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
                 return
-        if not self.lossy_crashes:
+        if self.holds_since(partition.topic, 0):
             self._check_order(partition, records, idempotent)
 
     def look_at_history(self) -> None:
         """All partitions were read back: compare that with what clients saw, where no record may be gone."""
-        if not self.lossy_crashes and self._retention_ms is None:
-            for anomaly in self.history.anomalies(self.topics):
+        if self._retention_ms is None:
+            for anomaly in self.history.anomalies([topic for topic in self.topics if self.holds_since(topic, 0)]):
                 self.violated(anomaly)
 
     def _is_old(self, partition: TopicPartition, offset: int) -> bool:

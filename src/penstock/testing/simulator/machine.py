@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 from uuid import UUID
 
-from penstock.log.formatting import format_directories, write_first_snapshot
+from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
 from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode, StartError, start_node
+from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.surroundings import Surroundings
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.ledger import Ledger
@@ -50,6 +52,7 @@ class Machine:
         self.observer.on_event = self._look
         self.clock = Clock()
         self._settings = plan.settings_of(node)
+        self._cluster_id = ""
         self._max_open_segments = plan.max_open_segments
         self._network = network
         self._random = random
@@ -67,6 +70,7 @@ class Machine:
     def _look(self) -> None:
         """Something has happened here."""
         self._ledger.leader_claims.look(self)
+        self._ledger.group_leads.look(self)
         if self.node is not None:
             self._ledger.given_up.look(self.name, self.node.hand_overs)
 
@@ -109,6 +113,16 @@ class Machine:
         broker, process = self.serving, self.process
         return broker is not None and process is not None and process.context.run(broker.may_lead, partition)
 
+    def groups_led(self) -> dict[int, StorageGroup]:
+        """The storage groups that its broker leads, as far as it knows."""
+        broker = self.serving
+        groups = {} if broker is None else broker.storage_groups.by_number
+        return {number: replica.group for number, replica in groups.items() if replica.leads}
+
+    def may_read(self, group: StorageGroup) -> bool:
+        """Whether its broker would answer about what is in a group, by its own clock."""
+        return self.process is not None and self.process.context.run(getattr, group, "can_be_read")
+
     @property
     def has_bad_disk(self) -> bool:
         """Whether its disk is full, slow or broken."""
@@ -116,18 +130,37 @@ class Machine:
 
     def format(self, cluster_id: str, directory_id: UUID, first_snapshot: bytes | None) -> None:
         """Give its disk its identity, as `penstock storage format` does, and perhaps tell it of the first voters."""
+        self._cluster_id = cluster_id
+        self._format({DATA: directory_id}, first_snapshot)
+
+    def _format(self, directory_ids: Mapping[str, UUID], first_snapshot: bytes | None = None) -> None:
         disk = SimulatedDisk(self.disk, Process(self.name))
         for path in format_directories(
             disk,
             self.data_paths,
-            cluster_id=cluster_id,
+            cluster_id=self._cluster_id,
             node_id=self.plan.node_id,
             random=self._random,
-            directory_ids={DATA: directory_id},
+            ignore_formatted=True,
+            directory_ids=directory_ids,
         ):
             if first_snapshot is not None and path == DATA:
                 write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, first_snapshot)
         self.disk.sync()
+
+    def directory_ids(self) -> list[UUID]:
+        """Those of its log directories, as they are on its disks."""
+        found = identities(SimulatedDisk(self.disk, Process(self.name)), self.data_paths).values()
+        return [one.directory_id for one in found if one is not None and one.directory_id is not None]
+
+    def replace_disk(self, path: str) -> None:
+        """Somebody takes a disk out, whatever the node does, and puts an empty one in."""
+        self._trace.note(self.name, f"has a new disk for {path}")
+        self.crash(power_lost=False)
+        self._ledger.disk_replaced(self.name)
+        self.disk.root.link(path.strip("/"), type(self.disk.root)())
+        self.disk.root.sync()
+        self._format({})
 
     async def start(self) -> None:
         """Start the node and wait until it serves, or was killed before that."""

@@ -11,6 +11,7 @@ from penstock.client.config_admin import ConfigChange, ConfigOperation, Resource
 from penstock.client.partition_admin import ElectionType, Outcome
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
+from penstock.metadata.topics import STORAGE_GROUPS, TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.testing.simulator.clients import FAILURES, World
 from penstock.testing.simulator.plan import Plan
@@ -25,6 +26,10 @@ BYTES_PER_S = (200, 5_000)
 UNLIMITED = 0.5
 """So many moves leave limits as they are."""
 CLEARED = 0.2
+GROUPS = 0.4
+"""So many moves are of storage groups, where there are any."""
+CANCELLED = 0.25
+SMALLER = 0.1
 """So many take all limits away."""
 
 
@@ -60,6 +65,10 @@ class MovingClient:
         image = self._world.ledger.agreement.newest
         if image is None or not image.topics:
             return
+        groups = image.topics.get(STORAGE_GROUPS)
+        if groups is not None and self._random.random() < GROUPS:
+            await self._move_group(admin, groups)
+            return
         topic = image.topics[self._random.choice(list(image.topics))]
         where = TopicPartition(topic.name, self._random.choice(list(topic.partitions)))
         lot = self._random.random()
@@ -82,6 +91,19 @@ class MovingClient:
             await self._limit(admin, where, topic.partitions[where.partition].replicas, targets)
             self._note(f"{where} shall have replicas {targets}")
             self._look_at(await admin.partitions.reassign({where: targets}))
+
+    async def _move_group(self, admin: Admin, groups: TopicImage) -> None:
+        """A storage group gets other voters, one or all of them; or a move of one does not go on."""
+        where = TopicPartition(groups.name, self._random.choice(list(groups.partitions)))
+        if self._random.random() < CANCELLED:
+            self._note(f"{where} shall stay")
+            self._look_at(await admin.partitions.reassign({where: None}))
+            return
+        targets = self._random.sample(self._brokers, min(MOST_REPLICAS, len(self._brokers)))
+        if self._random.random() < SMALLER:
+            targets = targets[:-1]
+        self._note(f"{where} shall have replicas {targets}")
+        self._look_at(await admin.partitions.reassign({where: targets}))
 
     async def _limit(self, admin: Admin, where: TopicPartition, now: Sequence[int], then: Sequence[int]) -> None:
         """Perhaps let this move, or none any more, take only so much of the network (KIP-73)."""

@@ -1,4 +1,8 @@
-"""What a seed decides at the beginning: the nodes, their configuration, the clients, and the faults to come."""
+"""What a seed decides at the beginning: the nodes, their configuration, the clients, and the faults to come.
+
+With three replicas storage groups may replicate some topics. They go through all that others do: groups move, their
+disks die, or are replaced by empty ones, and they are handed over by one of three schemes.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,9 @@ TABLES = "tables 1126 "
 """Draws the tables of a plan, beside all other draws, and none for seeds that once found something without them."""
 CONSENSUS = "consensus 29 "
 """Likewise whether storage groups replicate some topics."""
+MOVING_GROUPS = "moving groups 9 "
+"""The same for plans in which replicas move or disks die."""
+GROUPS = "groups "
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -64,7 +71,7 @@ class Plan(Value, kw_only=True):
     by_consensus: bool = False
     """Whether storage groups replicate every other topic."""
     moves: bool = False
-    """Whether somebody moves replicas, between brokers and between log directories, and leaders."""
+    """Whether somebody moves replicas, between brokers and between log directories, storage groups, and leaders."""
     clocks: tuple[float, ...] = ()
     """How fast the clock of each node goes; all go right where nothing is said."""
     may_not_wait: bool = False
@@ -118,6 +125,11 @@ class Plan(Value, kw_only=True):
         return self.settings.get("leader.lease.on.quorum.loss") == "refuse"
 
     @property
+    def commits_first(self) -> bool:
+        """Whether consumers commit before their coordinator is handed over, if they commit by themselves."""
+        return self.settings.get("handover.commit.first") == "true"
+
+    @property
     def is_careless(self) -> bool:
         """Whether an outdated replica may lead where no other one can."""
         return self.settings.get("unclean.leader.election.enable") == "true"
@@ -165,14 +177,20 @@ def draw(random: Random, nodes: int | None = None) -> Plan:
     plan = _draw(random, _draw_nodes(random, random.choice((1, 3, 3, 5)) if nodes is None else nodes))
     if plan.is_cluster and Random(f"{LEASES}{plan}").random() < 0.5:
         plan = plan.replace(settings=plan.settings | {"leader.lease.on.quorum.loss": "refuse"})
-    if _may_have_groups(plan) and Random(f"{CONSENSUS}{plan}").random() < 0.5:
-        plan = plan.replace(by_consensus=True)
+    is_moving = plan.moves or "a dead disk" in plan.faults
+    if plan.replicas > 2 and Random(f"{MOVING_GROUPS if is_moving else CONSENSUS}{plan}").random() < 0.5:
+        plan = _draw_groups(Random(f"{GROUPS}{plan}"), plan)
     return plan
 
 
-def _may_have_groups(plan: Plan) -> bool:
-    """Replicas of a storage group stay where they are, and who loses its disk has no vote any more."""
-    return plan.replicas > 2 and not plan.moves and "a dead disk" not in plan.faults
+def _draw_groups(random: Random, plan: Plan) -> Plan:
+    """Storage groups, and how they and those of consumers go to other nodes."""
+    settings = {
+        "storage.group.handover.scheme": str(random.choice((1, 2, 3))),
+        "handover.commit.first": random.choice(("true", "false")),
+    }
+    faults = ("a new disk",) if "," in plan.settings["log.dirs"] and random.random() < 0.5 else ()
+    return plan.replace(by_consensus=True, settings=plan.settings | settings, faults=plan.faults + faults)
 
 
 def _draw_nodes(random: Random, count: int) -> tuple[NodePlan, ...]:

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from penstock.client.values import TopicPartition
+from penstock.leadership.transfer import HOLDING
 from penstock.metadata.partition_index import each
+from penstock.node.storage_groups.hand_over import HandOver
 from penstock.testing.simulator.clients import ProducingClient
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
@@ -27,7 +29,7 @@ async def look_for_progress(
     balances_leaders: bool,
 ) -> None:
     """One controller, all brokers serve, producers get acknowledgements, and groups catch up with a moment from now;
-    and all is led by who should, where the controller sees to it.
+    all moves and hand-overs end, and all is led by who should, where the controller sees to it.
     """
     loop = asyncio.get_running_loop()
     before = [producer.acknowledged for producer in producers]
@@ -108,6 +110,7 @@ def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:
                 if other.plan.is_broker and (broker is None or broker.fenced):
                     yield f"{machine.name} sees {other.name} fenced"
     yield from _out_of_sync(machines)
+    yield from _handing_over(machines)
 
 
 def _led_by_others(machines: Sequence[Machine]) -> Iterator[str]:
@@ -115,6 +118,21 @@ def _led_by_others(machines: Sequence[Machine]) -> Iterator[str]:
         image = None if machine.node is None else image_of(machine.node)
         for topic, index in each(image.index.moved) if image is not None else ():
             yield f"{machine.name} sees {topic}-{index} led by another one than should"
+
+
+def _handing_over(machines: Sequence[Machine]) -> Iterator[str]:
+    """What arrives is held: nobody appends it."""
+    for machine in machines:
+        groups = (
+            {} if machine.node is None or not machine.node.is_broker else machine.node.broker.storage_groups.by_number
+        )
+        for number, replica in groups.items():
+            hand_over = replica.group.hand_over
+            if isinstance(hand_over, HandOver) and hand_over.machine.state in HOLDING:
+                yield f"{machine.name} gives storage group {number} to node {hand_over.machine.successor}"
+        for one in () if machine.node is None else machine.node.hand_overs:
+            if one.machine.state in HOLDING:
+                yield f"{machine.name} gives {one.partition} to node {one.machine.successor}"
 
 
 def _out_of_sync(machines: Sequence[Machine]) -> Iterator[str]:

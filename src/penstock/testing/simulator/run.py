@@ -29,6 +29,7 @@ from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.operator import OperatingClient
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan, draw
 from penstock.testing.simulator.progress import look_for_progress, until_committed
+from penstock.testing.simulator.reader import ReadingClient
 from penstock.testing.simulator.tables import TableClient
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.watchman import check_replicas, watch
@@ -162,12 +163,24 @@ class _Simulation:
             for n in range(plan.producers)
         ]
         consumers = [
-            ConsumingClient(self._world, f"c{n}", groups[n % len(groups)], Random(random.getrandbits(64)))
+            ConsumingClient(
+                self._world,
+                f"c{n}",
+                groups[n % len(groups)],
+                Random(random.getrandbits(64)),
+                commits_by_itself=plan.commits_first,
+            )
             for n in range(max(plan.consumers, plan.groups))
         ]
         admin = AdministratingClient(self._world, "admin", Random(random.getrandbits(64)), groups, plan)
         self._clients: list[
-            ProducingClient | ConsumingClient | AdministratingClient | OperatingClient | MovingClient | TableClient
+            ProducingClient
+            | ConsumingClient
+            | AdministratingClient
+            | OperatingClient
+            | MovingClient
+            | TableClient
+            | ReadingClient
         ] = [
             *self._producers,
             *consumers,
@@ -182,6 +195,8 @@ class _Simulation:
             for number in range(plan.tables)
         ]
         self._clients += self._tables
+        if plan.by_consensus:
+            self._clients.append(ReadingClient(self._world, "asker", Random(f"{random.getstate()}asker")))
 
     async def run(self) -> None:
         self._trace.note("plan", str(self._plan))

@@ -1,0 +1,51 @@
+"""At each moment of the true time one replica of a storage group holds the lease and answers, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.node.storage_groups.group import StorageGroup
+
+
+class Host(Protocol):
+    """A host of the simulation (`Machine`)."""
+
+    name: str
+
+    def groups_led(self) -> dict[int, StorageGroup]:
+        """Those that its broker leads, as far as it knows."""
+
+    def may_read(self, group: StorageGroup) -> bool:
+        """Whether its broker would answer about what is in it, by its own clock."""
+
+
+class GroupLeads:
+    """Compares what brokers believe after each of their events; `violated` is told where two hold a lease."""
+
+    def __init__(self, violated: Callable[[str], None]) -> None:
+        self._violated = violated
+        self._led: dict[int, dict[str, Host]] = {}
+        self._told: dict[int, None] = {}
+
+    def look(self, host: Host) -> None:
+        """Something has happened on this host; what others believe may have come to its end meanwhile."""
+        led = host.groups_led()
+        for number, hosts in self._led.items():
+            if number not in led:
+                hosts.pop(host.name, None)
+        for number in led:
+            hosts = self._led.setdefault(number, {})
+            hosts[host.name] = host
+            if len(hosts) > 1 and number not in self._told:
+                self._check(number, hosts)
+
+    def _check(self, number: int, hosts: dict[str, Host]) -> None:
+        serving = []
+        for host in hosts.values():
+            group = host.groups_led().get(number)
+            if group is not None and host.may_read(group):
+                serving.append(host.name)
+        if len(serving) > 1:
+            self._told[number] = None
+            self._violated(f"{' and '.join(serving)} hold the lease of storage group {number} at once")
