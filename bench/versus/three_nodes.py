@@ -125,10 +125,10 @@ class ThreeNodes:
 
 
 @contextmanager
-def three_of_each(settings: Mapping[str, str] | None = None) -> Iterator[Mapping[str, ThreeNodes]]:
+def three_of_each() -> Iterator[Mapping[str, ThreeNodes]]:
     """Both systems at once; those that are not asked are idle."""
     with ExitStack() as stack:
-        yield {system: stack.enter_context(three_nodes(system, settings)) for system in SYSTEMS}
+        yield {system: stack.enter_context(three_nodes(system)) for system in SYSTEMS}
 
 
 @contextmanager
