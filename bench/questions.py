@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.failover import failover
+from bench.group_restarts import group_restarts
 from bench.hand_over import hand_over
 from bench.hand_over_groups import hand_over_groups
 from bench.idle_replicas import idle_replicas
@@ -212,6 +213,7 @@ QUESTIONS: dict[str, Question] = {
     "failover": failover,
     "handover": hand_over,
     "handover-groups": hand_over_groups,
+    "group-restarts": group_restarts,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
     "storage-groups": storage_groups,

@@ -15,8 +15,9 @@ from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.metadata.image import ClusterImage
+from penstock.node.partitions.group_hand_overs import GroupHandOvers
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.node.storage_groups import keeper
+from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups import replica as group_replica
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -135,6 +136,37 @@ async def test_a_leader_that_stops_waits_until_the_metadata_name_another_one(
         await cluster.stop(leader_id)
         assert -1 not in named
         assert named[-1] != leader_id
+
+
+async def test_a_node_that_stops_hands_over_the_groups_that_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "HAND_OVER_S", PATIENCE_S)
+    monkeypatch.setattr(hand_over, "STAND_MS", PATIENCE_S * 1000)
+    numbers = range(5)
+    async with three(tmp_path) as cluster:
+        for number in numbers:
+            await create(cluster, f"topic-{number}", group=number)
+        await cluster.until_everywhere(lambda image: is_whole(image, count=len(numbers)))
+        (leader_id,) = leaders_of(cluster, 0)
+        led = [number for number in numbers if leaders_of(cluster, number) == [leader_id]]
+        await cluster.stop(leader_id)
+        for number in led:
+            (successor_id,) = leaders_of(cluster, number)
+            assert replica(cluster, successor_id, number).group.taken_over == 1
+
+
+async def test_a_node_that_stops_waits_for_no_successor_that_does_not_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "HAND_OVER_S", 0.1)
+    monkeypatch.setattr(GroupHandOvers, "hand_over", lambda *_: asyncio.Event().wait())
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        await cluster.stop(leader_id)
+        await until(lambda: leaders_of(cluster) != [])
 
 
 async def test_a_topic_that_is_deleted_and_made_anew_begins_anew(tmp_path: Path) -> None:

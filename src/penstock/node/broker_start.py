@@ -271,7 +271,8 @@ class BrokerParts:
             # Before the server as well: what was produced waits for the others to fetch it.
             parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)
-            await self.group_keeper.resign(wait=hand_over)
+            await self.group_keeper.resign(self.hand_overs.hand_over_group if hand_over else None)
+            await self.hand_overs.settle_groups()
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()
 

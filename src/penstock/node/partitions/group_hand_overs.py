@@ -40,14 +40,19 @@ class GroupHandOvers:
         await hand_over.is_decided.wait()
         return True
 
+    async def settle(self) -> None:
+        """Send nothing more on, and let what was sent get its answers."""
+        await asyncio.gather(*(one.settle() for one in self._open))
+
     async def stop(self) -> None:
         """What is held is refused."""
         await self._close(list(self._open))
 
     async def _close(self, hand_overs: list[HandOver]) -> None:
-        for one in hand_overs:
+        ways = [(one, self._open.pop(one)) for one in hand_overs]
+        for one, way in ways:
             await one.stop()
-            await self._open.pop(one).close()
+            await way.close()
 
 
 class _Successor:

@@ -119,7 +119,8 @@ class HandOvers:
         told = await self._submit(HandOverLeaderRequest())
         groups = self._image.topics.get(STORAGE_GROUPS)
         if groups is not None and told.topic_id == groups.topic_id:
-            return await self._hand_over_group(told.partition, told.successor)
+            group = self._group_of(told.partition)
+            return group is not None and await self.hand_over_group(group, told.successor)
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
         if partition is None or not self._can(partition, told.leader_epoch, told.successor):
             return False
@@ -144,15 +145,21 @@ class HandOvers:
         await hand_over.is_decided.wait()
         return True
 
-    async def _hand_over_group(self, number: int, successor: int) -> bool:
-        group = self._group_of(number)
-        if group is None:
-            return False
+    async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
+        """Give the lead of a group to another voter, with what arrives meanwhile; whether it has been tried.
+
+        Returns when this node has nothing left to do but to send on what arrives.
+        """
         if self._groups is None:
             from penstock.node.partitions.group_hand_overs import GroupHandOvers  # as above
 
             self._groups = GroupHandOvers(self._connect)
         return await self._groups.hand_over(group, successor)
+
+    async def settle_groups(self) -> None:
+        """The metadata name who leads the groups that were handed over: what arrives here goes there by itself."""
+        if self._groups is not None:
+            await self._groups.settle()
 
     def _can(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
         leader = partition.leader

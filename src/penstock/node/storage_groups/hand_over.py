@@ -27,6 +27,8 @@ from penstock.replication.storage_groups.entries import MOVED_MS, Scheme
 CHECK_S: Final = 0.005
 NOT_YET_S: Final = 0.002
 """Pause before a successor is asked again that has not heard yet that it leads."""
+SETTLE_S: Final = 1
+"""So long a node that stops waits for the successor's answers."""
 MOST_BYTES: Final = 32 << 20
 """Records that are held, or on their way to the successor."""
 STAND_MS: Final = 500
@@ -209,6 +211,13 @@ class HandOver:
             logger.info("the lead goes to %d: %s", self.machine.successor, "" if cause is None else cause.name)
         self.is_decided.set()
         self._arrived.set()
+
+    async def settle(self) -> None:
+        """Whoever sends from now on can know who leads, and is told to look; what was sent on gets its answer."""
+        if self.machine.state is State.FORWARDING:
+            self._do(self.machine.on_full())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=SETTLE_S)
 
     async def stop(self) -> None:
         """The node ends: nothing is held any more."""

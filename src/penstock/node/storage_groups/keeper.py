@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,7 @@ from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
     from penstock.node.quorum_start import QuorumParts
+    from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
     from penstock.node.storage_groups.replica import GroupReplica
     from penstock.replication.storage_groups.entries import PartitionId
@@ -46,10 +47,17 @@ logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.5
 """How often groups are looked at that lead here: who has caught up, and how long their logs are."""
+HAND_OVER_S: Final = 5
+"""So long a node that stops hands over the groups that it leads; what it leads then it resigns."""
+AT_ONCE: Final = 4
+"""So many it hands over at the same time."""
 RESIGN_S: Final = 1
-"""So long a node that stops waits for the groups it has led: each has another leader by then, or cannot have one."""
+"""So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
 FIGURES: Final = "storage-groups"
+
+HandOver = Callable[["StorageGroup", int], Awaitable[bool]]
+"""Gives the lead of a group to another voter; returns when that one leads, or it is clear that it will not."""
 
 
 class GroupKeeper:
@@ -96,16 +104,35 @@ class GroupKeeper:
         await self._follow()
         self._task = asyncio.create_task(self._work(), name="storage groups")
 
-    async def resign(self, *, wait: bool) -> None:
-        """Lead none any more: others shall, before this node stops. Perhaps wait a while until the metadata name them,
-        where there are enough others that one of them could be elected.
+    async def resign(self, hand_over: HandOver | None) -> None:
+        """Lead none any more: others shall, before this node stops. What cannot be handed over is resigned, and where
+        there are enough others that one of them could be elected the metadata get a while to name it.
         """
         self._is_leaving = True
+        if hand_over is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HAND_OVER_S):
+                    few = asyncio.Semaphore(AT_ONCE)
+                    await asyncio.gather(*(self._give_away(one, hand_over, few) for one in self._running()))
         for replica in self._running():
             replica.quorum.resign()
-        until_s = asyncio.get_running_loop().time() + (RESIGN_S if wait else 0)
+        until_s = asyncio.get_running_loop().time() + (0 if hand_over is None else RESIGN_S)
         while any(map(self._awaits_successor, self._running())) and asyncio.get_running_loop().time() < until_s:
             await asyncio.sleep(RESIGN_LOOK_S)
+
+    async def _give_away(self, replica: GroupReplica, hand_over: HandOver, few: asyncio.Semaphore) -> None:
+        """To one of the voters that were heard lately, the first of them in the order of preference that takes it."""
+        async with few:
+            with suppress(KafkaError):  # it leads no longer
+                for successor in self._image.storage_groups[replica.number].replicas:
+                    if replica.leads and successor in self._heard(replica):
+                        await hand_over(replica.group, successor)
+
+    def _heard(self, replica: GroupReplica) -> set[int]:
+        """The other voters that have caught up, and that no follower would have given up yet in the leader's place."""
+        live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
+        within_ms = self._parts.config.controller_quorum_fetch_timeout_ms
+        return {*replica.caught_up(within_ms, live)} - {self._node_id}
 
     def _awaits_successor(self, replica: GroupReplica) -> bool:
         """Whether the metadata name this node still, and will name another one."""
