@@ -5,12 +5,13 @@ import time
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.first_group import AS_IN_KAFKA
 from bench.hand_over import REPLICAS, TOPIC, Load
 from bench.measure import Measure, measure
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
-CONFIG = {"auto.leader.rebalance.enable": "false"}
+CONFIG = AS_IN_KAFKA | {"auto.leader.rebalance.enable": "false"}
 BY_CONSENSUS = {"replication.mode": "consensus"}
 CALM_S = 2.0
 """Between two restarts."""

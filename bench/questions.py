@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.failover import failover
+from bench.first_group import first_group
 from bench.group_restarts import group_restarts
 from bench.hand_over import hand_over
 from bench.hand_over_groups import hand_over_groups
@@ -214,6 +215,7 @@ QUESTIONS: dict[str, Question] = {
     "handover": hand_over,
     "handover-groups": hand_over_groups,
     "group-restarts": group_restarts,
+    "first-group": first_group,
     "compaction": compaction,
     "beside-compaction": beside_compaction,
     "storage-groups": storage_groups,

@@ -22,6 +22,7 @@ from penstock.node.storage_groups import replica as group_replica
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
+from penstock.raft.progress import Progress
 from penstock.raft.voters import ReplicaKey
 from penstock.replication.storage_groups.entries import PartitionId
 
@@ -108,6 +109,17 @@ async def test_a_group_begins_leads_and_says_so(tmp_path: Path) -> None:
         assert told["storage-groups", "group-0.leader"] == str(leader_id)
 
 
+async def test_the_first_voter_of_a_new_group_stands_at_once(tmp_path: Path) -> None:
+    roles = {1: BOTH, 2: "broker", 3: "broker"}
+    never = str(PATIENCE_S * 1000 * 10)
+    async with nodes(tmp_path, roles, controller_quorum_election_timeout_ms=never) as cluster:
+        for number in range(3):
+            await create(cluster, f"topic-{number}", group=number)
+        await cluster.until_everywhere(lambda image: is_whole(image, count=3))
+        for number, group in cluster.image(1).storage_groups.items():
+            assert leaders_of(cluster, number) == [group.replicas[0]]
+
+
 async def test_the_leader_stops_and_comes_back(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
         await create(cluster, "orders")
@@ -154,6 +166,22 @@ async def test_a_node_that_stops_hands_over_the_groups_that_it_leads(
         for number in led:
             (successor_id,) = leaders_of(cluster, number)
             assert replica(cluster, successor_id, number).group.taken_over == 1
+
+
+async def test_a_new_leader_keeps_those_in_sync_that_were_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = Progress.fetched
+
+    def is_never_known_to_have_all(progress: Progress, *words: int) -> None:
+        fetched(progress, *words)
+        progress.caught_up_ms = -1
+
+    monkeypatch.setattr(Progress, "fetched", is_never_known_to_have_all)
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        await cluster.stop(leader_id)
+        await cluster.until_everywhere(lambda image: is_whole(image, in_sync=2))
 
 
 async def test_a_node_that_stops_waits_for_no_successor_that_does_not_stand(

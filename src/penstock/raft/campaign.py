@@ -84,6 +84,8 @@ class Campaign(Role):
             self._asking.done(sender)
             self.refused.pop(sender, None)
             self.granted[sender] = request.voter
+        elif answer.error is ErrorCode.BROKER_NOT_AVAILABLE:
+            self._asking.failed(sender, now_ms)  # its node is there, and has not begun to take part yet
         elif not self.pre_vote and answer.error is ErrorCode.NONE and answer.epoch < request.epoch:
             # It has promised something to a leader, and may vote in a moment; it has not even taken note of this epoch.
             self._asking.postpone(sender, now_ms + self.replica.settings.retry_backoff_ms)

@@ -15,6 +15,7 @@ late ones are known. `tick` is due at `deadline_ms`. What an event means depends
 | (start)                        | Unattached  | it knew nothing of the kind                                         |
 | (start)                        | Observer    | it is not a voter                                                   |
 | Unattached, Voted              | Prospective | election time-out: no leader was heard of                           |
+| Unattached                     | Prospective | asked to, before the first epoch (`Raft.stand_first`)               |
 | Follower                       | Prospective | fetch time-out, or EndQuorumEpoch and this voter's turn has come    |
 | Prospective                    | Candidate   | a majority would vote for it (pre-vote, KIP-996); epoch + 1         |
 | Prospective                    | Follower    | refused or timed out, and a leader of this epoch is known           |
@@ -158,6 +159,12 @@ class Raft:
         `successor_id` is asked to stand first; whether it wins is for the voters to say.
         """
         self.role.resign(now_ms, successor_id)
+        return self._effects()
+
+    def stand_first(self, now_ms: int) -> list[Effect]:
+        """Wait for nobody: no epoch has begun yet, so there is no leader. The other voters keep their patience."""
+        if not self.epoch and self.replica.is_voter:
+            self.become_prospective(now_ms)
         return self._effects()
 
     # The application may say in a record who leads next. Who is elected is for the voters to say, as ever.

@@ -167,6 +167,26 @@ def test_a_candidate_that_reaches_nobody_goes_on_asking() -> None:
     assert isinstance(raft.role, Leader)
 
 
+def test_in_a_new_quorum_one_may_stand_at_once_and_waits_for_those_that_come() -> None:
+    raft = started()
+    asked = sent(raft.stand_first(5))
+    for to in (2, 3):
+        raft.answered(to, pre_vote_of(asked, to), VoteAnswer(ErrorCode.BROKER_NOT_AVAILABLE, None, 0), 6)
+    now_ms = 6 + raft.replica.settings.retry_backoff_ms
+    assert (type(raft.role), raft.deadline_ms) == (Prospective, now_ms)
+    again = sent(raft.tick(now_ms))
+    candidacy = sent(raft.answered(3, pre_vote_of(again, 3), VoteAnswer(YES, None, 0, True), now_ms))
+    raft.answered(2, real_vote_of(candidacy, 2), VoteAnswer(ErrorCode.BROKER_NOT_AVAILABLE, None, 0), now_ms)
+    raft.answered(3, real_vote_of(candidacy, 3), VoteAnswer(YES, None, 1, True), now_ms)
+    assert isinstance(raft.role, Leader)
+
+
+def test_nobody_stands_at_once_when_there_was_an_epoch() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(1, leader_id=3))
+    raft.start(0)
+    assert raft.stand_first(5) == []
+
+
 def pre_vote_of(requests: list[tuple[int, PeerRequest]], to: int) -> Vote:
     (found,) = [r for node_id, r in requests if node_id == to and isinstance(r, Vote) and r.pre_vote]
     return found

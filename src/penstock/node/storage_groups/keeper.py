@@ -315,7 +315,7 @@ class GroupKeeper:
         live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
         if self._node_id not in live:
             return
-        caught_up, voters = replica.caught_up(within_ms, live), replica.voters
+        caught_up, voters = replica.caught_up(within_ms, live, image.isr), replica.voters
         has_arrived = bool(image.adding_replicas or image.removing_replicas) and {key.id for key in voters} == wanted
         is_said = not has_arrived and all(image.directory_of(key.id) == key.directory_id for key in voters)
         if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):

@@ -20,7 +20,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import TopicImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
-from penstock.node.storage_groups.voters import next_change
+from penstock.node.storage_groups.voters import caught_up, next_change
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import ClaimStorageGroupResponse
 from penstock.protocol.uuids import uuid_to_text
@@ -46,6 +46,8 @@ class GroupReplica:
         self.claiming: asyncio.Future[ClaimStorageGroupResponse] | None = None
         """The claim that the controller was not told of yet, or has not answered."""
         self._own_log = log
+        self._led_in: int | None = None
+        self._led_since_ms = 0
         self._driver: QuorumDriver | None = None
         self._opening: set[PartitionId] = set()
         self._opening_in: int | None = None
@@ -128,16 +130,16 @@ class GroupReplica:
 
     # Who has caught up.
 
-    def caught_up(self, within_ms: int, live: Collection[int]) -> list[int]:
-        """Those of the live nodes whose replicas had all there was not longer ago than that, the leader among them."""
+    def caught_up(self, within_ms: int, live: Collection[int], before: Collection[int] = ()) -> list[int]:
+        """Those of the live nodes whose replicas had all there was not longer ago than that, the leader among them.
+
+        Those of `before` had it when the leader took over: it cannot know better until it has heard them.
+        """
         description = self.quorum.describe()
-        now_ms = max(voter.last_caught_up_ms for voter in description.voters)
-        return [
-            voter.key.id
-            for voter in description.voters
-            if voter.key.id == description.leader_id
-            or (voter.key.id in live and now_ms - voter.last_caught_up_ms <= within_ms and voter.last_caught_up_ms >= 0)
-        ]
+        if self._led_in != description.epoch:
+            self._led_in = description.epoch
+            self._led_since_ms = max(voter.last_caught_up_ms for voter in description.voters)
+        return caught_up(description, within_ms, live, dict.fromkeys(before, self._led_since_ms))
 
     # Who votes.
 

@@ -3,6 +3,8 @@
 A replica that has no log yet begins with a snapshot of nothing that names the voters, if the group has not begun: the
 metadata have never had a leader of it. Else it begins with nothing, finds the leader among the replicas, and votes only
 when the log that it fetches names it: whoever has lost a disk has forgotten its votes, and is another replica.
+
+In a group that has not begun the first of the replicas stands at once, so that nobody waits for an election time-out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from uuid import UUID
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.image import PartitionImage
+from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER, is_reserved
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.state_file import StateFile
@@ -120,7 +122,14 @@ async def start_replica(
         elapsed_s=outside.elapsed_s,
     )
     await replica.start(driver)
+    if image.leader_epoch == 0 and config.node_id == _first(image, parts.image):
+        driver.event(driver.raft.stand_first)
     return replica
+
+
+def _first(group: PartitionImage, image: ClusterImage) -> int | None:
+    """Who stands at once in a group that has not begun: the first of its replicas that is there."""
+    return next((one for one in group.replicas if one in image.brokers and image.brokers[one].active), None)
 
 
 def _open(disk: Disk, log: PartitionLog, voters: Quorum | None, now_ms: int) -> tuple[StoredSnapshots, StoredLog]:

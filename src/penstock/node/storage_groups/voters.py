@@ -1,4 +1,5 @@
-"""What the leader of a storage group does next, that its voters become the replicas that the metadata want.
+"""Which voters have caught up with the leader of a storage group; and what that does next, that its voters become the
+replicas that the metadata want.
 
 | what it sees                                              | what it does                                        |
 | --------------------------------------------------------- | --------------------------------------------------- |
@@ -9,7 +10,7 @@
 One change at a time, and each look begins from what is so: a leader that takes over goes on where another one stopped.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
 from penstock.raft.requests import AddVoter, RemoveVoter
@@ -37,6 +38,19 @@ def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: i
     if not others or not votes.keys() >= set(wanted):
         return None
     return RemoveVoter(min(others, key=lambda key: (key.id == quorum.leader_id, key.id)))
+
+
+def caught_up(
+    quorum: QuorumDescription, within_ms: int, live: Collection[int], before_ms: Mapping[int, int]
+) -> list[int]:
+    """The leader, and those of the live nodes whose replicas had all there was not longer ago than that.
+
+    `before_ms` says when replicas had it that were heard by an earlier leader.
+    """
+    times_ms = {voter.key.id: voter.last_caught_up_ms for voter in quorum.voters}
+    times_ms |= {node_id: max(times_ms[node_id], at_ms) for node_id, at_ms in before_ms.items() if node_id in times_ms}
+    since_ms = max(times_ms.get(quorum.leader_id, 0) - within_ms, 0)
+    return [one for one, at_ms in times_ms.items() if one == quorum.leader_id or (one in live and at_ms >= since_ms)]
 
 
 def _newest(observers: Collection[ReplicaDescription]) -> dict[int, ReplicaDescription]:

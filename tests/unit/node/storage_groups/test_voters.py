@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from penstock.node.storage_groups.voters import next_change
+from penstock.node.storage_groups.voters import caught_up, next_change
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
 from penstock.raft.requests import AddVoter, RemoveVoter
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
@@ -65,3 +65,23 @@ def test_the_leader_gives_up_its_own_vote_last() -> None:
     assert change([*THREE, seen(4), seen(5)], (), [3, 4, 5]) == RemoveVoter(key(2))
     assert change([seen(1), seen(3), seen(4), seen(5)], (), [3, 4, 5]) == RemoveVoter(key(1))
     assert change([seen(3), seen(4), seen(5)], [seen(6)], [3, 4, 5, 6]) is None, "it has gone already"
+
+
+def in_sync(*others: ReplicaDescription, live: Collection[int] = (2, 3), led_since_ms: int | None = None) -> list[int]:
+    voters = seen(LEADER), *others
+    quorum = QuorumDescription(LEADER, 4, 7, voters, (), Quorum.of(Voter(one.key) for one in voters))
+    return caught_up(quorum, WITHIN_MS, live, {} if led_since_ms is None else {2: led_since_ms})
+
+
+def test_those_have_caught_up_that_had_all_a_moment_ago_and_live() -> None:
+    late = seen(3, caught_up_ms=NOW_MS - WITHIN_MS - 1)
+    assert in_sync(seen(2, caught_up_ms=NOW_MS - WITHIN_MS), late) == [1, 2]
+    assert in_sync(seen(2), seen(3), live=[3]) == [1, 3]
+    assert in_sync(seen(2, caught_up_ms=-1), seen(3, caught_up_ms=-1)) == [1]
+
+
+def test_a_new_leader_takes_those_for_caught_up_that_were_so_before_until_they_have_had_time() -> None:
+    unheard = seen(2, caught_up_ms=-1), seen(3, caught_up_ms=-1)
+    assert in_sync(*unheard, led_since_ms=NOW_MS - WITHIN_MS) == [1, 2]
+    assert in_sync(*unheard, led_since_ms=NOW_MS - WITHIN_MS - 1) == [1]
+    assert in_sync(*unheard, live=[3], led_since_ms=NOW_MS) == [1]

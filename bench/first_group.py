@@ -1,0 +1,46 @@
+"""How long it takes until a topic that is new takes records, where its storage group is new as well."""
+
+import asyncio
+import time
+
+from bench.measure import Measure, measure
+from penstock.client.admin import Admin
+from penstock.client.producer import Producer
+from penstock.client.settings import ProducerSettings
+from penstock.client.topic_admin import NewTopic
+from penstock.testing import Cluster
+
+AS_IN_KAFKA = {
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.request.timeout.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+}
+"""Defaults, where clusters for tests have others."""
+SOON_MS = 5
+"""So often a client asks again that is told to wait."""
+
+
+def first_group(runs: int) -> list[Measure]:
+    """How long after a topic was asked for is its first record acknowledged, where a storage group begins with it?"""
+    with Cluster(nodes=3, process=True, config=AS_IN_KAFKA) as cluster:
+        found = asyncio.run(_created(cluster.bootstrap_servers, runs))
+    return [
+        measure("until the topic is made, with its group", "ms", [made for made, _ in found]),
+        measure("until its first record is acknowledged", "ms", [acknowledged for _, acknowledged in found]),
+    ]
+
+
+async def _created(bootstrap: str, runs: int) -> list[tuple[float, float]]:
+    found = []
+    settings = ProducerSettings(retry_backoff_ms=SOON_MS, retry_backoff_max_ms=SOON_MS)
+    async with Admin(bootstrap) as admin, Producer(bootstrap, settings) as producer:
+        for number in range(runs + 1):
+            configs = {"replication.mode": "consensus", "storage.group": str(number)}
+            begun_s = time.perf_counter()
+            await admin.topics.create(NewTopic(name=f"topic-{number}", replication_factor=3, configs=configs))
+            made_s = time.perf_counter()
+            await producer.send_and_wait(f"topic-{number}", b"x")
+            found.append(((made_s - begun_s) * 1000, (time.perf_counter() - begun_s) * 1000))
+            await asyncio.sleep(1)
+    return found[1:]
