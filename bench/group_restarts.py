@@ -24,7 +24,7 @@ def group_restarts(runs: int) -> list[Measure]:
     """How long does a producer with acks=all wait, at 10,000 records/s, while each node of a group restarts in turn?"""
     with Cluster(nodes=len(REPLICAS), process=True, config=CONFIG) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        topic = NewTopic(TOPIC.topic, replica_assignment=[REPLICAS], config=BY_CONSENSUS)
+        topic = NewTopic(TOPIC.topic, num_partitions=1, replica_assignment=[REPLICAS], config=BY_CONSENSUS)
         admin.create_topics([topic])[TOPIC.topic].result(SECONDS)
         load, led, followed = Load(cluster.bootstrap_servers), list[tuple[float, float]](), list[tuple[float, float]]()
         _wait_in_sync(admin)

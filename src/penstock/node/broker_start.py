@@ -140,7 +140,14 @@ class BrokerParts:
 
     def _group_keeper(self) -> GroupKeeper:
         groups, replicas = self.broker.storage_groups, self.replicas
-        keeper = GroupKeeper(self._parts, groups, replicas.config_of, lambda: self.broker.broker_epoch)
+        keeper = GroupKeeper(
+            self._parts,
+            groups,
+            replicas.config_of,
+            lambda: self.broker.broker_epoch,
+            self.broker.lease,
+            self.hand_overs.hand_over_group,
+        )
         replicas.groups, keeper.on_partition = groups, replicas.on_group
         self._parts.more_figures.append(keeper.figures)
         return keeper
@@ -271,7 +278,7 @@ class BrokerParts:
             # Before the server as well: what was produced waits for the others to fetch it.
             parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)
-            await self.group_keeper.resign(self.hand_overs.hand_over_group if hand_over else None)
+            await self.group_keeper.resign(hand_over=hand_over)
             await self.hand_overs.settle_groups()
             await self.lifecycle.leave(hand_over=hand_over)
             self.replicas.stop()

@@ -49,6 +49,11 @@ class BrokerLease:
         """Whether others may lead what this broker led."""
         return self._clock_s() > self._until_s
 
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the controller may have fenced this broker: none has answered for as long as a lease lasts."""
+        return not self._granted.holds(self._clock_s())
+
     def beats(self) -> float:
         """The broker is awake, and sends a heartbeat or has given one up; returns the time."""
         now_s = self._clock_s()

@@ -7,6 +7,7 @@
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
+| this broker is cut off from the controllers | a voter that knows that nobody leads any more gets the lead           |
 | a group has no replica here any more        | its logs are deleted, its own and those of its partitions             |
 """
 
@@ -30,13 +31,14 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
+    from penstock.node.controlling.lease import BrokerLease
     from penstock.node.quorum_start import QuorumParts
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
@@ -69,6 +71,8 @@ class GroupKeeper:
         groups: StorageGroups,
         config_of: Callable[[str], LogConfig],
         broker_epoch: Callable[[], int],
+        lease: BrokerLease,
+        hand_over: HandOver,
     ) -> None:
         """`config_of` gives what the logs of a topic obey."""
         self._parts = parts
@@ -77,6 +81,8 @@ class GroupKeeper:
         self._groups = groups
         self._config_of = config_of
         self._broker_epoch = broker_epoch
+        self._lease = lease
+        self._hand_over = hand_over
         self._links: GroupLinks | None = None
         self._failed: dict[int, None] = {}
         """Those that could not be opened."""
@@ -104,29 +110,29 @@ class GroupKeeper:
         await self._follow()
         self._task = asyncio.create_task(self._work(), name="storage groups")
 
-    async def resign(self, hand_over: HandOver | None) -> None:
+    async def resign(self, *, hand_over: bool) -> None:
         """Lead none any more: others shall, before this node stops. What cannot be handed over is resigned, and where
         there are enough others that one of them could be elected the metadata get a while to name it.
         """
         self._is_leaving = True
-        if hand_over is not None:
+        if hand_over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HAND_OVER_S):
                     few = asyncio.Semaphore(AT_ONCE)
-                    await asyncio.gather(*(self._give_away(one, hand_over, few) for one in self._running()))
+                    await asyncio.gather(*(self._give_away(one, few) for one in self._running()))
         for replica in self._running():
             replica.quorum.resign()
-        until_s = asyncio.get_running_loop().time() + (0 if hand_over is None else RESIGN_S)
+        until_s = asyncio.get_running_loop().time() + (RESIGN_S if hand_over else 0)
         while any(map(self._awaits_successor, self._running())) and asyncio.get_running_loop().time() < until_s:
             await asyncio.sleep(RESIGN_LOOK_S)
 
-    async def _give_away(self, replica: GroupReplica, hand_over: HandOver, few: asyncio.Semaphore) -> None:
+    async def _give_away(self, replica: GroupReplica, few: asyncio.Semaphore) -> None:
         """To one of the voters that were heard lately, the first of them in the order of preference that takes it."""
         async with few:
             with suppress(KafkaError):  # it leads no longer
                 for successor in self._image.storage_groups[replica.number].replicas:
                     if replica.leads and successor in self._heard(replica):
-                        await hand_over(replica.group, successor)
+                        await self._hand_over(replica.group, successor)
 
     def _heard(self, replica: GroupReplica) -> set[int]:
         """The other voters that have caught up, and that no follower would have given up yet in the leader's place."""
@@ -305,7 +311,9 @@ class GroupKeeper:
         image = self._image.storage_groups[replica.number]
         wanted = [one for one in image.replicas if one not in image.removing_replicas]
         replica.change_voters(wanted, within_ms)
-        if replica.claiming is None:
+        if self._lease.is_unheard:
+            self._cut_off(replica, image)
+        elif replica.claiming is None:
             self._claim(replica, image, set(wanted), within_ms)
 
     # The lead.
@@ -346,6 +354,27 @@ class GroupKeeper:
         elif code != ErrorCode.NONE:
             why = str(error) if code is None else ErrorCode(code).name
             logger.info("the lead of %s could not be claimed: %s", replica.log, why)
+
+    def _cut_off(self, replica: GroupReplica, image: PartitionImage) -> None:
+        """Nobody can be told that this node leads: have somebody lead of whom the controllers hear."""
+        if replica.leaving is None or replica.leaving.done():
+            name = f"who leads {replica.log} instead"
+            replica.leaving = asyncio.create_task(self._leave_to_others(replica, image), name=name)
+
+    async def _leave_to_others(self, replica: GroupReplica, image: PartitionImage) -> None:
+        """A voter whose metadata are newer, and say that nobody leads, can claim. Where there is none, no controller
+        may be left: then this node leads on, as the metadata say everywhere.
+        """
+        links = self._links
+        assert links is not None, "there are groups"
+        for successor in image.replicas:
+            with suppress(KafkaError):  # it leads no longer, or that one does not answer
+                if successor not in self._heard(replica):
+                    continue
+                leader_id, leader_epoch = await links.signpost(successor, replica.number)
+                if leader_id == NO_LEADER and leader_epoch > image.leader_epoch and self._lease.is_unheard:
+                    logger.info("no controller hears this node: %s goes to %d", replica.log, successor)
+                    await self._hand_over(replica.group, successor)
 
     # Disks.
 

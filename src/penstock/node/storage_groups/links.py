@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.client.address import Address
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.quorum.peers import Links, Peers
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.schema import Message
 from penstock.raft.kafka_requests import only
 from penstock.raft.log_name import LogName
 from penstock.raft.voters import Endpoint
 from penstock.replication.storage_groups.entries import PartitionId
+
+Answer = TypeVar("Answer", bound=Message)
 
 COPY_BYTES: Final = 1024 * 1024
 """In one answer, where a replica copies the log of a partition."""
@@ -61,20 +66,33 @@ class GroupLinks:
             max_bytes=COPY_BYTES,
             topics=[FetchTopic(topic_id=partition.topic_id, partitions=[asked])],
         )
-        link, connection = self._copies.to(node_id), None
+        answer = await self._ask(self._copies, node_id, request, FetchResponse)
+        found = only(only(answer.responses).partitions)
+        if found.error_code:
+            raise KafkaError(ErrorCode(found.error_code), f"node {node_id} cannot be copied from")
+        return found.log_start_offset, bytes(found.records or b"")
+
+    async def signpost(self, node_id: int, group: int) -> tuple[int, int]:
+        """Who leads a group as the metadata of another node say, and the leader epoch. Raises KafkaError."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=STORAGE_GROUPS)], allow_auto_topic_creation=False)
+        answer = await self._ask(self._talk, node_id, request, MetadataResponse)
+        for partition in answer.topics[0].partitions if answer.topics else ():
+            if partition.partition_index == group:
+                return partition.leader_id, partition.leader_epoch
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"node {node_id} does not know storage group {group}")
+
+    async def _ask(self, links: Links, node_id: int, request: Message, response: type[Answer]) -> Answer:
+        link, connection = links.to(node_id), None
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
                 connection = await link.opened(lambda: self._address(node_id))
-                answer = await connection.request(request, FetchResponse)
-            found = only(only(answer.responses).partitions)
+                answer = await connection.request(request, response)
         except (ClientError, DecodeError, TimeoutError) as error:
             if connection is not None:
                 await link.failed(connection)
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
         link.succeeded()
-        if found.error_code:
-            raise KafkaError(ErrorCode(found.error_code), f"node {node_id} cannot be copied from")
-        return found.log_start_offset, bytes(found.records or b"")
+        return answer
 
     def _address(self, node_id: int) -> Address:
         endpoint = self._listens_at(node_id)

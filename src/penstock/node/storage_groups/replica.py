@@ -45,6 +45,8 @@ class GroupReplica:
         self.group = group
         self.claiming: asyncio.Future[ClaimStorageGroupResponse] | None = None
         """The claim that the controller was not told of yet, or has not answered."""
+        self.leaving: asyncio.Task[None] | None = None
+        """Looks for who could lead instead of this node, of which no controller hears."""
         self._own_log = log
         self._led_in: int | None = None
         self._led_since_ms = 0
@@ -63,6 +65,8 @@ class GroupReplica:
         """Take part no longer."""
         if self.claiming is not None:
             self.claiming.cancel()
+        if self.leaving is not None:
+            self.leaving.cancel()
         if self._driver is not None:
             await self.group.stop(resign=resign)
         if self._snapshot is not None:

@@ -66,3 +66,20 @@ def test_who_is_fenced_leads_no_longer_although_it_is_awake() -> None:
     lease.is_renewed(lease.beats())
     assert not lease.is_over
     assert lease.lost == 1
+
+
+def test_whom_no_controller_answers_is_unheard_although_it_leads_on() -> None:
+    clock = Clock()
+    lease = BrokerLease(9_000, clock)
+    asked_s = lease.beats()
+    clock.now_s = 5
+    lease.is_renewed(asked_s)
+    lease.beats()
+    assert not lease.is_unheard
+    clock.now_s = LENGTH_S + 0.01
+    assert lease.is_unheard, "it counts from when it asked"
+    assert not lease.is_over
+    lease.is_renewed(lease.beats())
+    assert not lease.is_unheard
+    lease.ends()
+    assert lease.is_unheard
