@@ -30,7 +30,6 @@ def group_restarts(runs: int) -> list[Measure]:
         _wait_in_sync(admin)
         with load.running():
             time.sleep(CALM_S)
-            begun_s = time.perf_counter()
             for _ in range(runs):
                 for node_id in REPLICAS:
                     spans = led if _leader(admin) == node_id else followed
@@ -38,7 +37,6 @@ def group_restarts(runs: int) -> list[Measure]:
     return [
         measure("longest wait, the group's leader restarts", "ms", [load.longest(*span) for span in led]),
         measure("longest wait, a follower restarts", "ms", [load.longest(*span) for span in followed]),
-        measure("records a second", "", [len(load.waits) / (time.perf_counter() - begun_s + CALM_S)]),
         measure("errors", "", [load.errors]),
     ]
 

@@ -67,7 +67,7 @@ class HandOver:
         limits = limits_of(group.proposer.settings.handover_scheme, self._lease_ms)
         self.machine = Transfer(successor, epoch, driver.log_end_offset, limits, self._now_ms())
         self.is_decided = asyncio.Event()
-        """Set when this replica has nothing left to do but to send on what arrives."""
+        """Set when this replica has nothing left to do but to send on what arrives, or stands itself."""
         self._group = group
         self._send = send
         self._held: dict[Held, None] = {}
@@ -157,6 +157,7 @@ class HandOver:
                 case Effect.ASK:
                     self._ask()
                 case Effect.STAND:
+                    self.is_decided.set()
                     self._group.take_back(self.machine.leader_epoch)
                 case Effect.FORWARD:
                     self.is_decided.set()

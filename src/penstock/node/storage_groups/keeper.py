@@ -115,11 +115,12 @@ class GroupKeeper:
         there are enough others that one of them could be elected the metadata get a while to name it.
         """
         self._is_leaving = True
-        if hand_over:
+        led = [replica for replica in self._running() if replica.leads]
+        if hand_over and led:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HAND_OVER_S):
                     few = asyncio.Semaphore(AT_ONCE)
-                    await asyncio.gather(*(self._give_away(one, few) for one in self._running()))
+                    await asyncio.gather(*(self._give_away(replica, few) for replica in led))
         for replica in self._running():
             replica.quorum.resign()
         until_s = asyncio.get_running_loop().time() + (RESIGN_S if hand_over else 0)
