@@ -19,9 +19,12 @@ from penstock.node.partitions.group_hand_overs import GroupHandOvers
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups import hand_over, keeper
 from penstock.node.storage_groups import replica as group_replica
+from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
+from penstock.raft.effects import ElectionState
+from penstock.raft.follower import Follower
 from penstock.raft.progress import Progress
 from penstock.raft.voters import ReplicaKey
 from penstock.replication.storage_groups.entries import PartitionId
@@ -120,6 +123,23 @@ async def test_the_first_voter_of_a_new_group_stands_at_once(tmp_path: Path) -> 
             assert leaders_of(cluster, number) == [group.replicas[0]]
 
 
+async def test_a_voter_that_comes_back_and_has_not_heard_who_won_asks(tmp_path: Path) -> None:
+    never = str(PATIENCE_S * 1000 * 10)
+    never_reminded = {f"controller_quorum_{key}_timeout_ms": never for key in ("election", "fetch")}
+    async with nodes(tmp_path, {1: BOTH, 2: "broker", 3: "broker"}, **never_reminded) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        follower_id = 2 if leader_id == 3 else 3
+        driver = replica(cluster, follower_id).quorum
+        await cluster.stop(follower_id)
+        driver._state.write(
+            ElectionState(driver.epoch, None, replica(cluster, leader_id).quorum.local_key), driver.quorum
+        )
+        await cluster.start(follower_id)
+        await until(lambda: replica(cluster, follower_id).quorum.leader_id == leader_id)
+
+
 async def test_the_leader_stops_and_comes_back(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
         await create(cluster, "orders")
@@ -194,6 +214,27 @@ async def test_a_node_that_stops_waits_for_no_successor_that_does_not_stand(
         await cluster.until_everywhere(is_whole)
         (leader_id,) = leaders_of(cluster)
         await cluster.stop(leader_id)
+        await until(lambda: leaders_of(cluster) != [])
+
+
+async def test_a_node_that_stops_does_not_wait_until_it_leads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_over, hand_over_group, is_under_way = Follower.handed_over, GroupHandOvers.hand_over, list[bool]()
+
+    async def note(hand_overs: GroupHandOvers, group: StorageGroup, successor: int) -> bool:
+        result = await hand_over_group(hand_overs, group, successor)
+        is_under_way.append(group.hand_over is not None)
+        return result
+
+    monkeypatch.setattr(Follower, "handed_over", lambda follower, _, now_ms: handed_over(follower, -1, now_ms))
+    monkeypatch.setattr(GroupHandOvers, "hand_over", note)
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        (leader_id,) = leaders_of(cluster)
+        await cluster.stop(leader_id)
+        assert is_under_way[0]
         await until(lambda: leaders_of(cluster) != [])
 
 

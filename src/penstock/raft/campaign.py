@@ -4,10 +4,11 @@ from typing import ClassVar
 
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.asking import Asking
+from penstock.raft.replica import Replica
 from penstock.raft.requests import Answer, AskVersionsAnswer, PeerRequest, Vote, VoteAnswer
 from penstock.raft.role import Role, Roles
 from penstock.raft.settings import NEVER
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voters import ReplicaKey, Voter
 
 
 class Unattached(Role):
@@ -25,6 +26,11 @@ class Unattached(Role):
     def deadline_ms(self) -> int:
         """The election time-out, and not before it may vote."""
         return self._election_deadline_ms
+
+    def look_around(self) -> None:
+        """Ask who leads: a voter that would not vote says whom it hears."""
+        for voter in self.replica.quorum.others(self.replica.me):
+            self.send(voter.key.id, _question(self.replica, voter, pre_vote=True))
 
     def tick(self, now_ms: int) -> None:
         """The election time-out is over: begin an election."""
@@ -123,15 +129,7 @@ class Campaign(Role):
         for peer in self._asking.take_due(now_ms):
             voter = replica.quorum.voter(peer)
             assert voter is not None, "the voters do not change while there is no leader"
-            question = Vote(
-                epoch=replica.epoch,
-                candidate=replica.me,
-                voter=voter.key,
-                last_epoch=replica.log.last_epoch,
-                end_offset=replica.log.end_offset,
-                pre_vote=self.pre_vote,
-            )
-            self.send(peer, question)
+            self.send(peer, _question(replica, voter, pre_vote=self.pre_vote))
 
 
 class Prospective(Campaign):
@@ -218,3 +216,8 @@ class Candidate(Campaign):
             self.roles.become_prospective(now_ms)
         elif self._backoff_until_ms == NEVER:
             self._ask(now_ms)
+
+
+def _question(replica: Replica, voter: Voter, *, pre_vote: bool) -> Vote:
+    log = replica.log
+    return Vote(replica.epoch, replica.me, voter.key, log.last_epoch, log.end_offset, pre_vote)

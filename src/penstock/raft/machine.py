@@ -167,6 +167,12 @@ class Raft:
             self.become_prospective(now_ms)
         return self._effects()
 
+    def look_around(self) -> list[Effect]:
+        """Ask who leads, if there was an epoch: whoever won may be known by now, and reminds its voters but seldom."""
+        if self.epoch and isinstance(self.role, Unattached):
+            self.role.look_around()
+        return self._effects()
+
     # The application may say in a record who leads next. Who is elected is for the voters to say, as ever.
 
     def lay_down(self, epoch: int, ends_in_ms: int | None, now_ms: int) -> list[Effect]:

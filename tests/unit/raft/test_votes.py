@@ -5,6 +5,7 @@ from tests.unit.raft.replicas import YES, add_voters, answered, elect, log_of, q
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.campaign import Candidate, Prospective, Unattached, Voted
 from penstock.raft.effects import ElectionState, Persist, Reply
+from penstock.raft.follower import Follower
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.requests import BeginEpoch, PeerRequest, Vote, VoteAnswer
@@ -185,6 +186,18 @@ def test_nobody_stands_at_once_when_there_was_an_epoch() -> None:
     raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(1, leader_id=3))
     raft.start(0)
     assert raft.stand_first(5) == []
+
+
+def test_who_comes_back_and_does_not_know_who_won_asks() -> None:
+    raft = raft_of(1, quorum(1, 2, 3), log_of(1), ElectionState(5, None, voter(3).key))
+    raft.start(0)
+    asked = sent(raft.look_around())
+    raft.answered(2, pre_vote_of(asked, 2), VoteAnswer(YES, None, 5, granted=True), 1)
+    assert (type(raft.role), raft.epoch) == (Voted, 5), "it has asked, and does not stand"
+    raft.answered(3, pre_vote_of(asked, 3), VoteAnswer(YES, 3, 5), 1)
+    assert (type(raft.role), raft.leader_id) == (Follower, 3)
+    assert raft.look_around() == []
+    assert started().look_around() == [], "there was no epoch"
 
 
 def pre_vote_of(requests: list[tuple[int, PeerRequest]], to: int) -> Vote:

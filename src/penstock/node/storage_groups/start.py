@@ -124,6 +124,7 @@ async def start_replica(
     await replica.start(driver)
     if image.leader_epoch == 0 and config.node_id == _first(image, parts.image):
         driver.event(driver.raft.stand_first)
+    driver.event(lambda _: driver.raft.look_around())
     return replica
 
 
