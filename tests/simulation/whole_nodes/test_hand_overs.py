@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from tests.simulation.whole_nodes.planted_plans import first_found, replicated_plan
 
+from penstock.coordinator.group.shard import GroupShard
 from penstock.leadership.transfer import Effect
+from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.partitions.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.testing.simulator import simulate
@@ -17,6 +19,9 @@ BALANCED = {
     "leader.imbalance.per.broker.percentage": "0",
     "offsets.topic.num.partitions": "1",
 }
+QUIET = replicated_plan(settings=BALANCED, moves=True, seconds=20)
+GROUP_KEY = 2
+"""The version of the keys under which groups are kept in `__consumer_offsets`."""
 PLAN = replicated_plan("kill", "stop", settings=BALANCED, topics=2, producers=4, delay_s=0.02, min_in_sync=2)
 
 
@@ -65,3 +70,32 @@ def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPat
         if held:
             return
     pytest.fail("nobody has held anything")
+
+
+def test_members_stay_when_their_coordinators_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fault strikes: nobody joins again for what it has, whatever moves."""
+    moved: list[object] = []
+    do = HandOver._do
+
+    def note(self: HandOver, effects: Any) -> None:
+        do(self, effects)
+        if Effect.FORWARD in effects and self.partition.topic == CONSUMER_OFFSETS:
+            moved.append(self)
+
+    monkeypatch.setattr(HandOver, "_do", note)
+    for seed in range(5):
+        assert simulate(seed, plan=QUIET).violations == []
+        if moved:
+            return
+    pytest.fail("no coordinator has moved")
+
+
+def test_a_coordinator_that_reads_no_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = GroupShard.read
+
+    def read_offsets(self: GroupShard, key: bytes, value: bytes | None) -> None:
+        if int.from_bytes(key[:2]) != GROUP_KEY:
+            read(self, key, value)
+
+    monkeypatch.setattr(GroupShard, "read", read_offsets)
+    assert "has joined g0 again" in first_found(range(5), QUIET)

@@ -145,10 +145,22 @@ class ProducingClient:
 class ConsumingClient(RebalanceListener):
     """A member of a group, which commits what it has read, and perhaps now and then by itself as well."""
 
-    def __init__(self, world: World, name: str, group: str, random: Random, *, commits_by_itself: bool = False) -> None:
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        group: str,
+        random: Random,
+        *,
+        commits_by_itself: bool = False,
+        may_stay: bool = False,
+    ) -> None:
+        """`may_stay`: it is alone in its group, and no fault strikes. It has no reason to join for what it has."""
         self.name = name
         self.group = group
         self._commits_by_itself = commits_by_itself
+        self._may_stay = may_stay
+        self._last: tuple[str, list[TopicPartition]] | None = None
         self._world = world
         self._random = random
         self._consumer: Consumer | None = None
@@ -229,6 +241,9 @@ class ConsumingClient(RebalanceListener):
             self._world.ledger.history.moved(self._member, partition)
         held = self._consumer.assignment
         self._world.trace.note(self.name, f"generation {generation}: {', '.join(map(str, held)) or 'nothing'}")
+        if self._may_stay and held and self._last == (self._member, held):
+            self._world.ledger.violated(f"{self._member} has joined {self.group} again, and nothing has happened")
+        self._last = self._member, list(held)
         if self._losses == self._world.ledger.lossy_crashes:  # else it may have been given before the power cut
             self._world.ledger.owns(self.group, generation, self._member, held)
         self._losses = self._world.ledger.lossy_crashes  # the next generation is not on its way yet

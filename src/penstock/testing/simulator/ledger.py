@@ -16,6 +16,7 @@
 | the balance of leaders    | moves one at a time: see `leader_moves.py` |
 | a leader that hands over  | appends nothing once it has asked for its successor: see `given_up.py` |
 | a partition, a generation | belong to one member of a group |
+| a member without company  | stays as long as no fault strikes, wherever its coordinator goes: see `clients.py` |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
 | a storage group           | has one leader that holds the lease, or none: see `group_leads.py`; produces and reads of|
 |                           | its partitions are linearizable: see `log_ends.py` |

@@ -169,6 +169,7 @@ class _Simulation:
                 groups[n % len(groups)],
                 Random(random.getrandbits(64)),
                 commits_by_itself=plan.commits_first,
+                may_stay=not plan.faults and plan.consumers <= plan.groups,
             )
             for n in range(max(plan.consumers, plan.groups))
         ]
