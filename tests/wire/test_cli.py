@@ -79,7 +79,7 @@ def test_an_expression_takes_several_topics(bootstrap: str, topic: str) -> None:
 def test_a_table_for_people_says_the_same(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, "--partitions", "2", "--config", "cleanup.policy=compact")
     shown = penstock("topics", "--describe", "--topic", topic, "--bootstrap-server", bootstrap).stdout.splitlines()
-    assert shown[0].split() == ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "CONFIGS"]
+    assert shown[0].split() == ["TOPIC", "ID", "PARTITIONS", "REPLICATION", "MODE", "GROUP", "CONFIGS"]
     assert (shown[1].split()[0], shown[1].split()[-1]) == (topic, "cleanup.policy=compact")
     assert shown[2].split() == ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "LAST", "KNOWN", "ELR"]
     assert [line.split()[1] for line in shown[3:]] == ["0", "1"]
