@@ -305,6 +305,34 @@ async def test_who_has_lost_its_disk_votes_again_when_it_has_caught_up(
         assert await produce(cluster, "orders") >= end_offset
 
 
+async def test_records_are_deleted_on_all_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
+    async with three(tmp_path) as cluster, cluster.admin() as admin:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        for _ in range(10):
+            await produce(cluster, "orders")
+        (leader_id,) = leaders_of(cluster)
+        absent, partition = leader_id % 3 + 1, TopicPartition("orders", 0)
+        await until(lambda: ends(cluster, "orders") == [10] * 3)
+        await cluster.stop(absent)
+        await cluster.until_everywhere(lambda image: is_whole(image, in_sync=2))
+        assert await admin.topics.delete_records({partition: 7}) == {partition: 7}
+        await until(lambda: starts(cluster, "orders") == [7] * 2)
+        for _ in range(10):
+            await produce(cluster, "orders")
+        (leader_id,) = leaders_of(cluster)
+        await until(lambda: replica(cluster, leader_id).quorum.log_start_offset > 18)
+        await cluster.start(absent)
+        await until(lambda: starts(cluster, "orders") == [7] * 3)
+
+
+def starts(cluster: Nodes, topic: str) -> list[int]:
+    """The beginning of the topic's log on each node that has it."""
+    found = (node.broker.partitions.get(topic, 0) for node in cluster.running.values())
+    return [partition.log.log_start_offset for partition in found if partition is not None]
+
+
 async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with three(tmp_path) as cluster:
         for number in range(2):

@@ -63,18 +63,34 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
     described = penstock(three, "topics", "--describe", "--topic", "orders").stdout.splitlines()[1].split()
     assert described[4:6] == ["consensus", "0"]
 
-    # What others decide is left out, or refused in plain words.
+    groups = told(three, "topics", "--describe", "--topic", "__storage_group")[0]
+    assert (groups["replication_mode"], groups["storage_group"]) == ("consensus", None)
     planned = told(three, "leaders", "plan", "--all")["partitions"]
     assert {row["topic"] for row in planned} & {"orders", "flights", "__storage_group"} == {
         "flights",
         "__storage_group",
     }
+    voters = {(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)}
+    wait_until(lambda: voters <= logs_of_groups(three) or None, SECONDS, "the groups' logs")
+    assert voters <= logs_of_groups(three, "--topic-list", "__storage_group")
+
+    # What others decide is refused in plain words.
     refused = penstock(three, "cluster", "drain", "1", exit_code=1).stderr
     assert "2 other brokers are in service" in refused
     elect = ("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
     assert "its storage group decides who leads it" in penstock(three, *elect, exit_code=1).output
     delete = penstock(three, "topics", "--delete", "--topic", "__storage_group", exit_code=1)
     assert "none is ever deleted" in delete.stderr
+
+
+def logs_of_groups(cluster: Cluster, *options: str) -> set[tuple[int, int]]:
+    """On which nodes `log-dirs` shows the logs of which groups, with something in them."""
+    return {
+        (row["node_id"], log["partition"])
+        for row in told(cluster, "log-dirs", *options)
+        for log in row["partitions"]
+        if log["topic"] == "__storage_group" and log["size_bytes"] > 0
+    }
 
 
 @pytest.mark.parametrize(

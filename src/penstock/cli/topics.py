@@ -20,7 +20,7 @@ from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigSource, ResourceType
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.partition_admin import Reassignment
-from penstock.client.storage_group_admin import REPLICATION_MODE, STORAGE_GROUP
+from penstock.client.storage_group_admin import REPLICATION_MODE, STORAGE_GROUP, STORAGE_GROUPS
 from penstock.client.topic_admin import BROKER_DEFAULT, EligibleLeaders, NewTopic
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -225,7 +225,7 @@ async def _describe(admin: Admin, names: Sequence[str], filters: Filters, as_jso
                     uuid_to_text(topic.topic_id),
                     len(topic.partitions),
                     _replication(topic),
-                    _mode(overrides),
+                    _mode(topic, overrides),
                     overrides.get(STORAGE_GROUP),
                     _pairs(overrides),
                 )
@@ -268,7 +268,7 @@ def _as_json(
         "is_internal": topic.is_internal,
         "partition_count": len(topic.partitions),
         "replication_factor": _replication(topic),
-        "replication_mode": _mode(overrides),
+        "replication_mode": _mode(topic, overrides),
         "storage_group": int(overrides[STORAGE_GROUP]) if STORAGE_GROUP in overrides else None,
         "configs": dict(overrides),
         "partitions": [
@@ -297,8 +297,8 @@ def _replication(topic: TopicMetadata) -> int:
     return max((len(row.replicas) for row in topic.partitions.values()), default=0)
 
 
-def _mode(overrides: Mapping[str, str]) -> str:
-    return overrides.get(REPLICATION_MODE, "isr")
+def _mode(topic: TopicMetadata, overrides: Mapping[str, str]) -> str:
+    return "consensus" if topic.name == STORAGE_GROUPS else overrides.get(REPLICATION_MODE, "isr")
 
 
 def _pairs(overrides: Mapping[str, str]) -> str:

@@ -67,6 +67,8 @@ class ConsensusPartition(Partition):
     @leader.setter
     def leader(self, leader: PartitionLeader | None) -> None:
         self._named = leader
+        if leader is not None:
+            leader.deletions = self.member.deletions
 
     @property
     def hand_over(self) -> HoldsBack | None:
@@ -108,6 +110,11 @@ class ConsensusPartition(Partition):
         log = self.log
         time_ms = place.timestamp_ms if log.config.uses_log_append_time else -1
         return AppendResult(place.first_offset, place.last_offset, time_ms, log.log_start_offset, place.is_duplicate)
+
+    def delete_before(self, offset: int) -> None:
+        """Let the group delete it, on all replicas. Raises KafkaError as `StorageGroup.begin_at` says."""
+        if offset > self.log.log_start_offset:
+            self.group.begin_at(self.member.id, offset)
 
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         """Take note of whom the metadata name."""

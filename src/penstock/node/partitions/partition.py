@@ -249,6 +249,10 @@ class Partition:
         if self.in_sync is not None and replica not in leader.isr:
             self.in_sync.fetched(self, replica)
 
+    def delete_before(self, offset: int) -> None:
+        """As the leader, have this replica's log begin there. Raises KafkaError."""
+        self.log.advance_log_start(offset)
+
     def on_log_start_moved(self) -> None:
         """The log was told to begin later: followers hear of it."""
         if self.leader is not None:

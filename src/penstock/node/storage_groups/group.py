@@ -34,6 +34,7 @@ from penstock.replication.storage_groups.entries import (
     HandedOver,
     Kind,
     PartitionId,
+    decode_begins,
     decode_opened,
     decode_proposals,
 )
@@ -170,6 +171,12 @@ class StorageGroup:
         self.proposer.close(partition, self._now_ms())
         self._schedule()
 
+    def begin_at(self, partition: PartitionId, offset: int) -> None:
+        """What is committed before this offset shall be deleted: it is, on this replica, when its log begins there."""
+        self.partition(partition)
+        self.proposer.begin_at(partition, offset, self._now_ms())
+        self._schedule()
+
     def append(self, partition: PartitionId, batch: memoryview, *, leader_epoch: int) -> Place:
         """Check a client's batch, give it its offsets, and see that it is proposed.
 
@@ -264,7 +271,7 @@ class StorageGroup:
         self.proposer.resign()
         waiting: list[Waiter] = []
         for found in self.partitions.values():
-            waiting += found.committed.waits.take_all()
+            waiting += found.waiting()
         _call(waiting)
         self.on_leader()
 
@@ -281,6 +288,8 @@ class StorageGroup:
         for entry in decoded:
             if isinstance(entry, HandedOver):
                 self._give_way(entry)
+            elif entry.kind is Kind.BEGINS and entry.partition in self.partitions:
+                _call(self.partitions[entry.partition].begin_at(decode_begins(entry.content), self._now_ms()))
 
     def _apply(self, entries: Sequence[Entry]) -> Iterable[PartitionId]:
         """The partitions that have more now."""
@@ -292,6 +301,8 @@ class StorageGroup:
             elif entry.kind is Kind.CLOSED:
                 appended.pop(entry.partition, None)
                 self._close(entry.partition)
+            elif entry.kind is Kind.BEGINS:
+                pass  # when what comes before it is appended
             elif entry.partition in self.partitions:
                 appended.setdefault(entry.partition, []).append(entry.content)
             elif entry.partition not in self.removed:
@@ -322,7 +333,7 @@ class StorageGroup:
         if found is None:
             return None
         self.removed[partition] = PartitionState(partition, found.topic, REMOVED, found.since)
-        _call(found.committed.waits.take_all())
+        _call(found.waiting())
         self.on_member(partition)
         return found.log
 
@@ -331,7 +342,7 @@ class StorageGroup:
         found = self.partitions.pop(partition, None)
         if found is not None:
             self._closed.append(found)
-            _call(found.committed.waits.take_all())
+            _call(found.waiting())
             self.on_member(partition)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
@@ -396,6 +407,7 @@ class StorageGroup:
             else:
                 found = partitions[state.id] = self._found(state)
                 _call(found.committed.advance(found.end_offset))
+                _call(found.begin_at(state.start_offset, self._now_ms()))
         gone = [partition for partition in before if partition not in partitions]
         self._closed += [before[partition] for partition in gone]
         self.partitions = partitions
@@ -417,7 +429,9 @@ class StorageGroup:
         driver, loop = self.driver, asyncio.get_running_loop()
         end_offset, self.bytes_since_snapshot = driver.applied_offset, 0
         closed, partitions = list(self._closed), list(self.partitions.values())
-        states = [PartitionState(one.id, one.topic, one.end_offset, one.since) for one in partitions]
+        states = [
+            PartitionState(one.id, one.topic, one.end_offset, one.since, one.log.log_start_offset) for one in partitions
+        ]
         states += self.removed.values()
         quorum, epoch = driver.quorum_at(end_offset), driver.snapshot_id_at(end_offset).epoch
         await loop.run_in_executor(None, flush_all, [one.log for one in partitions if one.log.is_dirty])

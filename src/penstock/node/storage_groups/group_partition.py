@@ -14,15 +14,17 @@ from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
 from penstock.replication.storage_groups.entries import PartitionId
+from penstock.replication.waits import Waiter, Waits
 
 
 class GroupPartition:
     """See the module. At the offset `since` the metadata had its topic.
 
-    `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost.
+    `committed.waits` calls who waits for an offset, once: it is reached, or the lead is lost; `deletions` who waits
+    until the log begins at an offset.
     """
 
-    __slots__ = ("_rules", "committed", "id", "log", "since", "topic")
+    __slots__ = ("_rules", "committed", "deletions", "id", "log", "since", "topic")
 
     def __init__(self, partition: PartitionId, topic: str, log: PartitionLog, since: int = 0) -> None:
         self.id = partition
@@ -30,6 +32,7 @@ class GroupPartition:
         self.since = since
         self.log = log
         self.committed = Committed(log.log_end_offset)
+        self.deletions = Waits()
         self._rules = AppendRules(log.config)
 
     def __repr__(self) -> str:
@@ -76,6 +79,20 @@ class GroupPartition:
             end_offset = header.last_offset + 1
         if missing:
             self.log.append_as_follower(memoryview(b"".join(missing)))
+
+    def begin_at(self, offset: int, now_ms: int) -> Sequence[Waiter]:
+        """Delete what comes before this offset, which is not behind the log's end; who waited for that.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        if offset > self.log.log_start_offset:
+            self.log.advance_log_start(offset)
+            self.log.retire_below_start(now_ms)
+        return self.deletions.take_due(self.log.log_start_offset)
+
+    def waiting(self) -> Sequence[Waiter]:
+        """All who wait for anything, and wait no longer."""
+        return [*self.committed.waits.take_all(), *self.deletions.take_all()]
 
     def copy(self, start_offset: int, batches: bytes) -> bool:
         """Take over what another replica's log has behind this one's end; whether there was anything."""

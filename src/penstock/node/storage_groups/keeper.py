@@ -426,7 +426,7 @@ class GroupKeeper:
             leader_id = replica.quorum.leader_id
             yield FIGURES, f"{of}.leader", -1 if leader_id is None else leader_id
             yield FIGURES, f"{of}.epoch", replica.quorum.epoch
-            yield FIGURES, f"{of}.log-bytes", replica.log_bytes
+            yield FIGURES, f"{of}.log-bytes", replica.own_log.size_bytes
             yield FIGURES, f"{of}.proposals", proposer.proposals
             yield FIGURES, f"{of}.entries-per-proposal", proposer.entries / max(proposer.proposals, 1)
             yield FIGURES, f"{of}.taken-over", replica.group.taken_over

@@ -39,7 +39,6 @@ class GroupReplica:
     """See the module. It is what handlers of the consensus core's requests get (`QuorumNode`)."""
 
     def __init__(self, name: LogName, cluster_id: str, group: StorageGroup, log: PartitionLog) -> None:
-        """`log` is the group's own."""
         self.log = name
         self.cluster_id = cluster_id
         self.group = group
@@ -47,7 +46,8 @@ class GroupReplica:
         """The claim that the controller was not told of yet, or has not answered."""
         self.leaving: asyncio.Task[None] | None = None
         """Looks for who could lead instead of this node, of which no controller hears."""
-        self._own_log = log
+        self.own_log = log
+        """The group's own log."""
         self._led_in: int | None = None
         self._led_since_ms = 0
         self._driver: QuorumDriver | None = None
@@ -95,16 +95,11 @@ class GroupReplica:
 
     def lies_in(self, path: str) -> bool:
         """Whether anything of it lies in this log directory."""
-        return self._own_log.parent == path or any(one.log.parent == path for one in self.group.partitions.values())
+        return self.own_log.parent == path or any(one.log.parent == path for one in self.group.partitions.values())
 
     def logs(self) -> list[PartitionLog]:
         """The group's own and those of its partitions."""
-        return [self._own_log, *(one.log for one in self.group.partitions.values())]
-
-    @property
-    def log_bytes(self) -> int:
-        """The size of the group's log."""
-        return self._own_log.size_bytes
+        return [self.own_log, *(one.log for one in self.group.partitions.values())]
 
     # What belongs to the group.
 

@@ -23,6 +23,11 @@ class StorageGroups:
         replica = self.by_number.get(number)
         return replica.group if replica is not None and replica.is_running else None
 
+    def own_log(self, number: int) -> PartitionLog | None:
+        """The log of a group itself; None if it is not here."""
+        replica = self.by_number.get(number)
+        return None if replica is None else replica.own_log
+
     def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
         """The group that a partition belongs to; None if it is replicated by ISR, or its group does not run here.
 

@@ -5,9 +5,10 @@
 | OPENED      | an offset of the metadata, the topic's name    | the partition belongs to the group from here on       |
 | APPENDED    | a record batch that has its offsets and epoch  | it stands at this place in the log of the partition   |
 | CLOSED      | nothing                                        | the partition belongs to the group no longer          |
+| BEGINS      | an offset (int64)                              | what the partition's log has before it is deleted     |
 | HANDED_OVER | epoch, successor, milliseconds (int32 each)    | the leader of the epoch gives way: `HandedOver`       |
 
-The key is a byte for the version and one for the kind; of the first three kinds, which are of version 0, the topic's id
+The key is a byte for the version and one for the kind; of the first four kinds, which are of version 0, the topic's id
 and the partition's number follow. HANDED_OVER is of version 1. The log of a group says itself what belongs to it: a
 replica may be behind in the metadata, or ahead. By the offset, at which the metadata had the topic, a replica that does
 not find it there knows whether it is behind or the topic was deleted.
@@ -29,6 +30,7 @@ VERSIONS: Final = (ABOUT_PARTITION, ABOUT_GROUP)
 KIND: Final = struct.Struct(">bb")
 KEY: Final = struct.Struct(">bb16si")
 SINCE: Final = struct.Struct(">q")
+OFFSET: Final = struct.Struct(">q")
 HANDED_OVER: Final = struct.Struct(">iii")
 BY_ITSELF: Final = -1
 
@@ -40,6 +42,7 @@ class Kind(enum.IntEnum):
     APPENDED = 1
     CLOSED = 2
     HANDED_OVER = 3
+    BEGINS = 4
 
 
 class Scheme(enum.IntEnum):
@@ -87,6 +90,19 @@ def decode_opened(content: bytes) -> tuple[str, int]:
         return content[SINCE.size :].decode(), SINCE.unpack_from(content)[0]
     except (struct.error, UnicodeDecodeError) as error:
         raise DecodeError(f"no partition that comes into a storage group: {error}") from error
+
+
+def begins(partition: PartitionId, offset: int) -> Entry:
+    """The partition's log begins at this offset."""
+    return Entry(Kind.BEGINS, partition, OFFSET.pack(offset))
+
+
+def decode_begins(content: bytes) -> int:
+    """The offset in such an entry. Raises DecodeError."""
+    try:
+        return int(OFFSET.unpack(content)[0])
+    except struct.error as error:
+        raise DecodeError(f"no beginning of a partition in a storage group: {error}") from error
 
 
 class HandedOver(Value):

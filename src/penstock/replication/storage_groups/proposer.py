@@ -23,6 +23,7 @@ from penstock.replication.storage_groups.entries import (
     Kind,
     PartitionId,
     Scheme,
+    begins,
     encode_proposal,
     opened,
 )
@@ -159,6 +160,11 @@ class Proposer:
         if partition not in self._closing:
             self._closing.add(partition)
             self._collect(Entry(Kind.CLOSED, partition), now_ms)
+
+    def begin_at(self, partition: PartitionId, offset: int, now_ms: int) -> None:
+        """What the partition has before this offset, which must be committed, is to be deleted."""
+        self._check_leading()
+        self._collect(begins(partition, offset), now_ms)
 
     def append(
         self,

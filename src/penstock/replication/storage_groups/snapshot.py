@@ -1,8 +1,8 @@
-"""A snapshot of a group's log: which partitions it has, and up to where their own logs hold what the log said.
+"""A snapshot of a group's log: which partitions it has, and from where up to where their own logs hold what it said.
 
 It is small, for the partitions' logs themselves are what a snapshot stands for. A replica has a snapshot only if these
 logs are on its disk up to the offsets that it names: who takes one of itself flushes them before, and who fetches one
-copies first what it lacks.
+copies first what it lacks. It deletes what comes before the beginnings that the snapshot names.
 
 It is laid out as the `.checkpoint` files of Kafka's metadata log (KIP-630, KIP-853), so that `penstock dump-log` can
 show it.
@@ -22,21 +22,24 @@ from penstock.raft.control import snapshot_header_records
 from penstock.raft.voters import Quorum
 from penstock.replication.storage_groups.entries import PartitionId
 
-VERSION: Final = 0
+WITHOUT_STARTS: Final = 0
+VERSION: Final = 1
 KEY: Final = struct.Struct(">b16si")
 OFFSETS: Final = struct.Struct(">qq")
+START: Final = struct.Struct(">q")
 REMOVED: Final = -1
 """The end of a partition's log whose topic was deleted, while the group still lists the partition."""
 PARTITIONS_PER_BATCH: Final = 1000
 
 
 class PartitionState(Value):
-    """A partition of the group, the end of its log, and an offset at which the metadata had its topic."""
+    """A partition of the group, and from where up to where its log goes; at `since` the metadata had its topic."""
 
     id: PartitionId
     topic: str
     end_offset: int
     since: int = 0
+    start_offset: int = 0
 
 
 def encode_snapshot(states: Iterable[PartitionState], quorum: Quorum, *, epoch: int, now_ms: int) -> Iterator[bytes]:
@@ -67,17 +70,21 @@ def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
 
 def _record(state: PartitionState) -> Record:
     key = KEY.pack(VERSION, state.id.topic_id.bytes, state.id.number)
-    return Record(timestamp_ms=0, key=key, value=OFFSETS.pack(state.end_offset, state.since) + state.topic.encode())
+    offsets = OFFSETS.pack(state.end_offset, state.since) + START.pack(state.start_offset)
+    return Record(timestamp_ms=0, key=key, value=offsets + state.topic.encode())
 
 
 def _state(record: Record) -> PartitionState:
     value = record.value or b""
     try:
         version, topic_id, number = KEY.unpack(record.key or b"")
-        if version != VERSION:
-            raise DecodeError(f"a snapshot of a storage group of version {version}; known is {VERSION}")
+        if version not in (WITHOUT_STARTS, VERSION):
+            raise DecodeError(f"a snapshot of a storage group of version {version}; the newest is {VERSION}")
         end_offset, since = OFFSETS.unpack_from(value)
-        topic = value[OFFSETS.size :].decode()
-        return PartitionState(PartitionId(UUID(bytes=topic_id), number), topic, end_offset, since)
+        start_offset, topic = 0, value[OFFSETS.size :]
+        if version == VERSION:
+            (start_offset,), topic = START.unpack_from(topic), topic[START.size :]
+        partition = PartitionId(UUID(bytes=topic_id), number)
+        return PartitionState(partition, topic.decode(), end_offset, since, start_offset)
     except (struct.error, UnicodeDecodeError) as error:
         raise DecodeError(f"no partition of a storage group: {error}") from error

@@ -179,6 +179,47 @@ async def test_who_waits_is_told_when_the_disk_fails(tmp_path: Path, monkeypatch
             append(group, ORDERS)
 
 
+async def test_what_is_deleted_stays_deleted(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        for _ in range(20):
+            await produce(group, ORDERS)
+        last = append(group, ORDERS)
+        group.begin_at(ORDERS, 20)  # in one proposal
+        await group.acknowledged(ORDERS, last.last_offset)
+        log = group.partition(ORDERS).log
+        assert (log.log_start_offset, log.log_end_offset) == (20, 21)
+        assert log.segments[0].base_offset > 0
+        group.begin_at(ORDERS, 5)  # it began later already
+        await produce(group, ORDERS)
+        assert log.log_start_offset == 20
+    forget_beginnings(tmp_path)
+    async with Node(tmp_path) as group:  # its log says so again
+        assert group.partition(ORDERS).log.log_start_offset == 20
+        await group.snapshot()
+    forget_beginnings(tmp_path)
+    async with Node(tmp_path) as group:  # and so does the snapshot
+        assert group.partition(ORDERS).log.log_start_offset == 20
+
+
+def forget_beginnings(path: Path) -> None:
+    """A power cut before a checkpoint of where logs begin."""
+    (path / "log-start-offset-checkpoint").unlink()
+
+
+async def test_who_waits_for_a_deletion_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        await produce(group, ORDERS)
+        told: list[bool] = []
+        group.begin_at(ORDERS, 1)
+        group.partition(ORDERS).deletions.add(1, lambda: told.append(group.leads))
+        group.driver.resign()
+        while not told:
+            await asyncio.sleep(0)
+        assert told == [False]
+
+
 async def test_what_lingers_when_a_group_stops_is_refused(tmp_path: Path) -> None:
     async with Node(tmp_path) as group:
         await opened(group, ORDERS)

@@ -13,6 +13,7 @@ from penstock.replication.storage_groups.entries import (
     Kind,
     PartitionId,
     Scheme,
+    decode_begins,
     decode_proposals,
     encode_proposal,
 )
@@ -152,6 +153,7 @@ def test_who_does_not_lead_takes_nothing() -> None:
         lambda: append(proposer, End(), batch_of(1)),
         lambda: proposer.open(ORDERS, "orders", 7, 0),
         lambda: proposer.close(ORDERS, 0),
+        lambda: proposer.begin_at(ORDERS, 3, 0),
     ):
         with pytest.raises(KafkaError) as error:
             refused()
@@ -219,6 +221,17 @@ def test_entries_about_partitions_are_of_the_version_that_they_always_had() -> N
 def test_what_is_no_entry_is_found(key: bytes | None) -> None:
     with pytest.raises(DecodeError):
         list(decode_proposals(bytes(encode_batch([Record(key=key, value=b"")]))))
+
+
+def test_where_a_log_begins_is_an_entry() -> None:
+    proposer = leading()
+    proposer.begin_at(ORDERS, 41, 0)
+    (entry,) = taken(proposer)
+    assert isinstance(entry, Entry)
+    assert (entry.kind, entry.partition, decode_begins(entry.content)) == (Kind.BEGINS, ORDERS, 41)
+    proposer.applied(entry)
+    with pytest.raises(DecodeError):
+        decode_begins(b"41")
 
 
 def test_entries_come_back_as_they_were() -> None:

@@ -2,17 +2,25 @@ from uuid import UUID
 
 import pytest
 
+from penstock.metadata.control_records import snapshot_footer_batch
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import Record, encode_batch
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId
-from penstock.replication.storage_groups.snapshot import PartitionState, decode_snapshot, encode_snapshot
+from penstock.replication.storage_groups.snapshot import (
+    KEY,
+    OFFSETS,
+    PartitionState,
+    decode_snapshot,
+    encode_snapshot,
+)
 
 QUORUM = Quorum.of([Voter(ReplicaKey(1, UUID(int=5))), Voter(ReplicaKey(2, UUID(int=6)))])
 
 
 def states(count: int) -> list[PartitionState]:
-    return [PartitionState(PartitionId(UUID(int=n // 10), n), f"topic{n // 10}", n * n) for n in range(count)]
+    return [PartitionState(PartitionId(UUID(int=n // 10), n), f"topic{n // 10}", n * n, n, 2 * n) for n in range(count)]
 
 
 def content_of(count: int) -> bytes:
@@ -24,6 +32,16 @@ def test_it_names_the_voters_and_each_partition_with_its_end(count: int) -> None
     content = content_of(count)
     assert list(decode_snapshot(content)) == states(count)
     assert [quorum for _, quorum in quorums_in(content, Quorum())][-1] == QUORUM
+
+
+def test_one_that_was_written_before_it_had_the_beginnings_of_logs_is_read() -> None:
+    key, value = KEY.pack(0, bytes(16), 3), OFFSETS.pack(70, 5) + b"orders"
+    footer = snapshot_footer_batch(1, 0, 9)
+    content = bytes(encode_batch([Record(key=key, value=value)])) + bytes(footer)
+    assert list(decode_snapshot(content)) == [PartitionState(PartitionId(UUID(int=0), 3), "orders", 70, 5, 0)]
+    newer = bytes(encode_batch([Record(key=KEY.pack(2, bytes(16), 3), value=value)]))
+    with pytest.raises(DecodeError, match="version 2"):
+        list(decode_snapshot(newer + bytes(footer)))
 
 
 def test_one_that_is_cut_off_is_found() -> None:

@@ -3,8 +3,8 @@
 The answer waits until the logs of all replicas that live begin there, at most as long as the request says
 (REQUEST_TIMED_OUT); the low watermark is the least of their beginnings.
 
-Internal topics are refused (INVALID_TOPIC_EXCEPTION), and so are topics without `delete` in their cleanup policy and
-those that storage groups replicate (POLICY_VIOLATION): each of their replicas would delete by itself.
+Internal topics are refused (INVALID_TOPIC_EXCEPTION), and so are topics without `delete` in their cleanup policy
+(POLICY_VIOLATION). A storage group deletes by an entry of its log: the answer waits until the leader has applied it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def _delete(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = broker.partition(topic, wanted.partition_index)
         broker.check_leader(partition)
-        if partition.by_consensus or not partition.log.config.deletes:
+        if not partition.log.config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         offset = partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= partition.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        partition.log.advance_log_start(offset)
+        partition.delete_before(offset)
         broker.replicas.on_log_start_moved(partition)
     except KafkaError as error:
         result.error_code = error.code

@@ -1,4 +1,7 @@
-"""DescribeLogDirs 1-5: the log directories of this node, how full they are, and the size of each replica in them."""
+"""DescribeLogDirs 1-5: the log directories of this node, how full they are, and the size of each replica in them.
+
+The log of a storage group is a replica of a partition of `__storage_group`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterator
 
 from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.access import Need
@@ -47,14 +51,17 @@ Replica = tuple[PartitionLog, Partition | None, PartitionLog | None]
 
 
 def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[PartitionLog, Partition | None]]:
-    table = broker.partitions
+    table, groups = broker.partitions, broker.storage_groups
     if request.topics is None:
         yield from ((partition.log, partition) for partition in table)
         yield from ((log, None) for _, log in table.untouched())
+        yield from ((replica.own_log, None) for replica in groups.by_number.values())
         return
     for name, index in ((topic.topic, index) for topic in request.topics for index in topic.partitions):
         known, held = broker.image.topics.get(name), table.get(name, index)
         log = table.get_untouched(known.topic_id, index) if held is None and known is not None else None
+        if name == STORAGE_GROUPS:
+            log = groups.own_log(index)
         if held is not None:
             yield held.log, held
         elif log is not None:

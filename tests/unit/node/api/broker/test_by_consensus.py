@@ -109,6 +109,15 @@ class Served:
         assert isinstance(answer, FetchResponse)
         return told_of(answer)
 
+    async def delete_records(self, offset: int) -> tuple[int, int]:
+        """What DeleteRecords answers."""
+        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsTopic(name="orders", partitions=[asked])
+        answer = await self.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=60_000), 2)
+        assert isinstance(answer, DeleteRecordsResponse)
+        told = answer.topics[0].partitions[0]
+        return told.error_code, told.low_watermark
+
     async def end(self) -> tuple[int, int]:
         """What ListOffsets tells of the end."""
         topic = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
@@ -216,12 +225,31 @@ async def test_without_its_lease_it_tells_consumers_nothing(tmp_path: Path, monk
 async def test_what_a_storage_group_does_not_do_is_refused(tmp_path: Path) -> None:
     async with serving_on(tmp_path) as served:
         await served.produce(produce_request(batch(b"a")))
-        deletion = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
-        answer = await served.ask(DeleteRecordsRequest(topics=[deletion], timeout_ms=1000), 2)
-        assert isinstance(answer, DeleteRecordsResponse)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.POLICY_VIOLATION
         with pytest.raises(KafkaError, match="stay where they are"):
             served.node.broker.moves.move(served.replica, "/elsewhere")
+
+
+async def test_records_are_deleted(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a", b"b", b"c")))
+        assert await served.delete_records(1) == (ErrorCode.NONE, 1)
+        assert await served.delete_records(0) == (ErrorCode.NONE, 1)
+        assert await served.delete_records(4) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert (await served.fetch(0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert await served.delete_records(-1) == (ErrorCode.NONE, 3)
+        assert await served.end() == (ErrorCode.NONE, 3)
+        waiting = asyncio.ensure_future(served.delete_records(-1))
+        await served.produce(produce_request(batch(b"d")))
+        assert await waiting == (ErrorCode.NONE, 3)
+
+
+async def test_a_deletion_ends_with_the_lead(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        deleting = asyncio.ensure_future(served.delete_records(1))
+        await asyncio.sleep(0)
+        served.group.driver.resign()
+        assert await deleting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 async def test_a_replica_is_there_when_its_group_has_it(tmp_path: Path) -> None:
