@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage
 from penstock.node.partitions.group_hand_overs import GroupHandOvers
 from penstock.node.quorum.stored_log import StoredLog
@@ -351,6 +354,7 @@ async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: p
 async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(keeper, "RETRY_S", inf)
     async with three(tmp_path) as cluster:
         for number in range(2):
             await create(cluster, f"topic-{number}", group=number)
@@ -373,6 +377,39 @@ async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
         await cluster.until_everywhere(lambda image: image.storage_groups[0].leader not in (-1, leader_id))
         assert cluster.running[leader_id].broker.partitions.get("topic-0", 0) is None
         await produce(cluster, "topic-1")
+
+
+@pytest.mark.parametrize("full", [1, 2, 3])
+async def test_full_disks_have_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int) -> None:
+    """Of one follower, of the leader too, and of all: no node has to start again."""
+    monkeypatch.setattr(keeper, "RETRY_S", 0.05)
+    async with three(tmp_path) as cluster:
+        await create(cluster, "orders")
+        await cluster.until_everywhere(is_whole)
+        assert await produce(cluster, "orders") == 0
+        (leader_id,) = leaders_of(cluster)
+        at = sorted(cluster.running, key=lambda node_id: (node_id == leader_id, node_id))
+        full_ones = at[:1] if full == 1 else at[3 - full :]
+        paths, append = {str(tmp_path / f"node-{node_id}") for node_id in full_ones}, PartitionLog.append_as_follower
+        refused: set[str] = set()
+
+        def refuse(log: PartitionLog, batches: memoryview) -> int:
+            if log.parent in paths and log.topic == "__storage_group":
+                refused.add(log.parent)
+                error = OSError(errno.ENOSPC, "No space left on device")
+                raise log.health.report(error, f"appending to {log.directory}") from error
+            return append(log, batches)
+
+        monkeypatch.setattr(PartitionLog, "append_as_follower", refuse)
+        sent = asyncio.ensure_future(produce(cluster, "orders"))
+        await until(lambda: refused == paths)
+        if full == 1:
+            await sent
+        monkeypatch.setattr(PartitionLog, "append_as_follower", append)
+        await sent
+        end_offset = await produce(cluster, "orders") + 1
+        await until(lambda: ends(cluster, "orders") == [end_offset] * 3)
+        await cluster.until_everywhere(is_whole)
 
 
 async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: Path) -> None:

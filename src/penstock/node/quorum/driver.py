@@ -69,6 +69,8 @@ class QuorumDriver:
         """`configured` are the voters as long as the log names none; for the last two see `clock`."""
         self.failure: Exception | None = None
         self.on_failure: Callable[[Exception], None] = _only_logged
+        self.remedy = "Make sure that its disk has room and works, then restart the node"
+        """What the line in the log advises then."""
         self._local = local
         self._settings = settings
         self._log = log
@@ -462,9 +464,7 @@ class QuorumDriver:
         logger.error(
             "this node takes part in the quorum no longer: %s. %s",
             why,
-            "It needs a newer release of Penstock"
-            if is_newer
-            else "Make sure that its disk has room and works, then restart the node",
+            "It needs a newer release of Penstock" if is_newer else self.remedy,
             exc_info=error if is_ours and not is_newer else None,
         )
         try:

@@ -4,6 +4,7 @@
 | ------------------------------------------- | --------------------------------------------------------------------- |
 | a group has a replica here                  | its log is opened, and it takes part                                  |
 | its log, or one of its partitions', is bad  | one error is logged; it is not there, and others go on                |
+| a disk takes nothing, and is not offline    | the same, and it is tried again: there may be room                    |
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
@@ -18,6 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -56,6 +58,8 @@ AT_ONCE: Final = 4
 RESIGN_S: Final = 1
 """So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
+RETRY_S: Final = 5
+"""So long after a disk took nothing it is tried again."""
 FIGURES: Final = "storage-groups"
 
 HandOver = Callable[["StorageGroup", int], Awaitable[bool]]
@@ -84,8 +88,10 @@ class GroupKeeper:
         self._lease = lease
         self._hand_over = hand_over
         self._links: GroupLinks | None = None
-        self._failed: dict[int, None] = {}
-        """Those that could not be opened."""
+        self._failed: dict[int, float] = {}
+        """Those that could not be opened, or have failed, and when that is tried again."""
+        self._complaints: dict[int, str] = {}
+        """Why those could not be opened."""
         self._changed: dict[int, None] = {}
         """Those of which the metadata have said something new."""
         self._is_leaving = False
@@ -222,10 +228,11 @@ class GroupKeeper:
     async def _work(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if self._groups.by_number else None):
+                async with asyncio.timeout(LOOK_S if self._groups.by_number or self._failed else None):
                     await self._wake.wait()
             self._wake.clear()
             try:
+                await self._try_again()
                 await self._follow()
                 for replica in self._running():
                     self._look_at(replica)
@@ -250,13 +257,18 @@ class GroupKeeper:
 
     async def _depart(self, number: int) -> None:
         """Others vote by now, and a majority of them has agreed: nobody will miss what is deleted."""
-        replica = self._groups.by_number.pop(number)
-        for topic_id in [one for one, its in self._groups.by_topic.items() if its is replica]:
-            del self._groups.by_topic[topic_id]
+        replica = self._groups.by_number[number]
+        self._disown(replica)
+        self._failed.pop(number, None)
         await self._leave(replica)
         for log in replica.logs():
             self._delete(log)
         logger.info("this node has no replica of storage group %d any more", number)
+
+    def _disown(self, replica: GroupReplica) -> None:
+        del self._groups.by_number[replica.number]
+        for topic_id in [one for one, its in self._groups.by_topic.items() if its is replica]:
+            del self._groups.by_topic[topic_id]
 
     def _missing(self, number: int) -> PartitionImage | None:
         """The group, if it is to have a replica here and has none."""
@@ -277,10 +289,13 @@ class GroupKeeper:
         try:
             replica = await start_replica(name, image, parts, self, self._links)
         except Exception as error:
-            self._failed[number] = None
+            self._failed[number] = self._retry_at(error)
             why = error.message or error.code.name if isinstance(error, KafkaError) else str(error) or repr(error)
-            logger.error("this node takes no part in storage group %d: %s", number, why)
+            if self._complaints.get(number) != why:
+                self._complaints[number] = why
+                logger.error("this node takes no part in storage group %d: %s", number, why)
             return
+        self._complaints.pop(number, None)
         self._groups.by_number[number] = replica
         replica.group.on_leader = partial(self._lead_changed, replica)
         replica.group.on_member = lambda partition: self.on_partition(*partition)
@@ -297,7 +312,28 @@ class GroupKeeper:
     def _failed_later(self, replica: GroupReplica, error: Exception) -> None:
         """Its driver has given up, and has said why."""
         logger.error("this node takes part in storage group %d no longer", replica.number)
+        self._failed[replica.number] = self._retry_at(error)
         self._ended(replica)
+
+    def _retry_at(self, error: Exception) -> float:
+        """What a disk refuses it may take later, if it is not offline; nothing else becomes better by itself."""
+        is_disk = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        return asyncio.get_running_loop().time() + RETRY_S if is_disk else inf
+
+    async def _try_again(self) -> None:
+        """Let those that failed a while ago be taken for new; what they promised is on the disk, and what a disk that
+        is online has refused is not.
+        """
+        now_s = asyncio.get_running_loop().time()
+        for number in [number for number, retry_s in self._failed.items() if retry_s <= now_s]:
+            del self._failed[number]
+            replica = self._groups.by_number.get(number)
+            if replica is not None:
+                if any(log.health.failure is not None for log in replica.logs()):
+                    continue
+                await self._leave(replica)
+                self._disown(replica)
+            self._changed[number] = None
 
     def _ended(self, replica: GroupReplica) -> None:
         replica.group.ended()
@@ -420,7 +456,7 @@ class GroupKeeper:
         running = self._running()
         yield FIGURES, "GroupCount", len(running)
         yield FIGURES, "LeaderCount", sum(replica.leads for replica in running)
-        yield FIGURES, "OfflineCount", len(self._failed) + len(self._groups.by_number) - len(running)
+        yield FIGURES, "OfflineCount", len(self._failed.keys() | self._groups.by_number.keys()) - len(running)
         for replica in running:
             proposer, of = replica.group.proposer, f"group-{replica.number}"
             leader_id = replica.quorum.leader_id

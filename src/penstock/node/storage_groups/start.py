@@ -36,6 +36,8 @@ from penstock.replication.storage_groups.entries import PartitionId, Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
 
+REMEDY: Final = "It tries again by itself while its disk is online; else mend that, and restart the node"
+"""What is said of a replica that has failed."""
 BOOTSTRAP: Final = SnapshotId(0, 0)
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 GROUP_LOG: Final = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1, cleanup_policy=frozenset())
@@ -121,6 +123,7 @@ async def start_replica(
         now_ms=outside.now_ms,
         elapsed_s=outside.elapsed_s,
     )
+    driver.remedy = REMEDY
     await replica.start(driver)
     if image.leader_epoch == 0 and config.node_id == _first(image, parts.image):
         driver.event(driver.raft.stand_first)
