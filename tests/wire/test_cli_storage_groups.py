@@ -74,6 +74,9 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
     wait_until(lambda: voters <= logs_of_groups(three) or None, SECONDS, "the groups' logs")
     assert voters <= logs_of_groups(three, "--topic-list", "__storage_group")
 
+    compared = penstock(three, "replica-verification", "--topics-include", "orders", "--once")
+    assert "NOT_LEADER_OR_FOLLOWER" not in compared.stderr
+
     # What others decide is refused in plain words.
     refused = penstock(three, "cluster", "drain", "1", exit_code=1).stderr
     assert "2 other brokers are in service" in refused

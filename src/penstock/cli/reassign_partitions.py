@@ -13,6 +13,7 @@ from penstock.cli.replication_throttles import clear_limits, limit_directory_mov
 from penstock.cli.session import Reach, command_config_option, one_of, reach_options, run_with_admin
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.value import Value
@@ -24,6 +25,7 @@ EXISTING: Final = (
 VERIFY_TOO: Final = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
+UNLIMITED: Final = f"Warning: what storage groups copy ({STORAGE_GROUPS}) is not slowed down by a throttle."
 NO_THROTTLE: Final = -1
 
 
@@ -190,6 +192,8 @@ async def _execute(admin: Admin, plan: Plan) -> None:
     if plan.throttle >= 0:
         await limit_moves(admin, planned_moves(moving, targets, current), plan.throttle)
         click.echo(f"The inter-broker throttle limit was set to {plan.throttle} B/s")
+        if any(partition.topic == STORAGE_GROUPS for partition in targets):
+            click.echo(UNLIMITED, err=True)
     if plan.directory_throttle >= 0:
         await limit_directory_moves(admin, {node_id for _, node_id in plan.directories}, plan.directory_throttle)
         click.echo(f"The replica-alter-dir throttle limit was set to {plan.directory_throttle} B/s")

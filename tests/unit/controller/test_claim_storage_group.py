@@ -18,8 +18,10 @@ from tests.unit.controller.cluster import (
 )
 from tests.unit.controller.storage_groups import claim, cluster, created, directory, fence, group, led, topic
 
+from penstock.controller.claim_storage_group import decide_claim_storage_group
 from penstock.controller.controller import Controller
 from penstock.leadership.balancer import BalanceSettings
+from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_partition, assign_replicas_to_dirs
@@ -30,7 +32,13 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, GroupVoter, HandOverLeaderRequest
+from penstock.protocol.own_apis import (
+    BalanceAction,
+    BalanceLeadersRequest,
+    ClaimStorageGroupRequest,
+    GroupVoter,
+    HandOverLeaderRequest,
+)
 
 GROUP = (STORAGE_GROUPS, "orders", "trades")
 
@@ -73,6 +81,30 @@ def test_a_claim_names_the_leader_of_all_that_is_in_the_group_and_of_nothing_els
     assert led(controller, "others") == {(NO_LEADER, (2, 3)): 1}
     assert claim(controller, 3, 1, 2, 3, group=1) == ErrorCode.NONE
     assert led(controller, "others") == {(3, (2, 3)): 1}
+
+
+def test_with_the_first_claim_the_group_comes_first_and_later_last() -> None:
+    """Of two groups only the one that is claimed: nothing is led in a group that has not begun."""
+    controller = cluster()
+    created(controller, topic("orders", [1, 2, 3], [1, 2, 3]))
+    created(controller, topic("trades", [1, 2], [2, 1], storage_group="1"))
+    named: list[list[tuple[UUID, int]]] = []
+    for epoch, broker_id in ((5, 1), (6, 2)):
+        request = ClaimStorageGroupRequest(
+            broker_id=broker_id,
+            broker_epoch=controller.image.brokers[broker_id].epoch,
+            group=1,
+            group_epoch=epoch,
+            caught_up=[1, 2],
+        )
+        records = decide_claim_storage_group(controller.state, request, 0).records
+        changes = [record for record in records if isinstance(record, PartitionChangeRecord)]
+        assert len(changes) == len(records)
+        named.append([(record.topic_id, record.partition_id) for record in changes])
+        assert claim(controller, broker_id, epoch, 1, 2, group=1) == ErrorCode.NONE
+    groups, trades = (controller.image.topics[name].topic_id for name in (STORAGE_GROUPS, "trades"))
+    assert named == [[(groups, 1), (trades, 0), (trades, 1)], [(trades, 0), (trades, 1), (groups, 1)]]
+    assert group(controller, 0).leader == NO_LEADER
 
 
 def test_the_leader_epoch_grows_with_the_leader_and_not_with_the_isr() -> None:

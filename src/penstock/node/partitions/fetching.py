@@ -34,6 +34,8 @@ from penstock.replication.read_replica import NO_REPLICA, RACK_AWARE, nearest_re
 from penstock.replication.waits import Wait, Waits
 
 READ_COMMITTED = 1
+DEBUGGING_CONSUMER = -2
+"""The replica id of who compares replicas: any of them answers with what it has that is committed."""
 LEADER_MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 """Errors with which a client is told who leads (KIP-951)."""
 
@@ -332,6 +334,8 @@ class FetchReader:
             return partition.check_follower(self._replica_id, current_leader_epoch)
         if self._is_late:
             self.broker.check_lease(partition)
+        if self._replica_id == DEBUGGING_CONSUMER:
+            return partition.check_any(current_leader_epoch)
         if self.context.api_version >= RACKS_FROM:
             return partition.check_replica(current_leader_epoch)
         return partition.check_leader(current_leader_epoch)

@@ -170,7 +170,11 @@ class Partition:
         return leader
 
     def check_replica(self, current_leader_epoch: int = -1) -> PartitionLeader | PartitionFollower:
-        """The state of this replica, whether it leads or follows; KafkaError as for `check_leader` (KIP-392)."""
+        """The state of this replica, if it may answer consumers; KafkaError as for `check_leader` (KIP-392)."""
+        return self.check_any(current_leader_epoch)
+
+    def check_any(self, current_leader_epoch: int = -1) -> PartitionLeader | PartitionFollower:
+        """The state of this replica, whether it leads or follows; KafkaError as for `check_leader`."""
         self._check_epoch(current_leader_epoch)
         role = self.leader or self.follower
         if role is None:

@@ -15,7 +15,7 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on, pro
 
 from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.node.broker import wall_clock_ms
 from penstock.node.partitions.consensus_partition import ConsensusPartition
 from penstock.node.quorum.driver import QuorumDriver
@@ -220,6 +220,33 @@ async def test_without_its_lease_it_tells_consumers_nothing(tmp_path: Path, monk
         monkeypatch.setattr(QuorumDriver, "holds_lease", lambda driver, epoch: False)
         assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await served.end())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_any_replica_answers_who_compares_them(tmp_path: Path) -> None:
+    async with serving_on(tmp_path) as served:
+        await served.produce(produce_request(batch(b"a")))
+        served.name(OTHER_NODE)
+        assert (await served.fetch(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = await served.ask(fetch_of(0, replica=-2), 17)
+        assert isinstance(answer, FetchResponse)
+        told = told_of(answer)
+        assert (told.error_code, told.high_watermark) == (ErrorCode.NONE, 1)
+        assert told.records
+
+
+async def test_a_start_keeps_the_log_of_a_group_that_comes_here(tmp_path: Path) -> None:
+    """The metadata give what is in it to this node when it votes; it has copied it before."""
+    groups, away = UUID(int=77), [OTHER_NODE]
+    group = PartitionRecord(partition_id=0, topic_id=groups, replicas=[OTHER_NODE, NODE_ID], isr=away, leader=2)
+    orders = topic_records(replication_mode="consensus", storage_group="0", partitions=0)
+    orders.append(PartitionRecord(partition_id=0, topic_id=TOPIC_ID, replicas=away, isr=away, leader=2))
+    with node_on(tmp_path, TopicRecord(name="__storage_group", topic_id=groups), group, *orders) as node:
+        node.directories.create("orders", 0, TOPIC_ID, CONFIG)
+        await node.replicas.open_all()
+        assert (tmp_path / "orders-0").exists()
+        node.image.apply(PartitionChangeRecord(topic_id=groups, partition_id=0, replicas=away))
+        await node.replicas.open_all()
+        assert not (tmp_path / "orders-0").exists()
 
 
 async def test_what_a_storage_group_does_not_do_is_refused(tmp_path: Path) -> None:
