@@ -48,6 +48,7 @@ class Verification:
         self._offsets: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._unreachable: dict[int, None] = {}
+        self._refused: dict[tuple[int, TopicPartition], ErrorCode] = {}
         self.has_differences = False
 
     async def begin(self, moment: int) -> None:
@@ -102,7 +103,7 @@ class Verification:
                 is_idle = False
                 self._offsets[partition] = found.next_offset
                 self._offsets[partition] = self._offsets.pop(partition)  # the others come first in the next answer
-        if is_idle and self._unreachable:
+        if is_idle and (self._unreachable or self._refused):
             await asyncio.sleep(RETRY_S)
 
     async def _ask(self, node_id: int, options: Options) -> dict[TopicPartition, Given]:
@@ -125,10 +126,17 @@ class Verification:
                 if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset > self._offsets[partition]:
                     self._offsets[partition] = row.log_start_offset
                 elif row.error_code:
-                    click.echo(f"{partition}: broker {node_id} says {ErrorCode(row.error_code).name}", err=True)
+                    self._told_error(node_id, partition, ErrorCode(row.error_code))
                 else:
+                    self._refused.pop((node_id, partition), None)
                     given[partition] = Given(row.records or b"", row.high_watermark)
         return given
+
+    def _told_error(self, node_id: int, partition: TopicPartition, code: ErrorCode) -> None:
+        """A replica cannot be read; it is asked again, and that is said once."""
+        if self._refused.get((node_id, partition)) != code:
+            self._refused[node_id, partition] = code
+            click.echo(f"{partition}: broker {node_id} says {code.name}, the partition waits", err=True)
 
     def _request(self, node_id: int, options: Options) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
