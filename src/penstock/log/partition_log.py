@@ -27,7 +27,7 @@ from penstock.log.retention import deletable_segments, retention_deadline_ms
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.unread import Unread
-from penstock.log.validation import CLIENT, AppendOrigin, AppendRules, check_batch, parse_follower_batches
+from penstock.log.validation import CLIENT, AppendOrigin, AppendRules, base_before, check_batch, parse_follower_batches
 from penstock.protocol.batch import set_place
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
@@ -278,12 +278,18 @@ class PartitionLog:
 
     def append_as_follower(self, batches: memoryview) -> int:
         """Write batches with the offsets and epochs they have; returns the last offset, or log end offset - 1 if
-        there is none.
+        there is none. An empty log may begin inside the first batch, as that of a leader whose records were deleted.
 
         Raises KafkaError: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets that do not follow), KAFKA_STORAGE_ERROR.
         """
         self.health.check()
         content = self._content or self.load()
+        start_offset = content.start_offset
+        if start_offset == content.end_offset and (base_offset := base_before(batches, start_offset)) is not None:
+            self.truncate_fully_and_start_at(base_offset)
+            self.append_as_follower(batches)
+            self.advance_log_start(min(start_offset, content.end_offset))
+            return content.end_offset - 1
         found = parse_follower_batches(batches, content.end_offset)
         try:
             content.append_fetched(batches, found, self.config)

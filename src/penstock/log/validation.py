@@ -175,6 +175,15 @@ def _check_client(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence")
 
 
+def base_before(batches: memoryview, offset: int) -> int | None:
+    """Where the first batch begins if this offset is inside of it."""
+    try:
+        header = read_header(batches)
+    except DecodeError:  # nothing, or what nobody takes
+        return None
+    return header.base_offset if header.base_offset < offset <= header.last_offset else None
+
+
 def parse_follower_batches(batches: memoryview, log_end_offset: int) -> list[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch a leader sent; a last one that was cut off is left out.
 

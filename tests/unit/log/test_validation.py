@@ -167,6 +167,26 @@ def test_what_must_be_unpacked_is_bounded(tmp_path: Path) -> None:
     assert refusal_of(log, data).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_an_empty_log_may_begin_inside_a_batch(tmp_path: Path) -> None:
+    """As that of a leader which was told to delete records, but not all of a batch."""
+    (tmp_path / "leader").mkdir()
+    leader, follower = open_log(tmp_path / "leader"), open_log(tmp_path)
+    for _ in range(2):
+        append(leader, batch(4))
+    follower.truncate_fully_and_start_at(2)
+    data = memoryview(bytearray(leader.read(2, 1 << 20).read()))
+    assert follower.append_as_follower(data[:-1]) == 3
+    assert (follower.log_start_offset, follower.log_end_offset) == (2, 4)
+    with pytest.raises(KafkaError) as refusal:
+        follower.append_as_follower(data)
+    assert refusal.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert follower.append_as_follower(memoryview(bytearray(leader.read(4, 1 << 20).read()))) == 7
+    assert follower.read(2, 1 << 20).read() == leader.read(2, 1 << 20).read()
+    follower.truncate_fully_and_start_at(2)
+    assert follower.append_as_follower(memoryview(b"")) == 1
+    assert follower.append_as_follower(data[:70]) == -1, "it is asked for again from where the batch begins"
+
+
 def test_a_follower_takes_batches_as_they_are_and_only_whole(tmp_path: Path) -> None:
     (tmp_path / "leader").mkdir()
     leader = open_log(tmp_path / "leader")

@@ -100,7 +100,7 @@ class GroupPartition:
         if start_offset > end_offset:
             self.log.truncate_fully_and_start_at(start_offset, durable=True)
             return True
-        if not batches or read_header(batches).base_offset != end_offset:
+        if not batches or not read_header(batches).base_offset <= end_offset <= read_header(batches).last_offset:
             return False  # nothing, or what was applied meanwhile
         self.log.append_as_follower(memoryview(batches))
         return self.log.log_end_offset > end_offset

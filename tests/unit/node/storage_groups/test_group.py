@@ -287,6 +287,19 @@ async def test_a_replica_copies_from_where_the_leaders_log_begins(tmp_path: Path
     node.directories.close()
 
 
+async def test_a_replica_copies_from_the_middle_of_a_batch_on(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    partition = GroupPartition(ORDERS, "orders", node.open(ORDERS, "orders"))
+
+    async def fetch(wanted: PartitionId, offset: int) -> tuple[int, bytes]:
+        batches = [bytes(encode_batch([Record(value=b"x")] * 10, base_offset=base)) for base in (40, 50)]
+        return 45, b"".join(batches[0 if offset < 50 else 1 :])
+
+    await copy_missing([(partition, 60)], fetch, lambda partition: False)
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (45, 60)
+    node.directories.close()
+
+
 async def test_what_is_said_of_a_deleted_topic_is_passed_over(tmp_path: Path) -> None:
     node = Node(tmp_path)
     async with node as group:
