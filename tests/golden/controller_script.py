@@ -256,6 +256,7 @@ class ControllerScript:
             group=number,
             group_epoch=int(options["epoch"]),
             caught_up=[int(replica) for replica in words[2].split(",")],
+            partition_epoch=self.controller.image.storage_groups[number].partition_epoch,
             voters=[
                 GroupVoter(voter_id=int(voter), directory_id=self.controller.image.brokers[int(voter)].directories[0])
                 for voter in options.get("voters", "").split(",")

@@ -35,6 +35,7 @@ class SimulatedGroups:
         self._random = random
         self._brokers = {broker.id: broker for broker in brokers}
         self._terms: dict[int, list[Term]] = {}
+        self._sent: list[ClaimStorageGroupRequest] = []
 
     def elect(self, image: ClusterImage) -> None:
         """The voters of some group have another leader."""
@@ -47,18 +48,20 @@ class SimulatedGroups:
             self._step(image, self._random.choice(list(self._terms)))
 
     def claim(self, image: ClusterImage) -> ClaimStorageGroupRequest | None:
-        """A leader claims its group; now and then it is not the leader any more."""
+        """A leader claims its group; now and then an earlier claim comes late, or again."""
         if not self._terms:
             return None
         number = self._random.choice(list(self._terms))
-        epoch = len(self._terms[number]) - 1
-        if self._random.random() < 0.3:
-            epoch = self._random.randrange(epoch + 1)
-        voters = list(self._terms[number][epoch].voters)
-        caught_up = self._random.sample(voters, self._random.randrange(len(voters) + 1))
-        broker = self._brokers[self._terms[number][epoch].leader]
+        if self._sent and self._random.random() < 0.3:
+            request = self._random.choice(self._sent)
+        else:
+            voters = list(self._terms[number][-1].voters)
+            caught_up = self._random.sample(voters, self._random.randrange(len(voters) + 1))
+            request = self._request(image, number, caught_up)
+            self._sent.append(request)
+        broker = self._brokers[request.broker_id]
         is_up = broker.incarnation is not None and broker.epoch != UNKNOWN
-        return self._request(number, epoch, caught_up) if is_up else None
+        return request.replace(broker_epoch=broker.epoch) if is_up else None
 
     def heal(self, image: ClusterImage) -> list[ClaimStorageGroupRequest]:
         """All is well: each group has a leader, which claims it, and all that have their disks have caught up."""
@@ -68,7 +71,7 @@ class SimulatedGroups:
                 if number not in self._terms or self._terms[number][-1].leader not in self._able(image, number):
                     self._elect(image, number)
                 self._step(image, number)
-                claims.append(self._request(number, len(self._terms[number]) - 1, self._able(image, number)))
+                claims.append(self._request(image, number, self._able(image, number)))
         return claims
 
     def forgotten(self, image: ClusterImage) -> str:
@@ -141,14 +144,14 @@ class SimulatedGroups:
             else:
                 del term.voters[one]
 
-    def _request(self, number: int, epoch: int, caught_up: list[int]) -> ClaimStorageGroupRequest:
-        term = self._terms[number][epoch]
-        broker = self._brokers[term.leader]
+    def _request(self, image: ClusterImage, number: int, caught_up: list[int]) -> ClaimStorageGroupRequest:
+        term = self._terms[number][-1]
         return ClaimStorageGroupRequest(
-            broker_id=broker.id,
-            broker_epoch=broker.epoch,
+            broker_id=term.leader,
+            broker_epoch=self._brokers[term.leader].epoch,
             group=number,
-            group_epoch=epoch,
+            group_epoch=len(self._terms[number]) - 1,
+            partition_epoch=image.storage_groups[number].partition_epoch,
             caught_up=caught_up,
             voters=[GroupVoter(voter_id=one, directory_id=directory) for one, directory in term.voters.items()],
         )

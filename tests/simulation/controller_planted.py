@@ -170,9 +170,19 @@ def groups_that_arrive_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def arrived(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
         target = [replica for replica in group.replicas if replica not in group.removing_replicas]
         voters = [GroupVoter(voter_id=replica, directory_id=group.directory_of(replica)) for replica in target]
-        return voted(image, request.replace(voters=voters), group)
+        return voted(image, request.replace(voters=voters, partition_epoch=group.partition_epoch), group)
 
     monkeypatch.setattr(claim_storage_group, "_voted", arrived)
+
+
+def moves_ended_by_who_does_not_know_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim with the right voters ends the move of a storage group, even if its leader had not heard of it."""
+    voted = claim_storage_group._voted
+
+    def believed(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> PartitionImage:
+        return voted(image, request.replace(partition_epoch=group.partition_epoch), group)
+
+    monkeypatch.setattr(claim_storage_group, "_voted", believed)
 
 
 def replica_removed_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ PLANTED: dict[Bug, int] = {
     planted.groups_that_the_controller_elects: 20,
     planted.late_claims_believed: 20,
     planted.groups_that_arrive_at_once: 20,
+    planted.moves_ended_by_who_does_not_know_them: 200,
 }
 """At most so many seeds until the bug is found."""
 

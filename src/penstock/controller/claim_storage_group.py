@@ -4,7 +4,8 @@ The group's own log has decided who leads. So a claim is fenced by the epoch of 
 last that this controller has heard comes late. A controller that takes over has heard none, and may believe a late one;
 then the true leader, whom the metadata do not name, asks again.
 
-A claim also says who votes. Where that are those to whom the group was on its way (`reassignments`), it has arrived.
+A claim also says who votes. Where that are those to whom the group was on its way (`reassignments`), it has arrived:
+if the leader knew of this way, for then it has let nobody else vote since.
 """
 
 from collections.abc import Iterator
@@ -62,7 +63,8 @@ def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partit
     """The group as its leader says it is: in sync are the leader, and who has caught up of those that could be."""
     directories = {voter.voter_id: voter.directory_id for voter in request.voters}
     target = tuple(replica for replica in group.replicas if replica not in group.removing_replicas)
-    has_arrived = directories.keys() == set(target) and request.broker_id in target
+    knows_the_way = request.partition_epoch == group.partition_epoch
+    has_arrived = knows_the_way and directories.keys() == set(target) and request.broker_id in target
     replicas = target if has_arrived else group.replicas
     known = tuple(directories.get(replica, group.directory_of(replica)) for replica in replicas)
     group = group._replace(replicas=replicas, directories=known, leader=request.broker_id)

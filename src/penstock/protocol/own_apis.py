@@ -207,6 +207,7 @@ class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
     It asks when it begins to lead, and again until the metadata name it; and when the brokers that have caught up are
     others than the metadata name, those apart that are fenced or on their way out, which cannot be in sync; and when
     other replicas vote, as a majority has agreed, than the metadata say. No `voters` leaves those as they are.
+    `partition_epoch` is that of the group's partition as the leader knows it: who shall vote may have changed since.
     """
 
     broker_id: int = field("int32", "0+", default=-1)
@@ -215,6 +216,7 @@ class ClaimStorageGroupRequest(Message, versions="0-0", flexible="0+"):
     group_epoch: int = field("int32", "0+", default=-1)
     caught_up: list[int] = array("int32", "0+", default_factory=list)
     voters: list[GroupVoter] = array(GroupVoter, "0+", default_factory=list)
+    partition_epoch: int = field("int32", "0+", default=-1)
 
 
 class ClaimStorageGroupResponse(Message, versions="0-0", flexible="0+"):

@@ -28,10 +28,11 @@ def claimed(**settings: int) -> Controller:
     return controller
 
 
-def voted(controller: Controller, *voters: int, leader: int = 1) -> ErrorCode:
-    """The leader claims the group with these voters, which have caught up."""
+def voted(controller: Controller, *voters: int, leader: int = 1, partition_epoch: int | None = None) -> ErrorCode:
+    """The leader claims the group with these voters, which have caught up; it knows all, or the group of that epoch."""
     told = [GroupVoter(voter_id=one, directory_id=directory(one)) for one in voters]
-    return claim(controller, leader, 4 + leader, *voters, voters=told)  # type: ignore[no-any-return]
+    known = group(controller).partition_epoch if partition_epoch is None else partition_epoch
+    return claim(controller, leader, 4 + leader, *voters, voters=told, partition_epoch=known)  # type: ignore[no-any-return]
 
 
 def move(controller: Controller, target: list[int] | None, name: str = STORAGE_GROUPS) -> tuple[int, str | None]:
@@ -125,6 +126,19 @@ def test_a_claim_that_does_not_say_who_votes_ends_no_move() -> None:
     move(controller, [1, 2])
     assert claim(controller, 1, 5, 1, 2) == ErrorCode.NONE
     assert moving(controller)
+
+
+def test_a_leader_that_does_not_know_of_a_move_ends_none() -> None:
+    """It may be giving a vote to one of those who were wanted before."""
+    controller = claimed()
+    move(controller, [4, 2, 3])
+    known = group(controller).partition_epoch
+    move(controller, None)
+    assert voted(controller, 1, 2, 3, partition_epoch=known) == ErrorCode.NONE
+    assert moving(controller) == [(STORAGE_GROUPS, [4], [4])]
+    assert voted(controller, 1, 2, 3, 4) == ErrorCode.NONE
+    assert voted(controller, 1, 2, 3) == ErrorCode.NONE
+    assert moving(controller) == []
 
 
 def test_what_cannot_move_is_refused_in_plain_words() -> None:

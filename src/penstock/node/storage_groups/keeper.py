@@ -347,7 +347,8 @@ class GroupKeeper:
         within_ms = self._parts.config.replica_lag_time_max_ms
         image = self._image.storage_groups[replica.number]
         wanted = [one for one in image.replicas if one not in image.removing_replicas]
-        replica.change_voters(wanted, within_ms)
+        if image.leader == self._node_id:  # so that no claim of an earlier leader can end this move any more
+            replica.change_voters(wanted, within_ms)
         if self._lease.is_unheard:
             self._cut_off(replica, image)
         elif replica.claiming is None:
@@ -361,7 +362,8 @@ class GroupKeeper:
         if self._node_id not in live:
             return
         caught_up, voters = replica.caught_up(within_ms, live, image.isr), replica.voters
-        has_arrived = bool(image.adding_replicas or image.removing_replicas) and {key.id for key in voters} == wanted
+        moves = bool(image.adding_replicas or image.removing_replicas)
+        has_arrived = moves and {key.id for key in voters} == wanted and not replica.is_changing_voters
         is_said = not has_arrived and all(image.directory_of(key.id) == key.directory_id for key in voters)
         if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):
             return
@@ -374,6 +376,8 @@ class GroupKeeper:
             group_epoch=epoch,
             caught_up=caught_up,
             voters=[GroupVoter(voter_id=key.id, directory_id=key.directory_id) for key in voters],
+            # What is on its way to change would make this claim's voters those of a moment ago.
+            partition_epoch=-1 if replica.is_changing_voters else image.partition_epoch,
         )
         claiming = replica.claiming = self._parts.channel.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))

@@ -148,11 +148,20 @@ class GroupReplica:
         driver = self.quorum
         return [voter.key for voter in driver.quorum_at(driver.high_watermark).voters]
 
+    @property
+    def is_changing_voters(self) -> bool:
+        """Whether others may vote in a moment than those of whom a majority has agreed."""
+        return self._changes or {voter.key for voter in self.quorum.describe().voters} != set(self.voters)
+
+    @property
+    def _changes(self) -> bool:
+        return self._changing is not None and not self._changing.done()
+
     def change_voters(self, wanted: Collection[int], within_ms: int) -> None:
         """Where other replicas vote than those of these nodes, have one change begin; those get a vote that have
         caught up not longer ago than that.
         """
-        if self._changing is not None and not self._changing.done():
+        if self._changes:
             return
         change = next_change(self.quorum.describe(), wanted, within_ms)
         if change is not None:
