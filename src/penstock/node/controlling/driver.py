@@ -302,9 +302,9 @@ class ControllerDriver:
 
 
 def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committed: asyncio.Future[int]) -> None:
+    error = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE) if committed.cancelled() else committed.exception()
     if waiting.done():  # who asked has gone meanwhile
         return
-    error = KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE) if committed.cancelled() else committed.exception()
     if error is None:
         waiting.set_result(reply)
     else:

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -283,6 +284,19 @@ async def test_who_asked_may_go_before_the_answer(memory: GatedLog) -> None:
     asking.cancel()
     await driver.submit(create("delays"))
     assert list(driver.image.topics) == ["flights", "delays"]
+
+
+async def test_nobody_is_missed_who_goes_before_the_refusal(memory: GatedLog) -> None:
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    driver = await started(memory)
+    memory.sync_error = OSError("gone")
+    asking, last = driver.submit(create("flights")), driver.submit(create("delays"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    assert await refused(last) == ErrorCode.KAFKA_STORAGE_ERROR
+    gc.collect()
+    assert not unheard, "no future failed whose exception was never retrieved"
 
 
 async def test_what_nobody_waits_for_any_longer_is_not_decided(memory: GatedLog) -> None:
