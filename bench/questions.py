@@ -22,6 +22,7 @@ from bench.neighbours import ATTACKS, TOPIC, pack_records, round_trips_beside_ms
 from bench.node import penstock_command, running_node
 from bench.process import BrokerProcess as Node
 from bench.process import CpuTimes
+from bench.ready_cluster import ready_cluster
 from bench.replicas import replicas
 from bench.replication_modes import replication_modes
 from bench.round_trip import REQUESTS_OF, SmallRequests
@@ -35,7 +36,7 @@ Question = Callable[[int], list[Measure]]
 
 
 def boot(runs: int) -> list[Measure]:
-    """How long until a new node answers, and what memory does it hold then?"""
+    """How long until a new node answers, and what memory does it hold then? How long until three are ready?"""
     seconds, megabytes = [], []
     for _ in range(runs + 1):
         with running_node() as node:
@@ -44,6 +45,7 @@ def boot(runs: int) -> list[Measure]:
     return [
         measure("boot to the first answer", "s", seconds[1:], Budget(1.0)),
         measure("resident memory, idle", "MB", megabytes[1:], Budget(60)),
+        *ready_cluster(runs),
     ]
 
 
