@@ -1,0 +1,168 @@
+"""Java's clients, as Kafka 4.1.1 has them, while who leads and who coordinates is handed over under their load.
+
+Every leader and every coordinator moves to the next of three nodes of Penstock, several times. No client has an error,
+nothing is lost, nothing comes twice or out of order, and no member of a group joins it again.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.hand_in_hand.java_clients import JavaConsumer, JavaProducer, check_all_read_once
+from bench.hand_in_hand.node import HandError, wait_until
+from bench.load import create_topic
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.protocol.own_apis import BalanceAction
+from penstock.testing import Cluster
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = 6
+RATE: Final = 500
+"""Records a second, of each producer."""
+CONFIG: Final = {
+    "auto.leader.rebalance.enable": "false",
+    # Kafka's defaults: a busy machine is not to be taken for a dead node.
+    "broker.session.timeout.ms": "9000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.election.timeout.ms": "1000",
+}
+ROUNDS: Final = 6
+CALM_S: Final = (12.0, 4.0)
+"""After a round, in turns: so long that nothing is sent on any more; and so short that the next one comes before."""
+DEFAULTS: Final = {"enable.idempotence": "true", "retries": str(2**31 - 1)}
+"""Java's; the tool has no retries of its own accord, and with that no idempotence."""
+COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+LIMIT_S: Final = 120.0
+
+
+def hand_over_under_java_clients(folder: Path, say: Callable[[str], None]) -> None:
+    """See the module. Raises HandError."""
+    with Cluster(nodes=3, process=True, config=CONFIG) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        create_topic(bootstrap, TOPIC, PARTITIONS, replicas=3)
+        _ask_for_the_new_protocol(folder, bootstrap, say)
+        consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, TOPIC, "readers", {}) for number in (1, 2)]
+        saver = ["--enable-autocommit", "--assignment-strategy", COOPERATIVE]
+        frequent = {"auto.commit.interval.ms": "500"}
+        consumers += [JavaConsumer(folder, "saver", bootstrap, TOPIC, "savers", frequent, *saver)]
+        producers: list[JavaProducer] = []
+        try:
+            wait_until("all are members", lambda: all(_is_in(consumer) for consumer in consumers), [], LIMIT_S)
+            producers += [JavaProducer(folder, number, bootstrap, TOPIC, RATE, DEFAULTS) for number in (1, 2)]
+            _wait_for_more(producers, consumers)
+            joins = [consumer.joins() for consumer in consumers]
+            for number in range(ROUNDS):
+                _round(bootstrap, number, producers, consumers, say)
+            for producer in producers:
+                producer.stop()
+            _wait_all_read(producers, consumers)
+            if [consumer.joins() for consumer in consumers] != joins:
+                raise HandError("a member has joined its group again")
+            for consumer in consumers:
+                consumer.stop()
+        finally:
+            for client in [*producers, *consumers]:
+                client.kill()
+    for client in [*producers, *consumers]:
+        client.check_order()
+    for producer in producers:
+        say(f"{producer.name} has sent again after {dict(producer.repeated())}")
+    check_all_read_once(producers, consumers)
+    records = sum(len(producer.acknowledged) for producer in producers)
+    say(
+        f"{records} records acknowledged, each read once by each group; {sum(one.commits for one in consumers)} commits"
+    )
+
+
+def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Callable[[str], None]) -> None:
+    """Who wants a group by KIP-848 is told by its library what to do. Raises HandError."""
+    consumer = JavaConsumer(folder, "new-protocol", bootstrap, TOPIC, "new", {}, "--group-protocol", "CONSUMER")
+    try:
+        consumer.wait()
+    finally:
+        consumer.kill()
+    if (advice := "Set group.protocol=classic on the consumer configs") not in consumer.log:
+        raise HandError(f"{consumer.name}: {consumer.log[-2000:]}")
+    say(f"group.protocol=consumer: {advice}")
+
+
+def _round(
+    bootstrap: str,
+    number: int,
+    producers: Sequence[JavaProducer],
+    consumers: Sequence[JavaConsumer],
+    say: Callable[[str], None],
+) -> None:
+    """All leaders and coordinators go to the next node."""
+    for producer in producers:
+        producer.look()
+        producer.longest_ms = 0
+    begun_s = time.monotonic()
+    moved = asyncio.run(_hand_all_over(bootstrap))
+    took_s = time.monotonic() - begun_s
+    time.sleep(CALM_S[number % len(CALM_S)])
+    _wait_for_more(producers, consumers)
+    longest_ms = max(producer.longest_ms for producer in producers)
+    say(
+        f"round {number + 1}: {moved} handed over in {took_s:.1f} s; no producer waited for longer than {longest_ms} ms"
+    )
+
+
+async def _hand_all_over(bootstrap: str) -> int:
+    """The second replica of each partition is to lead it from now on; how many were moved, when all do."""
+    async with Admin(bootstrap) as admin:
+        before = {
+            TopicPartition(topic.name, index): partition.replicas
+            for topic in await admin.topics.describe([TOPIC, CONSUMER_OFFSETS])
+            for index, partition in topic.partitions.items()
+        }
+        await admin.partitions.reassign({one: [*replicas[1:], replicas[0]] for one, replicas in before.items()})
+        told = await admin.partitions.balance_leaders(BalanceAction.BEGIN)
+        deadline_s = time.monotonic() + LIMIT_S
+        while told.is_balancing or told.under_way is not None:
+            if time.monotonic() > deadline_s:
+                raise HandError(f"not all is handed over within {LIMIT_S:g} s: {told}")
+            await asyncio.sleep(0.1)
+            told = await admin.partitions.balance_leaders(BalanceAction.TELL)
+    if told.late or told.moved < len(before):
+        raise HandError(f"{told.moved} of {len(before)} were handed over, late are {told.late}")
+    return told.moved
+
+
+def _is_in(consumer: JavaConsumer) -> bool:
+    """Whether it has partitions to read."""
+    consumer.look()
+    return consumer.assigned > 0
+
+
+def _wait_for_more(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
+    """Until each producer has had an acknowledgement, and each consumer has read and committed more."""
+    clients = [*producers, *consumers]
+    counts: list[int] = []
+
+    def more() -> bool:
+        for client in clients:
+            client.look()
+        found = [count for client in clients for count in client.counts()]
+        if not counts:
+            counts.extend(found)
+        return all(now > before for now, before in zip(found, counts, strict=True))
+
+    wait_until("all clients go on", more, [], LIMIT_S)
+
+
+def _wait_all_read(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
+    """Until each group has read so many records as there are."""
+    count = sum(len(producer.acknowledged) for producer in producers)
+
+    def all_read() -> bool:
+        for consumer in consumers:
+            consumer.look()
+        groups = {consumer.group for consumer in consumers}
+        return all(sum(len(one.records) for one in consumers if one.group == group) >= count for group in groups)
+
+    wait_until("all is read", all_read, [], LIMIT_S)
