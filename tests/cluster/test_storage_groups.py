@@ -84,7 +84,7 @@ async def produce(cluster: Nodes, topic: str) -> int:
         while True:
             for node_id in leaders_of(cluster, cluster.image(min(cluster.running)).topics[topic].storage_group or 0):
                 node, partition = cluster.running[node_id], find(cluster, node_id, topic)
-                group = node.broker.storage_groups.group_of(*partition)
+                group = node.broker.storage_groups.group_of(partition.topic_id)
                 batch = memoryview(encode_batch([Record(timestamp_ms=node.broker.now_ms(), value=b"x" * 100)]))
                 try:
                     assert group is not None
@@ -423,7 +423,7 @@ async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: 
         assert replica(cluster, leader_id).is_running
         node._serving.on_directory_failed(node.log_dirs[0])
         await until(lambda: leaders_of(cluster) not in ([], [leader_id]))
-        assert node.broker.storage_groups.group_of(*find(cluster, leader_id, "orders")) is None
+        assert node.broker.storage_groups.group_of(find(cluster, leader_id, "orders").topic_id) is None
         await produce(cluster, "orders")
 
 

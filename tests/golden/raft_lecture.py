@@ -33,7 +33,7 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.memory import MemoryLog
 from tests.simulation.node import Node
 
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
@@ -234,7 +234,7 @@ class RaftLecture:
         if answer is not None:
             effects = node.raft.answered(sender, request, answer, self.now_ms)
         elif isinstance(request, ask.AskVersions):
-            yield from self._post((to, sender, request, ask.AskVersionsAnswer(ask.NO_ERROR, 0, DYNAMIC_VOTERS)))
+            yield from self._post((to, sender, request, ask.AskVersionsAnswer(ErrorCode.NONE, 0, DYNAMIC_VOTERS)))
             return
         else:
             effects = node.raft.received(request, (sender, request), self.now_ms)

@@ -15,6 +15,7 @@ from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.node import Clock, Node
 from tests.simulation.plan import Plan, draw_plan
 
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
@@ -248,7 +249,7 @@ class World:
         if raft is None:
             self._failed(call, to)
         elif isinstance(request, ask.AskVersions):
-            self._answer(call, to, ask.AskVersionsAnswer(ask.NO_ERROR, 0, 1))
+            self._answer(call, to, ask.AskVersionsAnswer(ErrorCode.NONE, 0, 1))
         else:
             assert request is not None
             what = f"{type(request).__name__} from {call.sender}"

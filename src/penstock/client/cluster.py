@@ -26,7 +26,6 @@ GROUP_COORDINATOR = 0
 FIND_COORDINATOR_BATCHED = 4  # the first version that asks for several keys
 LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Refusals with which a node may say who leads instead (KIP-951)."""
-TOPICS_BY_ID = 10  # the first version of Metadata in which a topic may lack its name
 
 
 class _Purpose(NamedTuple):
@@ -213,12 +212,12 @@ class ClusterClient:
         """Ask whichever broker is least busy."""
         return await (await self.any_connection()).request(message, answer, newest=newest)
 
-    async def to_controller(self, message: Message, answer: type[Answer], newest: int | None = None) -> Answer:
+    async def to_controller(self, message: Message, answer: type[Answer]) -> Answer:
         """Ask the broker that Metadata names as the controller (in KRaft any broker hands on to it)."""
         node_id = self.metadata.controller_id
         if node_id == NO_NODE or node_id not in self.metadata.brokers:
-            return await self.to_any(message, answer, newest)
-        return await self.to_node(node_id, message, answer, newest)
+            return await self.to_any(message, answer)
+        return await self.to_node(node_id, message, answer)
 
     async def coordinator(self, group_id: str) -> int:
         """The node that coordinates the group, from memory or looked up; a KafkaError while there is none."""

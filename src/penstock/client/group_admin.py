@@ -11,7 +11,6 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.value import Value
 
@@ -96,24 +95,6 @@ class GroupAdmin:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response = await self._cluster.to_coordinator(group_id, request, DeleteGroupsResponse)
             raise_for(self._cluster, group_id, response.results[0].error_code)
-
-        await self._cluster.retrying(attempt)
-
-    async def remove_members(self, group_id: str, members: Collection[MemberDescription], reason: str) -> None:
-        """Put members out; the others rebalance."""
-
-        async def attempt() -> None:
-            request = LeaveGroupRequest(
-                group_id=group_id,
-                members=[
-                    MemberIdentity(member_id=member.member_id, group_instance_id=member.instance_id, reason=reason)
-                    for member in members
-                ],
-            )
-            response = await self._cluster.to_coordinator(group_id, request, LeaveGroupResponse)
-            raise_for(self._cluster, group_id, response.error_code)
-            for row in response.members:
-                raise_for(self._cluster, group_id, row.error_code, f"member {row.member_id!r}")
 
         await self._cluster.retrying(attempt)
 

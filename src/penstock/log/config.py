@@ -12,8 +12,8 @@ PRODUCER = "producer"
 class LogConfig(Value, kw_only=True):
     """One topic's settings; one object serves all partitions that share them.
 
-    Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `preallocate` is accepted
-    and has no effect: an append extends the file. `validates_records`: a leader looks at every record of a batch.
+    Sizes are bytes, times are milliseconds, -1 means "no limit" where Kafka has it so. `validates_records`: a leader
+    looks at every record of a batch.
     """
 
     segment_bytes: int = 1 << 30
@@ -40,7 +40,6 @@ class LogConfig(Value, kw_only=True):
     compression_zstd_level: int = 3
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     producer_id_expiration_ms: int = DAY_MS
-    preallocate: bool = False
     validates_records: bool = False
 
     @property

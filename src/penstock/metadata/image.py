@@ -127,11 +127,6 @@ class ClusterImage:
         topic.partitions[index] = partition
         self.index.changed(topic.name, index, before, partition, by_consensus=topic.by_consensus)
 
-    def storage_group_of(self, topic_id: UUID) -> int | None:
-        """The storage group to which a topic's partitions belong; None if they are replicated by ISR, or not there."""
-        topic = self.topics_by_id.get(topic_id)
-        return None if topic is None else topic.storage_group
-
     def topics_of_storage_group(self, number: int) -> Iterator[TopicImage]:
         """The topics whose partitions belong to a storage group; no other topic is looked at."""
         return (self.topics_by_id[topic_id] for topic_id in self._topics_of_groups.get(number, ()))

@@ -12,8 +12,6 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.record_spans import Integers
 from penstock.protocol.value import Value
 
-BYTES_LIKE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
-
 
 class WriteColumns(Value):
     """What some rows become. `header_lists` are Arrow offsets into the two header columns."""

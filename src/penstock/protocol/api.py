@@ -53,10 +53,6 @@ class Api:
         """The class of its responses."""
         return self._load("Response")
 
-    def request_header_version(self, version: int) -> int:
-        """Return the version of the header before a request."""
-        return 2 if version >= self.flexible_from else 1
-
     def response_header_version(self, version: int) -> int:
         """Return the version of the header before a response.
 

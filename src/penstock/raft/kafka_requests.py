@@ -244,28 +244,10 @@ def read_add_voter(message: AddRaftVoterRequest, cluster_id: str) -> AddVoter:
     )
 
 
-def write_add_voter(request: AddVoter, cluster_id: str) -> AddRaftVoterRequest:
-    """AddRaftVoterRequest."""
-    return AddRaftVoterRequest(
-        cluster_id=cluster_id,
-        timeout_ms=request.timeout_ms,
-        voter_id=request.key.id,
-        voter_directory_id=request.key.directory_id,
-        listeners=[add_raft_voter.Listener(name=e.name, host=e.host, port=e.port) for e in request.endpoints],
-        ack_when_committed=request.ack_when_committed,
-    )
-
-
 def read_remove_voter(message: RemoveRaftVoterRequest, cluster_id: str) -> RemoveVoter:
     """RemoveRaftVoterRequest."""
     check_cluster(message.cluster_id, cluster_id)
     return RemoveVoter(ReplicaKey(message.voter_id, message.voter_directory_id))
-
-
-def write_remove_voter(request: RemoveVoter, cluster_id: str) -> RemoveRaftVoterRequest:
-    """RemoveRaftVoterRequest."""
-    key = request.key
-    return RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=key.id, voter_directory_id=key.directory_id)
 
 
 def write_update_voter(request: UpdateVoter, cluster_id: str) -> UpdateRaftVoterRequest:

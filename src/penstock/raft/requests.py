@@ -8,8 +8,6 @@ from penstock.protocol.value import Value
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.voters import Endpoint, ReplicaKey, Voter
 
-NO_ERROR = ErrorCode.NONE
-
 
 class Vote(Value):
     """Will you vote for me? A pre-vote only asks whether you would, and names the epoch that the asker is in."""

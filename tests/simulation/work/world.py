@@ -65,7 +65,6 @@ class Coordinator:
         self.log: list[KeyValue] = []
         self.waiting: dict[object, Callable[[object], None]] = {}
         self.shard = self._load()
-        self.is_down = False
 
     def _load(self) -> GroupShard:
         shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=500), self.random)

@@ -48,8 +48,8 @@ def names(image: ClusterImage, group: int) -> list[str]:
 def test_the_topics_of_a_group_are_found_and_the_group_of_a_topic() -> None:
     found = image()
     assert (names(found, 0), names(found, 1), names(found, 2)) == ([], ["orders", "trades"], [])
-    assert found.storage_group_of(ORDERS) == found.topics["trades"].storage_group == 1
-    assert found.storage_group_of(FLIGHTS) is found.storage_group_of(UUID(int=99)) is None
+    assert found.topics["orders"].storage_group == found.topics["trades"].storage_group == 1
+    assert found.topics["flights"].storage_group is None
     assert list(found.storage_groups) == [0, 1]
     assert ClusterImage().storage_groups == {}
     assert [name for name, one in found.topics.items() if one.by_consensus] == [STORAGE_GROUPS, "orders", "trades"]
@@ -59,7 +59,7 @@ def test_a_snapshot_in_which_configs_come_last_makes_the_same_groups() -> None:
     found, again = image(), ClusterImage("cluster")
     for record in found.records():
         again.apply(record)
-    assert (names(again, 1), again.storage_group_of(TRADES)) == (["orders", "trades"], 1)
+    assert (names(again, 1), again.topics["trades"].storage_group) == (["orders", "trades"], 1)
     moved = [(STORAGE_GROUPS, 0), (STORAGE_GROUPS, 1), ("flights", 0)]
     assert sorted(each(again.index.moved)) == list(each(found.index.moved)) == moved
     assert again.index.preferred(1) == found.index.preferred(1) == {STORAGE_GROUPS: 0b11, "flights": 1}
@@ -72,7 +72,7 @@ def test_a_topic_that_is_deleted_leaves_its_group() -> None:
     found.apply(RemoveTopicRecord(topic_id=ORDERS))
     assert names(found, 1) == ["trades"]
     found.apply(RemoveTopicRecord(topic_id=TRADES))
-    assert (names(found, 1), found.storage_group_of(TRADES)) == ([], None)
+    assert names(found, 1) == []
 
 
 def test_nobody_is_preferred_for_what_is_in_a_group() -> None:
@@ -87,9 +87,9 @@ def test_a_copy_has_groups_of_its_own() -> None:
     found = image()
     copy = found.copy()
     copy.apply(PartitionChangeRecord(partition_id=0, topic_id=TRADES, leader=1))
-    assert copy.storage_group_of(TRADES) == 1
+    assert copy.topics["trades"].storage_group == 1
     copy.apply(RemoveTopicRecord(topic_id=ORDERS))
     for record in topic("later", UUID(int=9), 1):
         copy.apply(record)
     assert (names(found, 1), names(copy, 1)) == (["orders", "trades"], ["later", "trades"])
-    assert found.storage_group_of(ORDERS) == 1
+    assert found.topics["orders"].storage_group == 1

@@ -22,13 +22,10 @@ def test_keys_and_rows_are_the_same() -> None:
     assert min(OwnApiKey) >= FIRST_OWN_KEY > max(ApiKey), "ours are never Kafka's"
 
 
-def test_headers() -> None:
+def test_headers_of_responses() -> None:
     metadata = api_of(ApiKey.METADATA)
-    assert (metadata.request_header_version(8), metadata.request_header_version(9)) == (1, 2)
     assert (metadata.response_header_version(8), metadata.response_header_version(9)) == (0, 1)
-    assert api_of(ApiKey.API_VERSIONS).request_header_version(3) == 2
     assert api_of(ApiKey.API_VERSIONS).response_header_version(3) == 0
-    assert api_of(ApiKey.SASL_HANDSHAKE).request_header_version(1) == 1
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ async def _fetched(broker: Broker, context: RequestContext, request: FetchReques
         return await _answered(broker, context, request, LogName(STORAGE_GROUPS, topic.topic_id, partition.partition))
     answer = PartitionData(partition_index=partition.partition, high_watermark=-1)
     try:
-        group = broker.storage_groups.group_of(topic.topic_id, partition.partition)
+        group = broker.storage_groups.group_of(topic.topic_id)
         if group is None:
             raise KafkaError(NOT_HERE)
         wanted, offset = PartitionId(topic.topic_id, partition.partition), partition.fetch_offset

@@ -203,11 +203,6 @@ class CoordinatorHost(Generic[MachineT]):
         """Whether some partition that this node leads does not serve yet."""
         return bool(self._loads)
 
-    @property
-    def is_creating(self) -> bool:
-        """Whether the topic was asked for, and there is no answer yet."""
-        return self._creating is not None
-
     def running(self) -> list[Hosted[MachineT]]:
         """Those whose machine is at work, whether they serve already or not."""
         return [hosted for hosted in self._led.values() if hosted.is_read]

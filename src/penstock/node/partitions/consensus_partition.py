@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class GroupsHere(Protocol):
     """The storage groups that this node has a replica of (`StorageGroups`)."""
 
-    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
-        """The group of a partition; None if it has none, or the group is not here."""
+    def group_of(self, topic_id: UUID) -> StorageGroup | None:
+        """The group of a topic's partitions; None if they have none, or it is not here."""
 
     def is_member(self, log: PartitionLog) -> bool:
         """Whether a log is a partition's of any of them, whatever the metadata say of its topic."""
@@ -38,7 +38,7 @@ class GroupsHere(Protocol):
 class NoGroups:
     """None of them is here."""
 
-    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
+    def group_of(self, topic_id: UUID) -> StorageGroup | None:
         return None
 
     def is_member(self, log: PartitionLog) -> bool:

@@ -391,7 +391,7 @@ class LocalReplicas:
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""
-        group = self.groups.group_of(topic_id, index)
+        group = self.groups.group_of(topic_id)
         member = None if group is None else group.member(topic_id, index)
         if group is not None and member is not None:
             return ConsensusPartition(topic, index, topic_id, group, member)
@@ -410,7 +410,7 @@ class LocalReplicas:
             return
         partition = self._table.get(topic_id, index)
         if isinstance(partition, ConsensusPartition):
-            group = self.groups.group_of(topic_id, index)
+            group = self.groups.group_of(topic_id)
             if group is not partition.group or group.member(topic_id, index) is not partition.member:
                 self._drop(partition)
         self._todo.append((topic_id, index))

@@ -55,7 +55,6 @@ class Upkeep:
         self._heap: list[tuple[int, int, int]] = []
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
-        self._recovery_points_changed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._flush: asyncio.Future[bool] | None = None
         self._changed = asyncio.Event()

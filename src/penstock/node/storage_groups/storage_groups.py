@@ -28,10 +28,10 @@ class StorageGroups:
         replica = self.by_number.get(number)
         return None if replica is None else replica.own_log
 
-    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
-        """The group that a partition belongs to; None if it is replicated by ISR, or its group does not run here.
+    def group_of(self, topic_id: UUID) -> StorageGroup | None:
+        """The group that a topic belongs to; None if it is replicated by ISR, or its group does not run here.
 
-        The partition itself is among the group's a moment later than in the metadata.
+        Its partitions are among the group's a moment later than in the metadata.
         """
         replica = self.by_topic.get(topic_id)
         return replica.group if replica is not None and replica.is_running else None

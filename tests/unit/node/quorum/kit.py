@@ -7,6 +7,7 @@ from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, Writ
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
 
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.protocol.errors import ErrorCode
 from penstock.raft import requests as ask
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
@@ -66,7 +67,7 @@ class Kit:
             await asyncio.sleep(0)
             for to, request in self.taken():
                 if isinstance(request, ask.Vote):
-                    answer = ask.VoteAnswer(ask.NO_ERROR, None, request.epoch, to == 2)
+                    answer = ask.VoteAnswer(ErrorCode.NONE, None, request.epoch, to == 2)
                     self.peers.answered(to, request, answer)
         return self.driver.epoch
 

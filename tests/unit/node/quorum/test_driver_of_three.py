@@ -39,7 +39,7 @@ async def test_appends_of_a_lost_leadership_have_an_unknown_outcome() -> None:
     assert await kept == 1
     lost = kit.driver.append(batch_of(b"b"), epoch)
     answer = await kit.driver.request(ask.BeginEpoch(epoch + 1, 2, VOTERS[0].key))
-    assert answer == ask.BeginEpochAnswer(ask.NO_ERROR, 2, epoch + 1)
+    assert answer == ask.BeginEpochAnswer(ErrorCode.NONE, 2, epoch + 1)
     with pytest.raises(KafkaError) as unknown:
         await lost
     assert unknown.value.code is ErrorCode.NOT_CONTROLLER
@@ -91,9 +91,9 @@ async def fetch_snapshot(kit: Kit, content: bytes) -> SnapshotId:
     await kit.driver.start()
     await kit.driver.request(ask.BeginEpoch(1, 2, VOTERS[0].key))
     ((to, fetch),) = [(to, sent) for to, sent in kit.taken() if isinstance(sent, ask.Fetch)]
-    kit.peers.answered(to, fetch, ask.FetchAnswer(ask.NO_ERROR, 2, 1, snapshot=snapshot))
+    kit.peers.answered(to, fetch, ask.FetchAnswer(ErrorCode.NONE, 2, 1, snapshot=snapshot))
     ((to, more),) = kit.taken()
-    kit.peers.answered(to, more, ask.FetchSnapshotAnswer(ask.NO_ERROR, 2, 1, snapshot, len(content), 0, content))
+    kit.peers.answered(to, more, ask.FetchSnapshotAnswer(ErrorCode.NONE, 2, 1, snapshot, len(content), 0, content))
     return snapshot
 
 
@@ -131,7 +131,7 @@ async def test_another_record_in_the_place_of_a_lost_one_is_no_success() -> None
     theirs = encode_batch([Record(timestamp_ms=0, value=b"theirs")], base_offset=1, partition_leader_epoch=epoch + 1)
     while not (fetches := [sent for sent in kit.taken() if isinstance(sent[1], ask.Fetch)]):
         await asyncio.sleep(0)
-    answer = ask.FetchAnswer(ask.NO_ERROR, 2, epoch + 1, high_watermark=2, records=bytes(theirs))
+    answer = ask.FetchAnswer(ErrorCode.NONE, 2, epoch + 1, high_watermark=2, records=bytes(theirs))
     kit.peers.answered(*fetches[-1], answer)
     assert kit.application.values == [b"theirs"]
     with pytest.raises(KafkaError):

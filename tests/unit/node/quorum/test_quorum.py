@@ -10,6 +10,7 @@ from tests.unit.node.quorum.replica import Replica, Replicas
 
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.protocol.api import ApiKey
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.varint import Buffer
 from penstock.raft import requests as ask
 from penstock.raft.voters import Quorum
@@ -161,7 +162,7 @@ async def test_an_observer_finds_the_leader_by_any_server_and_becomes_a_voter(tm
     await replicas.all_have(b"a")
     assert second.driver.role_name == "Observer"
     answer = None
-    while answer != ask.VoterChangeAnswer(ask.NO_ERROR):
+    while answer != ask.VoterChangeAnswer(ErrorCode.NONE):
         await asyncio.sleep(0)
         answer = await first.driver.request(ask.AddVoter(second.key, second.voter.endpoints))
     await replicas.write(batch_of(b"b"))

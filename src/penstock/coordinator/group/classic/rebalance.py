@@ -199,13 +199,11 @@ def restore_member(
         member.touch(table.timers, now_ms)
 
 
-def drop_member(
-    table: GroupTable, group: ClassicGroup, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
-) -> None:
+def drop_member(table: GroupTable, group: ClassicGroup, member: Member) -> None:
     """Take a member out, and answer what it waits for. The caller sees to the rebalance."""
     member.session.deadline_ms = None
-    table.reply(group.take_join(member), join_error(error, member.member_id))
-    table.reply(member.take_sync(), sync_error(error))
+    table.reply(group.take_join(member), join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
+    table.reply(member.take_sync(), sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member)
     table.commits_first.done((group.group_id, member.member_id))
 

@@ -69,7 +69,7 @@ class Served:
         self.group.on_member = lambda partition: node.replicas.on_group(*partition)
         node.replicas.groups = self
 
-    def group_of(self, topic_id: UUID, index: int) -> StorageGroup | None:
+    def group_of(self, topic_id: UUID) -> StorageGroup | None:
         return self.group if topic_id == TOPIC_ID else None
 
     def is_member(self, log: PartitionLog) -> bool:
