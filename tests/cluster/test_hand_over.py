@@ -10,11 +10,13 @@ from penstock.client.values import TopicPartition
 from penstock.leadership.transfer import Limits
 from penstock.node.partitions import hand_overs
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from penstock.protocol.own_apis import BalanceAction
 from penstock.protocol.records import decode_batch, iterate_batches
 from penstock.testing import Cluster
 
 TOPIC = TopicPartition("orders", 0)
+GIVER, TAKER = 1, 2
 VERSION = 12
 IN_FLIGHT = 5
 MORE = 50
@@ -27,15 +29,19 @@ CONFIG = {
 }
 
 
-async def move(bootstrap: str) -> tuple[int, int]:
-    """Who leads, and who is to lead from now on."""
+def create(client: RawClient) -> None:
+    """The topic, whose leader is the broker that is asked: so it knows of it when this returns."""
+    replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[GIVER, TAKER])
+    topic = CreatableTopic(name=TOPIC.topic, num_partitions=-1, replication_factor=-1, assignments=[replicas])
+    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer
+
+
+async def move(bootstrap: str) -> None:
+    """The other one is to lead from now on."""
     async with Admin(bootstrap) as admin:
-        (topic,) = await admin.topics.describe([TOPIC.topic])
-        giver = topic.partitions[0].leader
-        taker = 3 - giver
-        await admin.partitions.reassign({TOPIC: [taker, giver]})
+        await admin.partitions.reassign({TOPIC: [TAKER, GIVER]})
         await admin.partitions.balance_leaders(BalanceAction.BEGIN)
-    return giver, taker
 
 
 def patient(silent_ms: int) -> Limits:
@@ -49,12 +55,12 @@ def test_a_producer_that_knows_only_the_old_leader_gets_no_error_and_keeps_its_o
     monkeypatch.setattr(hand_overs, "Limits", patient)
     with Cluster(brokers=2, controllers=1, config=CONFIG) as cluster:
         addresses = {node.id: node.address for node in cluster.nodes if node.address is not None}
-        with RawClient(addresses[1]) as client:
-            client.create_topic(TOPIC.topic)
-        giver, taker = asyncio.run(move(cluster.bootstrap_servers))
+        with RawClient(addresses[GIVER]) as client:
+            create(client)
+        asyncio.run(move(cluster.bootstrap_servers))
         offsets: list[int] = []
         sent = sent_on = 0
-        with RawClient(addresses[giver]) as client:
+        with RawClient(addresses[GIVER]) as client:
             while sent_on < MORE or len(offsets) < sent:
                 while sent - len(offsets) < IN_FLIGHT and sent_on < MORE:
                     client.send(produce_request(TOPIC.topic, batch_of(str(sent).encode())), VERSION)
@@ -62,9 +68,9 @@ def test_a_producer_that_knows_only_the_old_leader_gets_no_error_and_keeps_its_o
                 answer = client.receive().responses[0].partition_responses[0]
                 assert answer.error_code == ErrorCode.NONE, (answer, sent, sent_on)
                 offsets.append(answer.base_offset)
-                sent_on += answer.current_leader.leader_id == taker
+                sent_on += answer.current_leader.leader_id == TAKER
         assert offsets == list(range(sent))
-        with RawClient(addresses[taker]) as client:
+        with RawClient(addresses[TAKER]) as client:
             found = client.fetch(TOPIC.topic, 0)
             assert found.error_code == ErrorCode.NONE
             assert found.records is not None
