@@ -108,7 +108,7 @@ async def test_polls_are_short_until_it_asks_for_all_that_it_should(node: Node, 
     everything.cancel()
 
 
-def test_it_has_its_time_and_no_longer(node: Node, led: int) -> None:
+async def test_it_has_its_time_and_no_longer(node: Node, led: int) -> None:
     lead(node, led)
     node.now_ms += PATIENCE_MS - 1
     assert node.replicas.awaited.wait_ms(FOLLOWER, LONG_MS) == SHORT_MS
@@ -116,7 +116,7 @@ def test_it_has_its_time_and_no_longer(node: Node, led: int) -> None:
     assert node.replicas.awaited.wait_ms(FOLLOWER, LONG_MS) == LONG_MS
 
 
-def test_when_another_one_leads_nobody_is_awaited_here(node: Node, led: int) -> None:
+async def test_when_another_one_leads_nobody_is_awaited_here(node: Node, led: int) -> None:
     lead(node, led)
     node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=led, leader=FOLLOWER))
     assert node.replicas.awaited.wait_ms(FOLLOWER, LONG_MS) == LONG_MS
