@@ -137,6 +137,17 @@ def test_a_port_that_is_taken_is_one_line_and_nothing_is_made(tmp_path: Path) ->
         assert not list(tmp_path.iterdir())
 
 
+def test_a_port_that_is_taken_of_nodes_that_were_made_before_is_changed_in_their_files(tmp_path: Path) -> None:
+    made = tmp_path / "penstock-data"
+    made.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (made / "node-1.properties").write_text(
+            f"node.id=1\nlisteners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}\n"
+        )
+        says = refused(tmp_path, "--nodes", "1").stderr
+    assert f"change listeners in {made}/node-*.properties" in says
+
+
 def test_what_lies_there_already_is_not_touched(tmp_path: Path) -> None:
     single = tmp_path / "penstock-data"
     single.mkdir()

@@ -19,9 +19,9 @@ MEASURE = ("--measure", "0.1")
 SECONDS = 60
 
 
-def penstock(cluster: Cluster, *arguments: str) -> Result:
+def penstock(cluster: Cluster, *arguments: str, exit_code: int = 0) -> Result:
     result = CliRunner().invoke(main, [*arguments, "--bootstrap-server", cluster.bootstrap_servers])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == exit_code, result.output
     return result
 
 
@@ -48,13 +48,17 @@ def test_a_new_node_gets_its_share_of_the_disks(four: Cluster, tmp_path: Path) -
     assert [row["replicas"] for row in plan["brokers"]] == [4, 4, 4, 0]
     assert [row["replicas_planned"] for row in plan["brokers"]] == [3, 3, 3, 3]
     assert held(four)[4] == 0, "a plan moves nothing"
-    assert "PLANNED" in penstock(four, "balance", "plan", *MEASURE).stdout
+    nowhere = str(tmp_path / "nowhere" / "plan.json")
+    told = penstock(four, "balance", "plan", *MEASURE, "--file", nowhere, exit_code=1)
+    assert "PLANNED" in told.stdout, "what was found out is not lost"
+    assert f"the plan could not be written to {nowhere}: No such file" in told.stderr
 
     said = penstock(four, "balance", "execute", "--file", str(path), "--at-once", "2").stdout
     assert "3 partitions have moved" in said
     assert "Clearing topic-level throttles on topic t" in said
     assert held(four) == {1: 3, 2: 3, 3: 3, 4: 3}
     assert "nothing moves" in penstock(four, "balance", "execute", *MEASURE).stdout
+    assert "stop it" in penstock(four, "cluster", "unregister", "--id", "4").stderr, "it runs, and registers anew"
 
 
 def test_storage_groups_get_there_with_all_that_is_in_them(four: Cluster) -> None:
@@ -75,5 +79,5 @@ def test_storage_groups_get_there_with_all_that_is_in_them(four: Cluster) -> Non
 
     plan = wait_until(planned, SECONDS, "each of three brokers has 1.8 MB in two groups")
     assert {row["topic"] for row in plan["partitions"]} == {"__storage_group"}
-    assert "partitions have moved" in penstock(four, "balance", "execute", *groups).stdout
+    assert " moved\n" in penstock(four, "balance", "execute", *groups).stdout
     wait_until(lambda: sorted(held(four, "[ab]").values()) == [2, 2, 4, 4] or None, SECONDS, "the topics moved")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,8 +83,31 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
     assert "2 other brokers are in service" in refused
     elect = ("leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
     assert "its storage group decides who leads it" in penstock(three, *elect, exit_code=1).output
+    change = ("--entity-type", "topics", "--entity-name", "orders", "--add-config", "replication.mode=isr")
+    kept = penstock(three, "configs", "--alter", *change, exit_code=1).stderr
+    assert "replication.mode: it is decided when a topic is created" in kept
     delete = penstock(three, "topics", "--delete", "--topic", "__storage_group", exit_code=1)
     assert "none is ever deleted" in delete.stderr
+
+
+def test_a_proposal_of_moves_has_groups_and_not_what_is_in_them(three: Cluster, tmp_path: Path) -> None:
+    penstock(three, "storage-groups", "--create", "--replicas", "1,2")
+    consensus = ("--config", "replication.mode=consensus")
+    penstock(three, "topics", "--create", "--topic", "inside", "--replication-factor", "3", *consensus)
+    file = tmp_path / "topics.json"
+
+    def generated(*topics: str, exit_code: int = 0) -> Result:
+        file.write_text(json.dumps({"topics": [{"topic": topic} for topic in topics], "version": 1}))
+        options = ("--topics-to-move-json-file", str(file), "--broker-list", "1,2,3")
+        return penstock(three, "reassign-partitions", "--generate", *options, exit_code=exit_code)
+
+    said = generated("inside", "__storage_group")
+    assert "inside is left out: it goes where __storage_group-" in said.stderr
+    now, proposed = (json.loads(line)["partitions"] for line in said.stdout.splitlines() if line.startswith("{"))
+    assert {row["topic"] for row in proposed} == {"__storage_group"}
+    assert [len(row["replicas"]) for row in proposed] == [len(row["replicas"]) for row in now], "each has as many"
+    assert {2, 3} <= {len(row["replicas"]) for row in now}
+    assert "nothing is left to move" in generated("inside", exit_code=1).stderr
 
 
 def logs_of_groups(cluster: Cluster, *options: str) -> set[tuple[int, int]]:
@@ -102,7 +126,7 @@ def logs_of_groups(cluster: Cluster, *options: str) -> set[tuple[int, int]]:
         (("--create", "--describe"), "give one of --describe, --create"),
         (("--replicas", "1,2"), "--replication-factor and --replicas are for --create"),
         (("--create", "--replicas", "1", "--replication-factor", "1"), "give one of --replication-factor, --replicas"),
-        (("--create", "--replicas", "1,x"), "--replicas"),
+        (("--create", "--replicas", "1,x"), "'1,x' is not a list of numbers"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: tuple[str, ...], complaint: str) -> None:

@@ -96,9 +96,12 @@ def plan(
     as they have, and a replica that goes is replaced in its place, so leadership may go with it.
     """
     found = run_with_admin(bootstrap_server, command_config, lambda admin: _propose(admin, wishes))
-    if path is not None:
-        path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
     _show(found, as_json=as_json)
+    if path is not None:
+        try:
+            path.write_text(assignment_text(found.targets) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.ClickException(f"the plan could not be written to {path}: {error.strerror}") from None
 
 
 @command.command("execute")

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from penstock.cli.move_targets import check_brokers, replicas_now
 from penstock.cli.replication_throttles import clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -27,6 +28,8 @@ class BalanceMoves:
 
     async def run(self, targets: Targets) -> None:
         """Returns when all have moved. Raises click.ClickException; then, and when it is stopped, nothing moves on."""
+        check_brokers(self._admin, targets)
+        current = await replicas_now(self._admin, targets)
         if await self._admin.partitions.reassignments():
             raise click.ClickException(
                 "partitions are on their way to other brokers already: wait until they are there"
@@ -36,18 +39,16 @@ class BalanceMoves:
             with click.progressbar(length=len(rows), label="partitions", file=sys.stderr) as bar:
                 for start in range(0, len(rows), self._at_once):
                     batch = dict(rows[start : start + self._at_once])
-                    await self._move(batch)
+                    await self._move(batch, current)
                     bar.update(len(batch))
         except BaseException:
             await asyncio.shield(self._take_back(targets))
             raise
         await self._clear(targets)
-        click.echo(f"{len(rows)} partitions have moved")
+        click.echo(f"{len(rows)} partitions have moved" if len(rows) > 1 else "1 partition has moved")
 
-    async def _move(self, batch: Targets) -> None:
+    async def _move(self, batch: Targets, current: Targets) -> None:
         if self._throttle >= 0:
-            topics = await self._admin.topics.describe(sorted({partition.topic for partition in batch}))
-            current = {row.topic_partition: row.replicas for topic in topics for row in topic.partitions.values()}
             await limit_moves(self._admin, planned_moves({}, batch, current), self._throttle)
         self._under_way = list(batch)
         outcomes = await self._admin.partitions.reassign(batch)

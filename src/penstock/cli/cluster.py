@@ -142,10 +142,19 @@ def list_endpoints(
 def unregister(
     bootstrap_server: str | None, bootstrap_controller: str | None, command_config: Path | None, node_id: int
 ) -> None:
-    """Forget a broker that does not come back. One that still runs is refused by its next heartbeat."""
+    """Forget a broker that does not come back. One that still runs registers anew."""
     reach = Reach.of(bootstrap_server, bootstrap_controller)
-    run_with_admin(reach, command_config, lambda admin: admin.unregister_broker(node_id))
+
+    async def work(admin: Admin) -> bool:
+        """Whether it runs."""
+        known = [] if reach.of_controllers else (await admin.describe_cluster()).brokers
+        await admin.unregister_broker(node_id)
+        return node_id in (broker.node_id for broker in known)
+
+    is_running = run_with_admin(reach, command_config, work)
     click.echo(f"Broker {node_id} is no longer registered.")
+    if is_running:
+        click.echo("It was in service, and registers anew: stop it, then say this again.", err=True)
 
 
 @command.command("drain")

@@ -74,7 +74,10 @@ async def hand_over(admin: Admin, successor_id: int | None) -> tuple[QuorumInfo,
 def check_successor(after: QuorumInfo, successor_id: int | None) -> None:
     """Raises click.ClickException if the voters elected another than who was asked for."""
     if successor_id is not None and after.leader_id != successor_id:
-        raise click.ClickException(f"the voters elected {after.leader_id}, not {successor_id}: try again")
+        raise click.ClickException(
+            f"the voters elected {after.leader_id}, not {successor_id}: see with `penstock metadata-quorum describe "
+            "--replication` whether it fetches and how far it lags, then try again"
+        )
 
 
 def _print(before: QuorumInfo, after: QuorumInfo, *, as_json: bool) -> None:

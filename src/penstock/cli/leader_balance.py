@@ -20,6 +20,8 @@ LOOK_S: Final = 0.2
 LOOKS_AFTER: Final = 25
 """So often a broker is asked what is left that could move: it may not know yet what the controller did."""
 
+WHICH_LACK: Final = "`penstock topics --describe --under-replicated-partitions` names them"
+
 
 async def balance(admin: Admin, before: Leadership, *, as_json: bool) -> None:
     """Returns when the controller moves nothing any more. Raises click.ClickException if something is left."""
@@ -62,7 +64,7 @@ async def _follow(admin: Admin, told: Balance, total: int, *, silent: bool) -> B
             if told.under_way is None and told.under_replicated != waiting_for:
                 waiting_for = told.under_replicated
                 if waiting_for and not silent:
-                    click.echo(f"\nwaiting: {waiting_for} partitions lack a replica in sync", err=True)
+                    click.echo(f"\nwaiting: {waiting_for} partitions lack a replica in sync; {WHICH_LACK}", err=True)
             await asyncio.sleep(LOOK_S)
             told = await admin.partitions.balance_leaders(BalanceAction.TELL)
         bar.update(max(total - bar.pos, 0))

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from penstock.cli.leader_balance import balance
+from penstock.cli.leader_balance import WHICH_LACK, balance
 from penstock.cli.leadership import Leadership, Rates, loads, look, rates
 from penstock.cli.output import Value, print_json, print_table
 from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
@@ -227,7 +227,8 @@ def _show_moves(now: Leadership, *, as_json: bool) -> None:
 def _say_what_stops_it(now: Leadership) -> None:
     if now.under_replicated:
         click.echo(
-            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it", err=True
+            f"{now.under_replicated} partitions lack a replica in sync: nothing moves until they have it; {WHICH_LACK}",
+            err=True,
         )
 
 

@@ -22,6 +22,8 @@ DEFAULT_PORT: Final = 9092
 CONTROLLERS_ABOVE: Final = 10_000
 """The controller of the broker on port 9092 listens on port 19092."""
 
+OTHER_PORTS: Final = "stop what uses it, or let a new cluster have other ports with --port; 0 is any that are free"
+
 
 class LocalNode(Value):
     """A node of a local cluster: its id, its file, and where it listens."""
@@ -63,7 +65,7 @@ def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster
     try:
         known = [_read(file) for file in sorted(directory.glob("node-*.properties"), key=_number)]
         if not known:
-            ports = _reserved(_wanted(count, DEFAULT_PORT if port is None else port))
+            ports = _reserved(_wanted(count, DEFAULT_PORT if port is None else port), OTHER_PORTS)
             known = _make(directory, count, [reserved.port for reserved in ports])
         elif len(known) != count:
             raise click.ClickException(
@@ -73,7 +75,10 @@ def local_cluster(directory: Path, count: int, port: int | None) -> LocalCluster
         elif port not in (None, 0, int(known[0].bootstrap_server.rpartition(":")[2])):
             raise click.ClickException(f"the nodes in {directory} have their ports: {known[0].bootstrap_server} and on")
         else:
-            ports = _reserved([number for node in known for number in node.ports])
+            cure = "if this cluster does not run already, stop what uses it, or change listeners in"
+            ports = _reserved(
+                [number for node in known for number in node.ports], f"{cure} {directory / 'node-*.properties'}"
+            )
         cluster_id = format_as_one_cluster(
             {node.node_id: directory / f"node-{node.node_id}" for node in known},
             {node.node_id: f"{LOOPBACK}:{node.ports[-1]}" for node in known if node.ports},
@@ -132,8 +137,8 @@ def _wanted(count: int, port: int) -> list[int]:
     return [wanted if port else 0 for n in range(count) for wanted in (port + n, port + n + CONTROLLERS_ABOVE)]
 
 
-def _reserved(numbers: Sequence[int]) -> list[ReservedPort]:
-    """Reserve all these ports; an empty list if one of them is taken."""
+def _reserved(numbers: Sequence[int], cure: str) -> list[ReservedPort]:
+    """Reserve all these ports. Raises click.ClickException if one of them is taken."""
     held: list[ReservedPort] = []
     try:
         for number in numbers:
@@ -141,8 +146,5 @@ def _reserved(numbers: Sequence[int]) -> list[ReservedPort]:
     except OSError as error:
         for reserved in held:
             reserved.release()
-        raise click.ClickException(
-            f"port {number} cannot be had ({error.strerror}): stop what uses it, or let a new cluster have other "
-            "ports with --port; 0 is any that are free"
-        ) from None
+        raise click.ClickException(f"port {number} cannot be had ({error.strerror}): {cure}") from None
     return held

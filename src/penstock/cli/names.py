@@ -19,12 +19,12 @@ def matching(expression: str, names: Sequence[str], option: str) -> list[str]:
 
 
 def parse_numbers(text: str, option: str) -> list[int]:
-    """Partition numbers: `0,2,5-7`."""
+    """Numbers of partitions or nodes: `0,2,5-7`."""
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
-            raise click.UsageError(f"{option}: {text!r} is not a list of partitions such as 0,2,5-7")
+            raise click.UsageError(f"{option}: {text!r} is not a list of numbers such as 0,2,5-7")
         numbers += range(int(first), int(last if dash else first) + 1)
     return numbers
 

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from penstock.cli.directory_moves import DEFAULT_TIMEOUT_MS, begin_moves, cancel_moves, show_moves
+from penstock.cli.move_targets import check_brokers, replicas_now
 from penstock.cli.partition_files import Replica, assignment_text, directories_in, replicas_in
 from penstock.cli.reassignment_plan import generate
 from penstock.cli.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
@@ -179,10 +180,8 @@ async def _execute(admin: Admin, plan: Plan) -> None:
     moving = await admin.partitions.reassignments()
     if moving and not plan.additional:
         raise click.ClickException(EXISTING)
-    unknown = sorted({node for nodes in targets.values() for node in nodes} - set(admin.cluster.metadata.brokers))
-    if unknown:
-        raise click.ClickException(f"there is no broker {unknown[0]} in service")
-    current = await _replicas(admin, targets)
+    check_brokers(admin, targets)
+    current = await replicas_now(admin, targets)
     click.echo(
         f"Current partition replica assignment\n\n{assignment_text(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
@@ -208,7 +207,7 @@ async def _execute(admin: Admin, plan: Plan) -> None:
 async def _verify(admin: Admin, plan: Plan) -> None:
     targets = plan.targets
     moving = await admin.partitions.reassignments()
-    current = await _replicas(admin, [partition for partition in targets if partition not in moving])
+    current = await replicas_now(admin, [partition for partition in targets if partition not in moving])
     click.echo("Status of partition reassignment:")
     for partition, nodes in sorted(targets.items()):
         if partition in moving:
@@ -247,16 +246,6 @@ async def _call_back(admin: Admin, cancelled: Sequence[TopicPartition]) -> None:
     _raise_for("cancelling", {row: outcome for row, outcome in outcomes.items() if outcome.error != missed})
     plural = "" if len(cancelled) == 1 else "s"
     click.echo(f"Successfully cancelled partition reassignment{plural} for: {_names(cancelled)}")
-
-
-async def _replicas(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[int]]:
-    wanted = sorted(set(partitions))
-    topics = await admin.topics.describe(sorted({partition.topic for partition in wanted})) if wanted else []
-    found = {row.topic_partition: row.replicas for topic in topics for row in topic.partitions.values()}
-    for partition in wanted:
-        if partition not in found:
-            raise click.ClickException(f"there is no partition {partition}")
-    return {partition: found[partition] for partition in wanted}
 
 
 def _raise_for(doing: str, outcomes: Mapping[TopicPartition, Outcome]) -> None:

@@ -1,6 +1,7 @@
 """What `penstock reassign-partitions --generate` proposes: topics spread over a list of brokers, as new topics are."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -10,7 +11,8 @@ import click
 from penstock.cli.names import parse_numbers
 from penstock.cli.partition_files import assignment_text
 from penstock.client.admin import Admin
-from penstock.client.metadata import BrokerMetadata
+from penstock.client.metadata import BrokerMetadata, TopicMetadata
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.controller.placement import place
 from penstock.metadata.brokers import BrokerImage
@@ -44,17 +46,30 @@ async def generate(admin: Admin, topics: Path, broker_list: str, *, rack_aware: 
     brokers = _brokers(admin, broker_list, rack_aware=rack_aware)
     current: dict[TopicPartition, list[int]] = {}
     proposed: dict[TopicPartition, list[int]] = {}
-    for topic in await admin.topics.describe(topics_in(topics)):
+    for topic in await _movable(admin, topics_in(topics)):
         rows = {row.topic_partition: row.replicas for row in topic.partitions.values()}
-        factor = len(next(iter(rows.values())))
         current |= rows
-        try:
-            placed = place(brokers, len(rows), factor, Random())
-        except KafkaError as error:
-            raise click.ClickException(f"topic {topic.name}: {error.message}") from None
-        proposed |= dict(zip(rows, placed, strict=True))
+        for factor in sorted({len(nodes) for nodes in rows.values()}):  # each storage group has its own
+            alike = [partition for partition, nodes in rows.items() if len(nodes) == factor]
+            try:
+                placed = place(brokers, len(alike), factor, Random())
+            except KafkaError as error:
+                raise click.ClickException(f"topic {topic.name}: {error.message}") from None
+            proposed |= dict(zip(alike, placed, strict=True))
+    if not current:
+        raise click.ClickException("nothing is left to move")
     click.echo(f"Current partition replica assignment\n{assignment_text(current)}\n")
     click.echo(f"Proposed partition reassignment configuration\n{assignment_text(proposed)}")
+
+
+async def _movable(admin: Admin, names: Sequence[str]) -> list[TopicMetadata]:
+    """The topics with these names, but those that go where their storage groups go, which are told."""
+    await admin.topics.names()  # so that it is known whether there are storage groups
+    topics = await admin.topics.describe(names)
+    in_groups = await admin.storage_groups.members(topic.name for topic in topics if not topic.is_internal)
+    for name, group in sorted(in_groups.items()):
+        click.echo(f"{name} is left out: it goes where {STORAGE_GROUPS}-{group} goes", err=True)
+    return [topic for topic in topics if topic.name not in in_groups]
 
 
 def _brokers(admin: Admin, broker_list: str, *, rack_aware: bool) -> list[BrokerImage]:

@@ -88,10 +88,10 @@ def _check_once(times: int) -> None:
 def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings) -> Sequence[MetadataRecord]:
     """The records that take a resource from what is set to what is wanted, once that is allowed."""
     present = state.image.configs.get(resource, {})
-    state.settings.rules.check(state.image, resource, wanted)
     changed: list[tuple[str, str | None]] = [(key, None) for key in present if key not in wanted]
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
+    state.settings.rules.check(state.image, resource, wanted)
     state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
     return [
         *(

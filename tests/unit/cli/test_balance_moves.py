@@ -15,6 +15,7 @@ from penstock.client.partition_admin import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 
+PARTITIONS = 5
 ON_THE_WAY = Reassignment((1, 2), (1,), (2,))
 
 
@@ -26,7 +27,12 @@ class World:
         self.asked: list[dict[TopicPartition, Sequence[int] | None]] = []
         self._stuck = stuck
         self._refuses = refuses
-        self.admin = cast("Admin", SimpleNamespace(partitions=self))
+        cluster = SimpleNamespace(metadata=SimpleNamespace(brokers=dict.fromkeys((1, 2))))
+        self.admin = cast("Admin", SimpleNamespace(partitions=self, topics=self, cluster=cluster))
+
+    async def describe(self, _: Sequence[str]) -> list[Any]:
+        rows = {one.partition: SimpleNamespace(topic_partition=one, replicas=[2]) for one in targets(PARTITIONS)}
+        return [SimpleNamespace(partitions=rows)]
 
     async def reassignments(self) -> dict[TopicPartition, Reassignment]:
         shown = dict.fromkeys(self.moving, ON_THE_WAY)
@@ -82,17 +88,25 @@ async def test_a_refusal_ends_it_and_the_limits_are_taken_away(monkeypatch: pyte
     async def clear_limits(*_: Any) -> None:
         said.append("cleared")
 
-    async def describe(_: Sequence[str]) -> list[Any]:
-        rows = {one.partition: SimpleNamespace(topic_partition=one, replicas=[2]) for one in targets(3)}
-        return [SimpleNamespace(partitions=rows)]
-
     monkeypatch.setattr(balance_moves, "limit_moves", limit_moves)
     monkeypatch.setattr(balance_moves, "clear_limits", clear_limits)
     world = World(refuses=True)
-    cast("Any", world.admin).topics = SimpleNamespace(describe=describe)
     with pytest.raises(click.ClickException, match="t-0 cannot move: no"):
         await BalanceMoves(world.admin, 1_000, 3).run(targets(3))
     assert said == ["limited", "cleared"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({TopicPartition("t", 0): [9]}, "there is no broker 9"), (targets(PARTITIONS + 1), "there is no partition t-5")],
+)
+async def test_a_plan_of_what_is_not_there_is_refused_before_anything_is_limited(
+    wrong: dict[TopicPartition, list[int]], says: str
+) -> None:
+    world = World()
+    with pytest.raises(click.ClickException, match=says):
+        await BalanceMoves(world.admin, 1_000, 3).run(wrong)
+    assert world.asked == []
 
 
 async def test_it_begins_nothing_beside_other_moves() -> None:
