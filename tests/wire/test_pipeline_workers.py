@@ -6,8 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.wire.connect_workers import Workers
+from tests.wire.raw_client import RawClient
 
+from penstock.cli.connect_client import ConnectClient
+from penstock.cli.main import main
 from penstock.pipeline.jobs import connector
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.records import TaskId
@@ -22,6 +26,14 @@ while True:
     written.write_text(json.dumps([began, time.monotonic()]))
     written.rename(life)
     time.sleep(0.005)
+"""
+
+YAML = """
+sources:
+  here: {bootstrap.servers: SERVERS, subscribe: "TOPIC, gone"}
+  far: {bootstrap.servers: "127.0.0.1:1", subscribe: nobody-knows}
+sql: SELECT * FROM here
+sink: {bootstrap.servers: SERVERS, topic: out}
 """
 
 
@@ -65,3 +77,18 @@ def is_running(worker: DistributedWorker, task: TaskId) -> bool:
 def lives(folder: Path) -> list[list[float]]:
     """When each process began, and when it still ran."""
     return sorted(json.loads(life.read_text()) for life in folder.iterdir() if not life.suffix)
+
+
+def test_a_topic_that_is_not_there_is_told_when_a_pipeline_is_submitted(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RawClient(bootstrap) as client:
+        client.create_topic("read-by-a-pipeline")
+    file = tmp_path / "copy.yaml"
+    file.write_text(YAML.replace("SERVERS", bootstrap).replace("TOPIC", "read-by-a-pipeline"))
+    asked: list[str] = []
+    monkeypatch.setattr(ConnectClient, "ask", lambda _, verb, *path, **__: asked.append(f"{verb} {path}"))
+    result = CliRunner().invoke(main, ["pipeline", "submit", str(file), "--checkpoint-root", "/shared"])
+    assert (result.exit_code, result.stdout) == (0, "pipeline copy: submitted, 1 tasks\n"), result.output
+    assert result.stderr == "topic gone does not exist: what reads it fails, and is tried again for a while\n"
+    assert asked == ["POST ('connectors',)"]

@@ -10,13 +10,16 @@ import click
 from penstock.cli.connect_client import ConnectClient, change_command, client, listed, worker_option
 from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
-from penstock.cli.session import json_option
+from penstock.cli.session import json_option, run_with_admin
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.spec import BOOTSTRAP, PENSTOCK, PipelineSpec
 from penstock.pipeline.spec_files import load_yaml, session_spec
 from penstock.work.connect.config import ConfigError
 
 CLASS = "penstock.pipeline"
+PATIENCE_MS = 3_000
+"""So long a cluster is asked which topics there are."""
 
 
 @click.command(short_help="let workers run a pipeline")
@@ -41,10 +44,11 @@ def submit(
 ) -> None:
     """Let workers run the pipeline in FILE, each of its sinks as a task.
 
-    YAML goes to the workers as it is; a Python file must be where all workers find it by this name.
+    YAML goes to the workers as it is; a Python file must be where all workers find it by this name. Topics that YAML
+    reads and that are not there are told, if this machine reaches the cluster.
     """
     try:
-        config = _config(file, name)
+        config, spec = _config(file, name)
         config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
         config |= {"master": master} if master else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
@@ -58,15 +62,36 @@ def submit(
     else:
         client().ask("POST", "connectors", body={"name": job, "config": config})
     click.echo(f"pipeline {job}: submitted, {config['tasks.max']} tasks")
+    for topic in _missing(spec if bootstrap_server is None else spec.with_bootstrap_servers(bootstrap_server)):
+        click.echo(f"topic {topic} does not exist: what reads it fails, and is tried again for a while", err=True)
 
 
-def _config(file: Path, name: str | None) -> dict[str, str]:
+def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]:
+    """For the workers, and what is known of the pipeline here: of Python, which is not run, no sources."""
     if file.suffix == ".py":
-        declared, what = session_spec(file).name, {"pipeline.file": str(file.resolve())}
+        spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
         text = file.read_text(encoding="utf-8")
-        declared, what = load_yaml(text, file.stem, str(file)).name, {"pipeline": text}
-    return {"name": name or declared, "connector.class": CLASS, **what}
+        spec, what = load_yaml(text, file.stem, str(file)), {"pipeline": text}
+    return {"name": name or spec.name, "connector.class": CLASS, **what}, spec
+
+
+def _missing(spec: PipelineSpec) -> list[str]:
+    """The topics that sources name and their clusters do not have, of those that answer here."""
+    missing: list[str] = []
+    for source in spec.sources.values():
+        options = {key.lower().removeprefix("kafka."): value for key, value in source.options.items()}
+        wanted = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
+        if source.format == PENSTOCK and wanted and BOOTSTRAP in options:
+            missing += sorted(set(wanted) - set(_topics(options[BOOTSTRAP], wanted)))
+    return missing
+
+
+def _topics(servers: str, otherwise: list[str]) -> list[str]:
+    try:
+        return run_with_admin(servers, None, lambda admin: admin.topics.names(), patience_ms=PATIENCE_MS)
+    except click.ClickException:  # the workers may reach what this machine does not
+        return otherwise
 
 
 def _setting(item: str) -> tuple[str, str]:
