@@ -9,22 +9,19 @@ written in the file is remembered. So read an attribute when it is needed; do no
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import (
     Addresses,
     check_rules,
-    read_addresses,
     single_node_warnings,
     with_both_ids,
 )
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
-from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.configs.settings import BrokerSettings
-from penstock.metadata.configs.voters import ServerAddress, Voter
 
 EMBEDDED_DEFAULTS: dict[str, str] = {
     "process.roles": "broker,controller",
@@ -51,25 +48,13 @@ def embedded_settings(overrides: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-class BrokerConfig(BrokerSettings):
+class BrokerConfig(BrokerSettings, Addresses):
     """The values that hold on one node, checked.
 
     Raises:
         ConfigError: A value that its key does not allow, or that does not go with another one.
     """
 
-    process_roles: tuple[str, ...]
-    listeners: tuple[Listener, ...]
-    broker_listeners: tuple[Listener, ...]
-    controller_listeners: tuple[Listener, ...]
-    controller_listener_names: tuple[str, ...]
-    advertised_listeners: tuple[Listener, ...]
-    advertised_controller_listeners: tuple[Listener, ...]
-    inter_broker_listener_name: str
-    voters: dict[int, Voter]
-    bootstrap_servers: tuple[ServerAddress, ...]
-    log_dirs: tuple[str, ...]
-    node_id: int
     max_connections_per_ip_overrides: dict[str, int]
 
     def __init__(self, static: Mapping[str, str]) -> None:
@@ -81,7 +66,7 @@ class BrokerConfig(BrokerSettings):
             if name in BROKER_CONFIGS:
                 parse_value(BROKER_CONFIGS[name], text)
         self._load()
-        self._take(read_addresses(self.static, self.value))
+        self.read_addresses(self.static, self.value)
         check_rules(self.listeners, self.value)
 
     @classmethod
@@ -154,11 +139,6 @@ class BrokerConfig(BrokerSettings):
         for attribute, name in BrokerSettings.attributes():
             setattr(self, attribute, self.value(name))
         self.max_connections_per_ip_overrides = parse_address_limits(self.text(ADDRESS_LIMITS_KEY) or "")
-
-    def _take(self, addresses: Addresses) -> None:
-        taken: dict[str, Any] = {name: getattr(addresses, name) for name in addresses.__fields__}
-        for name, value in taken.items():
-            setattr(self, name, value)
 
 
 def _changeable(values: Mapping[str, str]) -> dict[str, str]:

@@ -17,13 +17,13 @@ from penstock.metadata.configs.voters import (
     parse_servers,
     parse_voters,
 )
-from penstock.protocol.value import Value
 
 MAP_KEY = "listener.security.protocol.map"
 NOT_ROUTABLE = ("0.0.0.0", "::")
+ValueOf = Callable[[str], ConfigValue]
 
 
-class Addresses(Value):
+class Addresses:
     """Who a node is and where it is found.
 
     `listeners` are its own: those for clients and brokers, and those of the controller. A node that is no controller
@@ -43,42 +43,32 @@ class Addresses(Value):
     bootstrap_servers: tuple[ServerAddress, ...]
     log_dirs: tuple[str, ...]
 
+    def read_addresses(self, static: Mapping[str, str], value: ValueOf) -> None:
+        """Read the keys that say who a node is and where it is found.
 
-ValueOf = Callable[[str], ConfigValue]
-
-
-def read_addresses(static: Mapping[str, str], value: ValueOf) -> Addresses:
-    """Read the keys that say who a node is and where it is found.
-
-    Raises:
-        ConfigError: One of them is not well formed, or they do not go together.
-    """
-    roles = _roles(static, value)
-    controller_names = tuple(name.upper() for name in _texts(value("controller.listener.names")))
-    protocols = _protocols(static, value, controller_names)
-    listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
-    if not listeners:
-        raise ConfigError("listeners", static.get("listeners"), "at least one listener")
-    broker_listeners = tuple(listener for listener in listeners if listener.name not in controller_names)
-    controller_listeners = tuple(listener for listener in listeners if listener.name in controller_names)
-    node_id, voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
-    bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
-    check_roles(roles, node_id, listeners, controller_names, tuple(voters), has_bootstrap=bool(bootstrap_servers))
-    own = _advertised(static, value, protocols, broker_listeners, listeners)
-    return Addresses(
-        process_roles=roles,
-        node_id=node_id,
-        listeners=listeners,
-        broker_listeners=broker_listeners,
-        controller_listeners=controller_listeners,
-        controller_listener_names=controller_names,
-        advertised_listeners=tuple(own.get(listener.name, listener) for listener in broker_listeners),
-        advertised_controller_listeners=tuple(own.get(listener.name, listener) for listener in controller_listeners),
-        inter_broker_listener_name=_inter_broker_name(static, value, broker_listeners),
-        voters=voters,
-        bootstrap_servers=bootstrap_servers,
-        log_dirs=_log_dirs(value),
-    )
+        Raises:
+            ConfigError: One of them is not well formed, or they do not go together.
+        """
+        roles = _roles(static, value)
+        controller_names = tuple(name.upper() for name in _texts(value("controller.listener.names")))
+        protocols = _protocols(static, value, controller_names)
+        listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
+        if not listeners:
+            raise ConfigError("listeners", static.get("listeners"), "at least one listener")
+        self.process_roles = roles
+        self.node_id, self.voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
+        self.bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
+        has_bootstrap = bool(self.bootstrap_servers)
+        check_roles(roles, self.node_id, listeners, controller_names, tuple(self.voters), has_bootstrap=has_bootstrap)
+        self.listeners = listeners
+        self.broker_listeners = tuple(one for one in listeners if one.name not in controller_names)
+        self.controller_listeners = tuple(one for one in listeners if one.name in controller_names)
+        self.controller_listener_names = controller_names
+        own = _advertised(static, value, protocols, self.broker_listeners, listeners)
+        self.advertised_listeners = tuple(own.get(one.name, one) for one in self.broker_listeners)
+        self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
+        self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
+        self.log_dirs = _log_dirs(value)
 
 
 def _texts(value: ConfigValue) -> tuple[str, ...]:
