@@ -27,6 +27,7 @@ from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.broker import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -37,7 +38,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.requests import Answer, AskVersions, PeerRequest
 from penstock.raft.settings import RaftSettings
-from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId, Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 
@@ -95,8 +96,8 @@ async def _nobody(node_id: int, partition: PartitionId, offset: int) -> tuple[in
     raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody falls so far behind here")
 
 
-class Links:
-    """`PeerLinks` within one process."""
+class Links(NoPeers):
+    """The other replicas, which are in the same process."""
 
     def __init__(self, replicas: dict[int, Replica]) -> None:
         self._replicas = replicas
@@ -108,7 +109,7 @@ class Links:
         answered: Callable[[int, PeerRequest, PeerAnswer], None],
         failed: Callable[[int, PeerRequest], None],
     ) -> None:
-        """Nothing fails."""
+        """See `PeerLinks`; nothing fails."""
         self._answered = answered
 
     def send(self, to: int, request: PeerRequest) -> None:
@@ -124,23 +125,6 @@ class Links:
     def _answer(self, to: int, request: PeerRequest, answer: asyncio.Future[Answer]) -> None:
         if answer.exception() is None:
             self._answered(to, request, answer.result())
-
-    def learn(self, node_id: int, host: str, port: int) -> None:
-        """Everybody is known."""
-
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Nobody asks."""
-        return None
-
-    def hears(self, node_id: int) -> bool:
-        """Nobody asks."""
-        return True
-
-    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
-        """Nothing is under way for long."""
-
-    async def stop(self) -> None:
-        """There is nothing to close."""
 
 
 def storage_groups(runs: int) -> list[Measure]:

@@ -6,10 +6,8 @@ What clients were told is a history, and it must be linearizable; in the end all
 """
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from random import Random
 
 from examples.raft_kv import admin
@@ -17,6 +15,7 @@ from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.client import ClientOptions, KvClient, OutcomeUnknownError
 from examples.raft_kv.options import RaftOptions, ServerOptions
 from examples.raft_kv.server import RunningServer, start_server
+from tests.simulation import faulty_hosts as hosts
 
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
@@ -25,8 +24,8 @@ from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import KafkaError
 from penstock.raft.settings import RaftSettings
 from penstock.testing.linearizability import History, violations
-from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
-from penstock.testing.simulator.loop import Process, VirtualLoop
+from penstock.testing.simulator.disk import SimulatedDisk
+from penstock.testing.simulator.loop import Process
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.trace import Trace
 
@@ -40,8 +39,6 @@ FAULTS = (
     "slow", "slow sync", "full"
 )  # fmt: skip
 """An island is a leader that clients reach and other servers do not; answers are lost on the way to some clients."""
-PROGRESS_LIMIT_S = 60.0
-MEAN_PAUSE_S = 1.5
 
 
 @dataclass(slots=True)
@@ -60,68 +57,24 @@ class Outcome:
     """How often another quorum was agreed on."""
 
 
-@dataclass(slots=True)
-class Findings:
-    """What broke a rule, in the order in which it was found."""
-
-    trace: Trace
-    violations: list[str] = field(default_factory=list)
-
-    def violated(self, text: str) -> None:
-        self.trace.note("VIOLATED", text)
-        self.violations.append(text)
-
-
-class Machine:
-    """A host with a server of the store, or without one just now; its disk stays."""
+class Machine(hosts.Machine[RunningServer]):
+    """A host with a server of the store; `clock` is how fast its clock goes."""
 
     def __init__(
-        self,
-        me: ServerAddress,
-        network: Network,
-        random: Random,
-        found: Findings,
-        *,
-        leases: bool,
-        clock: float,
+        self, me: ServerAddress, network: Network, random: Random, found: hosts.Findings, *, leases: bool, clock: float
     ) -> None:
-        """`clock` is how fast its clock goes."""
-        self.name = me.host
-        self.disk = HostDisk(network.loop, Random(random.getrandbits(64)))
-        self.server: RunningServer | None = None
-        self.process: Process | None = None
-        self.power_fails_with_it = False
-        self.disk_was_full = False
+        super().__init__(me.host, network.loop, random, found)
         self._me = me
         self._network = network
         self._random = random
-        self._found = found
         self._leases = leases
         self._clock = clock
-        self.disk.root.link("data", type(self.disk.root)())
-        self.disk.root.sync()
-        self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether a process of it lives."""
-        return self.process is not None and self.process.is_alive
 
     async def start(self) -> None:
-        """Start the server; it may be killed meanwhile."""
-        process = self.process = Process(self.name)
         self._network.host_is_back(self.name)
-        self._found.trace.note(self.name, "starts")
-        starting = process.spawn(self._network.loop, self._start(process))
-        await _until_dead(process, starting)
-        if process.is_alive and (error := starting.exception()) is not None:
-            if not self.disk_was_full:
-                self._found.violated(f"{self.name} does not start: {error!r}")
-            self.crash(power_lost=False)
-        elif process.is_alive:
-            self.server = starting.result()
+        await super().start()
 
-    async def _start(self, process: Process) -> RunningServer:
+    async def begin(self, process: Process) -> RunningServer:
         raft = RaftOptions(
             data_dir="/data",
             snapshot_min_log_size=2_000,
@@ -138,50 +91,14 @@ class Machine:
         )
         return await start_server(ServerOptions(servers=SERVERS, me=self._me, raft=raft), surroundings)
 
-    async def stop(self) -> None:
-        """Stop the server cleanly; it may be killed meanwhile."""
-        process, server = self.process, self.server
-        if process is None or server is None or not process.is_alive:
-            return
-        self._found.trace.note(self.name, "is asked to stop")
-        stopping = process.spawn(self._network.loop, server.stop())
-        await _until_dead(process, stopping)
-        if process.is_alive:
-            if (error := stopping.exception()) is not None and not self.disk_was_full:
-                self._found.violated(f"{self.name} does not stop: {error!r}")
-            self.crash(power_lost=False)
+    async def end(self, server: RunningServer) -> None:
+        await server.stop()
 
-    def crash(self, *, power_lost: bool) -> None:
-        """Kill the server now, in the middle of whatever it does."""
-        process = self.process
-        if process is not None and process.is_alive:
-            self._found.trace.note(self.name, "loses its power" if power_lost else "is gone")
-            self.look()
-            process.kill()
-            self.server = None
-            self.disk.crash_in = None
-            self._network.process_died(process, power_lost=power_lost)
-            if power_lost:
-                self.disk.lose_power()
+    def failure(self, server: RunningServer) -> object | None:
+        return server.quorum.failure
 
-    def look(self) -> None:
-        """A server fails by itself only if its disk does."""
-        failure = None if self.server is None else self.server.quorum.failure
-        if failure is not None and not self.disk_was_full:
-            self._found.violated(f"{self.name} has failed: {failure!r}")
-
-    async def mend(self) -> None:
-        """The disk works again; a server that has failed meanwhile is started anew."""
-        self.disk.conditions = DiskConditions()
-        if self.server is not None and self.server.quorum.failure is not None:
-            await self.stop()
-        self.disk_was_full = False
-
-
-async def _until_dead(process: Process, task: asyncio.Task[RunningServer] | asyncio.Task[None]) -> None:
-    """A task of a process that died never ends: look from outside."""
-    while process.is_alive and not task.done():
-        await asyncio.sleep(0.01)
+    def died(self, process: Process, *, power_lost: bool) -> None:
+        self._network.process_died(process, power_lost=power_lost)
 
 
 class Client:
@@ -270,16 +187,14 @@ class Administrator:
             await admin.add_peers(addresses, [missing], self._settings)
 
 
-class World:
+class World(hosts.World[Machine]):
     """One simulation."""
 
     def __init__(
         self, seed: int, faults: tuple[str, ...] | None, seconds: float, leases: bool | None, first_clock: float | None
     ) -> None:
         random = Random(seed)
-        self.loop = VirtualLoop(Random(random.getrandbits(64)))
-        self.trace = Trace(self.loop.time)
-        self.found = Findings(self.trace)
+        super().__init__(random, seconds)
         self.history = History()
         self.network = Network(self.loop, Random(random.getrandbits(64)), self.trace)
         self.network.conditions.delay_s = random.choice((0.000_5, 0.005))
@@ -289,16 +204,14 @@ class World:
         self.clients = [
             Client(f"c{number}", self.history, Random(random.getrandbits(64)), self.trace) for number in range(4)
         ]
-        self.processes = {client.name: Process(client.name) for client in self.clients}
+        self._processes = {client.name: Process(client.name) for client in self.clients}
         self.admin: Administrator | None = None
         if random.random() < 0.5:
             self.machines.append(self._new_machine(NEWCOMER, random))
             self.admin = Administrator(self.network, Random(random.getrandbits(64)), self.trace)
-            self.processes["admin"] = Process("admin")
+            self._processes["admin"] = Process("admin")
         self.forgotten = 0
-        self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
-        self._seconds = seconds
-        self._random = random
+        self.draw_faults(FAULTS, faults)
 
     def _new_machine(self, me: ServerAddress, random: Random) -> Machine:
         clock = 1 + MAX_DRIFT * random.choice((-1, 1))
@@ -307,16 +220,25 @@ class World:
         chance = Random(random.getrandbits(64))
         return Machine(me, self.network, chance, self.found, leases=self._leases, clock=clock)
 
+    @property
+    def cut_links(self) -> dict[tuple[str, str], None]:
+        return self.network.conditions.cut
+
+    def heal_links(self) -> None:
+        self.network.heal()
+
+    def processes(self) -> Iterable[Process]:
+        return self._processes.values()
+
     async def run(self) -> None:
-        """Faults for a while, then none; then everything is looked at."""
-        self.trace.note("plan", f"faults: {', '.join(self._faults) or 'none'}")
+        self.trace.note("plan", f"faults: {', '.join(self.faults) or 'none'}")
         await asyncio.gather(*(machine.start() for machine in self.machines))
-        tasks = [self.processes[client.name].spawn(self.loop, client.run()) for client in self.clients]
+        tasks = [self._processes[client.name].spawn(self.loop, client.run()) for client in self.clients]
         if self.admin is not None:
-            tasks.append(self.processes["admin"].spawn(self.loop, self.admin.run()))
-        await self._go_wrong()
-        await self._heal()
-        await self._look_for_progress()
+            tasks.append(self._processes["admin"].spawn(self.loop, self.admin.run()))
+        await self.go_wrong(self.faults)
+        await self.heal()
+        await self.look_for_progress(self.clients)
         for client in (*self.clients, self.admin):
             if client is not None:
                 client.stopping = True
@@ -326,41 +248,20 @@ class World:
         for machine in self.machines:
             machine.look()
 
-    async def _go_wrong(self) -> None:
-        end = self.loop.time() + self._seconds
-        while self.loop.time() < end:
-            await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
-            machine = self._random.choice(self.machines)
-            if not machine.is_up:
-                await machine.start()
-            elif self._faults:
-                await self._happen(self._random.choice(self._faults), machine)
-
-    async def _happen(self, kind: str, machine: Machine) -> None:
-        if kind in ("kill", "power"):
-            machine.crash(power_lost=kind == "power")
-        elif kind in ("kill in a call", "power in a call"):
-            machine.power_fails_with_it = kind.startswith("power")
-            machine.disk.crash_in = self._random.randrange(1, 40)
-        elif kind == "stop":
-            await machine.stop()
-        elif kind == "break":
+    async def befall(self, kind: str, machine: Machine) -> None:
+        if kind == "break":
             self.trace.note("faults", f"{self.network.break_some(self._random.random())} connections break")
-        else:
-            await self._for_a_while(kind, machine)
-
-    async def _for_a_while(self, kind: str, machine: Machine) -> None:
+            return
         seconds = self._random.uniform(0.5, 8)
         conditions = self.network.conditions
         if kind in ("island", "answers lost"):
             machine = self._leader() or machine
-        others = [other.name for other in self.machines if other is not machine]
         if kind in ("cut", "one way"):
-            self._cut(machine, self._some([*others, *self.processes]), kind == "cut" or None)
+            self.cut(machine, self.some([*self.others(machine), *self._processes]), kind == "cut" or None)
         elif kind == "island":
-            self._cut(machine, others, True)
+            self.cut(machine, self.others(machine), True)
         elif kind == "answers lost":
-            self._cut(machine, self._some(list(self.processes)), False)
+            self.cut(machine, self.some(list(self._processes)), False)
         elif kind == "slow":
             conditions.slow[machine.name] = self._random.uniform(2, 200)
         elif kind == "slow sync":
@@ -375,18 +276,6 @@ class World:
         await machine.mend()
         self.trace.note("faults", f"{kind} is over")
 
-    def _cut(self, machine: Machine, others: list[str], both_ways: bool | None) -> None:
-        """Cut the way to the others, and back if `both_ways`; None leaves it to chance which way."""
-        outwards = both_ways is not None or self._random.random() < 0.5
-        for other in others:
-            if outwards:
-                self.network.conditions.cut[machine.name, other] = None
-            if both_ways or not outwards:
-                self.network.conditions.cut[other, machine.name] = None
-
-    def _some(self, names: list[str]) -> list[str]:
-        return self._random.sample(names, self._random.randrange(1, len(names) + 1))
-
     def _leader(self) -> Machine | None:
         for machine in self.machines:
             quorum = None if machine.server is None else machine.server.quorum
@@ -394,27 +283,9 @@ class World:
                 return machine
         return None
 
-    async def _heal(self) -> None:
-        self.trace.note("faults", "all is healed")
-        self.network.heal()
-        for machine in self.machines:
-            await machine.mend()
-            machine.disk.crash_in = None
-            if not machine.is_up:
-                await machine.start()
-
-    async def _look_for_progress(self) -> None:
-        before = {client.name: client.answered for client in self.clients}
-        end = self.loop.time() + PROGRESS_LIMIT_S
-        while self.loop.time() < end:
-            if all(client.answered > before[client.name] + 5 for client in self.clients):
-                return
-            await asyncio.sleep(0.25)
-        self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
-
     async def _look_at_stores(self) -> None:
         """All servers come to hold the same."""
-        end = self.loop.time() + PROGRESS_LIMIT_S
+        end = self.loop.time() + hosts.PROGRESS_LIMIT_S
         servers = [machine.server for machine in self.machines if machine.server is not None]
         while self.loop.time() < end:
             if len({server.replica.end_offset for server in servers}) == 1:
@@ -424,12 +295,6 @@ class World:
         if len(servers) < len(self.machines) or any(store != stores[0] for store in stores):
             self.found.violated(f"the servers do not hold the same: {stores}")
         self.forgotten = max((server.quorum.log_start_offset for server in servers), default=0)
-
-    def freeze(self) -> None:
-        """Nothing runs any more, whoever frees its memory."""
-        for process in (*self.processes.values(), *(machine.process for machine in self.machines)):
-            if process is not None:
-                process.kill()
 
 
 def simulate(
@@ -442,14 +307,7 @@ def simulate(
 ) -> Outcome:
     """Run the simulation that this seed decides; `first_clock` is how fast that of the first server goes."""
     world = World(seed, faults, seconds, leases, first_clock)
-    with _faults_in_logs(world.found):
-        try:
-            world.loop.run_until_complete(world.run())
-            for failure in world.loop.failures:
-                world.found.violated(failure)
-        finally:
-            world.freeze()
-            world.loop.close()
+    world.run_to_the_end("penstock", "examples")
     found = world.found.violations + violations(world.history.operations)
     return Outcome(
         seed=seed,
@@ -461,33 +319,3 @@ def simulate(
         forgotten=world.forgotten,
         changes=0 if world.admin is None else world.admin.changes,
     )
-
-
-class _LogReader(logging.Handler):
-    """An exception that a server logs is a defect."""
-
-    def __init__(self, found: Findings) -> None:
-        super().__init__(logging.ERROR)
-        self._found = found
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self._found.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _faults_in_logs(found: Findings) -> Iterator[None]:
-    handler = _LogReader(found)
-    loggers = [logging.getLogger(name) for name in ("penstock", "examples")]
-    before = [(logger.propagate, logger.level) for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.propagate = False
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, (propagate, level) in zip(loggers, before, strict=True):
-            logger.removeHandler(handler)
-            logger.propagate = propagate
-            logger.setLevel(level)

@@ -6,10 +6,11 @@ from random import Random
 from typing import TypeVar, cast
 
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.requests import Answer, AskVersions, AskVersionsAnswer, PeerRequest
-from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum
+from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Quorum
 from penstock.testing.simulator.loop import Process, VirtualLoop
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ def _settle(answer: "asyncio.Future[T]", result: T | None, error: KafkaError | N
         answer.set_result(cast("T", result))
 
 
-class Links:
+class Links(NoPeers):
     """`PeerLinks` of one replica, by post."""
 
     def __init__(
@@ -101,20 +102,3 @@ class Links:
                 self._post.carry(process.host, self._me, lambda: self._answered(to, request, done.result()))
 
         self._post.carry(self._me.host, process, lambda: driver.request(request).add_done_callback(answer))
-
-    def learn(self, node_id: int, host: str, port: int) -> None:
-        """Everybody is known."""
-
-    def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Nobody asks."""
-        return None
-
-    def hears(self, node_id: int) -> bool:
-        """Nobody asks."""
-        return True
-
-    async def settle(self, kind: type[PeerRequest], timeout_ms: int) -> None:
-        """What is on its way arrives."""
-
-    async def stop(self) -> None:
-        """A driver that has stopped takes nothing any more."""

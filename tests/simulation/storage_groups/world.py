@@ -9,12 +9,11 @@ hand-over ends.
 """
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from random import Random
 
+from tests.simulation import faulty_hosts as hosts
 from tests.simulation.storage_groups.clients import Client, Consumer, Mover, Producer
 from tests.simulation.storage_groups.history import History
 from tests.simulation.storage_groups.post import Post
@@ -24,9 +23,8 @@ from penstock.leadership.lease import MAX_DRIFT
 from penstock.leadership.transfer import State
 from penstock.protocol.errors import KafkaError
 from penstock.replication.storage_groups.entries import Scheme
-from penstock.testing.simulator.disk import DiskConditions, HostDisk
-from penstock.testing.simulator.loop import Process, VirtualLoop
-from penstock.testing.simulator.trace import Trace
+from penstock.testing.simulator.disk import DiskConditions
+from penstock.testing.simulator.loop import Process
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "power of all", "kill all", "stop", "resign", "cut",
@@ -37,11 +35,10 @@ FAULTS = (
 HAND_OVERS = ("hand over", "hand over and kill", "hand over and cut")
 TO_THE_DEAD = "hand over to the dead"
 """The successor dies at once, for a while: another one has to lead meanwhile, if nothing else happens."""
+BESIDE = (*HAND_OVERS, TO_THE_DEAD)
 """These happen beside the others."""
 KILLED_WITHIN_S = {Scheme.RUNS_OUT: 1.0, Scheme.MOVED: 0.1, Scheme.ENDED: 0.02}
 LEADERLESS_LIMIT_S = {Scheme.RUNS_OUT: 4.0, Scheme.MOVED: 1.5, Scheme.ENDED: 1.3}
-PROGRESS_LIMIT_S = 60.0
-MEAN_PAUSE_S = 1.5
 
 
 @dataclass(slots=True)
@@ -66,114 +63,52 @@ class Outcome:
     """So many batches were held and sent on to the successor."""
 
 
-@dataclass(slots=True)
-class Found:
-    """What broke a rule, in the order in which it was found."""
-
-    trace: Trace
-    violations: list[str] = field(default_factory=list)
-
-    def violated(self, text: str) -> None:
-        self.trace.note("VIOLATED", text)
-        self.violations.append(text)
-
-
-class Machine:
-    """A host with a replica, or without one just now; its disk stays."""
+class Machine(hosts.Machine[Server]):
+    """A host with a replica."""
 
     def __init__(self, node_id: int, world: "World", random: Random) -> None:
+        super().__init__(f"s{node_id}", world.loop, random, world.found)
         self.id = node_id
-        self.name = f"s{node_id}"
-        self.disk = HostDisk(world.loop, Random(random.getrandbits(64)))
-        self.server: Server | None = None
-        self.process: Process | None = None
-        self.power_fails_with_it = self.stays_down = False
         self.copied = self.proposals = self.entries = 0
         self.taken_over = self.taken_over_proposals = self.sent_on = 0
         self._world = world
         self._random = random
         self._clock = 1 + MAX_DRIFT * random.choice((-1, 1))
-        self.disk.root.link("data", type(self.disk.root)())
-        self.disk.root.sync()
-        self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
 
-    @property
-    def is_up(self) -> bool:
-        """Whether a process of it lives."""
-        return self.process is not None and self.process.is_alive
-
-    async def start(self) -> None:
-        """Start the replica; it may be killed meanwhile."""
-        world, process = self._world, Process(self.name)
-        self.process = process
-        world.trace.note(self.name, "starts")
-        random = Random(self._random.getrandbits(64))
+    async def begin(self, process: Process) -> Server:
+        world, random = self._world, Random(self._random.getrandbits(64))
         server = Server(
             self.id, process, self.disk, world.post, random, self._clock, world.linger_ms, world.scheme, world.peer
         )
-        starting = process.spawn(world.loop, server.start())
-        await _until_dead(process, starting)
-        if process.is_alive and (error := starting.exception()) is not None:
-            world.found.violated(f"{self.name} does not start: {error!r}")
-            self.crash(power_lost=False)
-        elif process.is_alive:
-            self.server = server
+        await server.start()
+        return server
 
-    async def stop(self) -> None:
-        """Stop it cleanly; it may be killed meanwhile."""
-        process, server = self.process, self.server
-        if process is None or server is None or not process.is_alive:
-            return
-        self._world.trace.note(self.name, "is asked to stop")
+    async def end(self, server: Server) -> None:
         self.look()
         self.server = None
-        stopping = process.spawn(self._world.loop, server.stop())
-        await _until_dead(process, stopping)
-        if process.is_alive:
-            if (error := stopping.exception()) is not None:
-                self._world.found.violated(f"{self.name} does not stop: {error!r}")
-            process.kill()
+        await server.stop()
 
-    def crash(self, *, power_lost: bool) -> None:
-        """Kill it now, in the middle of whatever it does."""
-        process = self.process
-        if process is not None and process.is_alive:
-            self._world.trace.note(self.name, "loses its power" if power_lost else "is gone")
-            self.look()
-            process.kill()
-            self.server = None
-            self.disk.crash_in = None
-            if power_lost:
-                self.disk.lose_power()
+    def failure(self, server: Server) -> object | None:
+        return server.driver.failure
 
     def look(self) -> None:
-        """A replica fails by itself only if its disk does; here none does."""
-        if self.server is None:
-            return
-        self.proposals += self.server.group.proposer.proposals
-        self.entries += self.server.group.proposer.entries
-        self.copied += self.server.copies
-        self.taken_over += self.server.group.taken_over
-        self.taken_over_proposals += self.server.group.taken_over_proposals
-        self.sent_on += self.server.sent_on_here
-        if self.server.driver.failure is not None:
-            self._world.found.violated(f"{self.name} has failed: {self.server.driver.failure!r}")
+        """What it has done is counted as well: it is not asked again."""
+        super().look()
+        if self.server is not None:
+            self.proposals += self.server.group.proposer.proposals
+            self.entries += self.server.group.proposer.entries
+            self.copied += self.server.copies
+            self.taken_over += self.server.group.taken_over
+            self.taken_over_proposals += self.server.group.taken_over_proposals
+            self.sent_on += self.server.sent_on_here
 
 
-async def _until_dead(process: Process, task: "asyncio.Task[None]") -> None:
-    """A task of a process that died never ends: look from outside."""
-    while process.is_alive and not task.done():
-        await asyncio.sleep(0.01)
-
-
-class World:
+class World(hosts.World[Machine]):
     """One simulation."""
 
     def __init__(self, seed: int, faults: tuple[str, ...] | None, seconds: float, scheme: Scheme | None) -> None:
         random = Random(seed)
-        self.loop = VirtualLoop(Random(random.getrandbits(64)))
-        self.trace = Trace(self.loop.time)
-        self.found = Found(self.trace)
+        super().__init__(random, seconds)
         self.history = History()
         self.post = Post(self.loop, Random(random.getrandbits(64)))
         self.post.delay_s = random.choice((0.000_5, 0.005))
@@ -183,9 +118,7 @@ class World:
         ids = (*FIRST_IDS, NEWCOMER) if moves else FIRST_IDS
         self.machines = [Machine(node_id, self, Random(random.getrandbits(64))) for node_id in ids]
         self.clients = [self._client(number, random) for number in range(7 if moves else 6)]
-        self._faults = tuple(f for f in FAULTS if random.random() < 0.5) if faults is None else faults
-        self._seconds = seconds
-        self._random = random
+        self.draw_faults(FAULTS, faults)
 
     def _client(self, number: int, random: Random) -> Client:
         given = self.post, Random(random.getrandbits(64)), self.history, self.trace, self.peer
@@ -197,17 +130,26 @@ class World:
         """The replica that runs under this id."""
         return next((machine.server for machine in self.machines if machine.id == node_id), None)
 
+    @property
+    def cut_links(self) -> dict[tuple[str, str], None]:
+        return self.post.cut
+
+    def heal_links(self) -> None:
+        self.post.heal()
+
+    def processes(self) -> Iterable[Process]:
+        return (client.process for client in self.clients)
+
     async def run(self) -> None:
-        """Faults for a while, then none; then everything is looked at."""
-        self.trace.note("plan", f"faults: {', '.join(self._faults) or 'none'}")
+        self.trace.note("plan", f"faults: {', '.join(self.faults) or 'none'}")
         await asyncio.gather(*(machine.start() for machine in self.machines))
         tasks = [client.process.spawn(self.loop, client.run()) for client in self.clients]
         watching = self.loop.create_task(self._watch_leases())
         handing_over = self.loop.create_task(self._hand_over_now_and_then())
-        await self._go_wrong()
+        await self.go_wrong([fault for fault in self.faults if fault not in BESIDE])
         handing_over.cancel()
-        await self._heal()
-        await self._look_for_progress()
+        await self.heal()
+        await self.look_for_progress(self.clients[:6])
         await self._look_at_hand_overs()
         watching.cancel()
         for client in self.clients:
@@ -224,22 +166,11 @@ class World:
                 self.found.violated(f"{' and '.join(holders)} hold the lease at once")
             await asyncio.sleep(0.005)
 
-    async def _go_wrong(self) -> None:
-        end = self.loop.time() + self._seconds
-        while self.loop.time() < end:
-            await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
-            machine = self._random.choice(self.machines)
-            if not machine.is_up:
-                if not machine.stays_down:
-                    await machine.start()
-            elif beside := [fault for fault in self._faults if fault not in (*HAND_OVERS, TO_THE_DEAD)]:
-                await self._happen(self._random.choice(beside), machine)
-
     async def _hand_over_now_and_then(self) -> None:
         """To one that is drawn, which may be no voter, and be down; who is cut off has just heard that all agree."""
-        kinds = [fault for fault in self._faults if fault in (*HAND_OVERS, TO_THE_DEAD)]
+        kinds = [fault for fault in self.faults if fault in BESIDE]
         while kinds:
-            await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
+            await asyncio.sleep(self._random.expovariate(1 / hosts.MEAN_PAUSE_S))
             leader, kind = self._leader(), self._random.choice(kinds)
             if leader is None or leader.server is None or leader.server.process.is_paused:
                 continue
@@ -255,7 +186,7 @@ class World:
                 await asyncio.sleep(self._random.expovariate(1 / KILLED_WITHIN_S[self.scheme]))
                 self._random.choice(self.machines).crash(power_lost=self._random.random() < 0.5)
             elif kind == "hand over and cut" and await self._is_agreed(leader):
-                self._cut(leader, [other.name for other in self.machines if other is not leader], True)
+                self.cut(leader, self.others(leader), True)
                 await asyncio.sleep(self._random.uniform(0.5, 3))
                 self.post.heal()
 
@@ -280,19 +211,12 @@ class World:
             await asyncio.sleep(0.000_2)
         return False
 
-    async def _happen(self, kind: str, machine: Machine) -> None:
-        if kind in ("kill", "power"):
-            machine.crash(power_lost=kind == "power")
-        elif kind in ("power of all", "kill all"):
+    async def befall(self, kind: str, machine: Machine) -> None:
+        if kind in ("power of all", "kill all"):
             for one in self.machines:
                 one.crash(power_lost=kind == "power of all")
             for one in self.machines:
                 await one.start()
-        elif kind in ("kill in a call", "power in a call"):
-            machine.power_fails_with_it = kind.startswith("power")
-            machine.disk.crash_in = self._random.randrange(1, 40)
-        elif kind == "stop":
-            await machine.stop()
         elif kind == "resign":
             if (leader := self._leader()) is not None and leader.server is not None:
                 leader.server.process.context.run(leader.server.driver.resign)
@@ -303,12 +227,11 @@ class World:
         seconds = self._random.uniform(0.5, 8)
         if kind == "island":
             machine = self._leader() or machine
-        others = [other.name for other in self.machines if other is not machine]
         if kind in ("cut", "one way"):
-            names = [*others, *(client.name for client in self.clients)]
-            self._cut(machine, self._random.sample(names, self._random.randrange(1, len(names) + 1)), kind == "cut")
+            names = [*self.others(machine), *(client.name for client in self.clients)]
+            self.cut(machine, self.some(names), kind == "cut" or None)
         elif kind == "island":
-            self._cut(machine, others, True)
+            self.cut(machine, self.others(machine), True)
         elif kind == "pause":
             if machine.process is not None:
                 machine.process.pause()
@@ -323,40 +246,15 @@ class World:
         self.post.heal()
         machine.disk.conditions = DiskConditions()
 
-    def _cut(self, machine: Machine, others: list[str], both_ways: bool) -> None:
-        outwards = both_ways or self._random.random() < 0.5
-        for other in others:
-            if outwards:
-                self.post.cut[machine.name, other] = None
-            if both_ways or not outwards:
-                self.post.cut[other, machine.name] = None
-
     def _leader(self) -> Machine | None:
         for machine in self.machines:
             if machine.is_up and machine.server is not None and machine.server.group.proposer.epoch is not None:
                 return machine
         return None
 
-    async def _heal(self) -> None:
-        self.trace.note("faults", "all is healed")
-        self.post.heal()
-        for machine in self.machines:
-            machine.disk.conditions, machine.disk.crash_in = DiskConditions(), None
-            if not machine.is_up:
-                await machine.start()
-
-    async def _look_for_progress(self) -> None:
-        before = {client.name: client.answered for client in self.clients}
-        end = self.loop.time() + PROGRESS_LIMIT_S
-        while self.loop.time() < end:
-            if all(client.answered > before[client.name] + 5 for client in self.clients[:6]):
-                return
-            await asyncio.sleep(0.25)
-        self.found.violated(f"no progress within {PROGRESS_LIMIT_S:.0f} s")
-
     async def _look_at_hand_overs(self) -> None:
         """Each one ends, also one of which nobody hears anything any more."""
-        end = self.loop.time() + PROGRESS_LIMIT_S
+        end = self.loop.time() + hosts.PROGRESS_LIMIT_S
         while self.loop.time() < end:
             servers = [machine.server for machine in self.machines if machine.server is not None]
             if all(server.group.hand_over is None for server in servers):
@@ -367,7 +265,7 @@ class World:
     async def _look_at_logs(self) -> None:
         """All replicas come to have the same."""
         servers = [machine.server for machine in self.machines if machine.server is not None]
-        end = self.loop.time() + PROGRESS_LIMIT_S
+        end = self.loop.time() + hosts.PROGRESS_LIMIT_S
         while self.loop.time() < end:
             await asyncio.sleep(0.1)
             if len({server.driver.applied_offset for server in servers}) == 1:
@@ -385,26 +283,13 @@ class World:
                 for offset, value in server.values(partition):
                     self.history.saw(server.process.host, partition, offset, value)
 
-    def freeze(self) -> None:
-        """Nothing runs any more, whoever frees its memory."""
-        for process in (*(c.process for c in self.clients), *(machine.process for machine in self.machines)):
-            if process is not None:
-                process.kill()
-
 
 def simulate(
     seed: int, *, faults: tuple[str, ...] | None = None, seconds: float = 20, scheme: Scheme | None = None
 ) -> Outcome:
     """Run the simulation that this seed decides."""
     world = World(seed, faults, seconds, scheme)
-    with _faults_in_logs(world.found):
-        try:
-            world.loop.run_until_complete(world.run())
-            for failure in world.loop.failures:
-                world.found.violated(failure)
-        finally:
-            world.freeze()
-            world.loop.close()
+    world.run_to_the_end()
     machines = world.machines
     return Outcome(
         violations=world.found.violations + list(world.history.violations()),
@@ -419,30 +304,3 @@ def simulate(
         taken_over_proposals=sum(machine.taken_over_proposals for machine in machines),
         sent_on=sum(machine.sent_on for machine in machines),
     )
-
-
-class _LogReader(logging.Handler):
-    """An exception that a replica logs is a defect."""
-
-    def __init__(self, found: Found) -> None:
-        super().__init__(logging.ERROR)
-        self._found = found
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self._found.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _faults_in_logs(found: Found) -> Iterator[None]:
-    handler, logger = _LogReader(found), logging.getLogger("penstock")
-    before = logger.propagate, logger.level
-    logger.addHandler(handler)
-    logger.propagate = False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate, level = before
-        logger.setLevel(level)

@@ -22,6 +22,7 @@ from penstock.testing.simulator.administrator import AdministratingClient
 from penstock.testing.simulator.clients import ConsumingClient, ProducingClient, World
 from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.ledger import Ledger
+from penstock.testing.simulator.logged_faults import faults_in_logs
 from penstock.testing.simulator.loop import Process, VirtualLoop
 from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.mover import MovingClient
@@ -73,7 +74,7 @@ def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outc
         is_careless=plan.is_careless,
     )
     simulation = _Simulation(plan, loop, random, ledger, trace)
-    with _faults_in_logs(ledger):
+    with faults_in_logs(ledger.violated):
         try:
             loop.run_until_complete(simulation.run())
             for failure in loop.failures:
@@ -316,31 +317,3 @@ async def _read(consumer: Consumer, partition: TopicPartition) -> tuple[list[Con
     while await consumer.position(partition) < end:
         records += await consumer.poll(1000)
     return records, end
-
-
-class _LogReader(logging.Handler):
-    """An exception that the node logs is a defect: whatever a disk or a peer does has an answer."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(logging.ERROR)
-        self._ledger = ledger
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self._ledger.violated(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _faults_in_logs(ledger: Ledger) -> Iterator[None]:
-    root = logging.getLogger("penstock")
-    handler = _LogReader(ledger)
-    before = root.propagate, root.level
-    root.addHandler(handler)
-    root.propagate = False
-    root.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.propagate = before[0]
-        root.setLevel(before[1])
