@@ -270,7 +270,7 @@ class ControllerWorld:
         if self.settings.leader_balance.interval_ms is None or self.controller.state.balancer.late:
             self.submit(BalanceLeadersRequest(action=BalanceAction.BEGIN))
         for _ in range(400):
-            if self.image.index.under_replicated or self._moved:
+            if self.image.index.under_replicated or self._moved or self.groups.healed(self.image):
                 self._heal_on()
         must(not self.image.index.under_replicated, "a replica is not in sync though all is well")
         must(not self._moved, "leadership is not balanced though all is well")
