@@ -4,6 +4,7 @@
 | --- | --- |
 | heartbeat, saw its registration | unfenced |
 | heartbeat, wants to be fenced | fenced |
+| says that it is stopping, before | in controlled shutdown; it hands over what it leads (`hand_over_leader`) |
 | heartbeat, wants to stop | in controlled shutdown, until others lead what they can and it and all know; then fenced |
 | silence for `broker.session.timeout.ms` | fenced |
 | heartbeat, has directories that are offline | as it was, without the leadership of what lies there (KIP-858) |
@@ -56,6 +57,11 @@ def fence_silent_broker(state: ControllerState, now_ms: int) -> list[MetadataRec
     return [] if broker_id is None else _fence(state, state.image.brokers[broker_id])
 
 
+def begin_to_stop(broker: BrokerImage) -> list[MetadataRecord]:
+    """A broker is on its way out, and still leads all that it has led."""
+    return [] if broker.fenced or broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=1)]
+
+
 def _decide(
     state: ControllerState, broker: BrokerImage, session: Session, request: BrokerHeartbeatRequest
 ) -> Decision[BrokerHeartbeatResponse]:
@@ -91,9 +97,8 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
     if broker.fenced:
         return _let_go(state, broker, [])
     records = left_by(state, broker.node_id, Going.STOPPING)
-    if records and not broker.in_controlled_shutdown:
-        records.insert(0, _change(broker, in_controlled_shutdown=1))
     if records:
+        records[:0] = begin_to_stop(broker)
         session.shutdown_offset = state.next_offset + len(records) - 1
     until = session.shutdown_offset
     knows_itself = session.metadata_offset >= until  # who is fenced must not answer as a leader any more
@@ -101,8 +106,7 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> Deci
         return Decision(records, BrokerHeartbeatResponse(is_fenced=False))
     if any(not other.fenced for other in state.image.brokers.values() if other is not broker):
         return _let_go(state, broker, _fence(state, broker, in_controlled_shutdown=1))
-    change = [] if broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=1)]
-    return Decision([*change], BrokerHeartbeatResponse(is_fenced=False, should_shut_down=True))
+    return Decision(begin_to_stop(broker), BrokerHeartbeatResponse(is_fenced=False, should_shut_down=True))
 
 
 def _let_go(

@@ -2,8 +2,13 @@
 
 It may do so with the one partition that the balancer has offered it, fenced as in AlterPartition: by the broker's
 epoch, and by the leader epoch and the partition epoch that it knows. One record moves the leadership.
+
+A broker that says that it is stopping is on its way out from then on, as if its heartbeat had said so, but that nothing
+is taken from it yet: it hands over what it leads, each partition to whom it names, and leaves those in sync with that.
+What it still leads when its heartbeat says that it wants to stop, it loses by an election.
 """
 
+from penstock.controller.brokers import begin_to_stop
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.partition_change import Electorate, Wanted, changed
 from penstock.leadership.balancer import Move
@@ -22,15 +27,21 @@ def decide_hand_over_leader(
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], HandOverLeaderResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     move = state.balancer.offer_for(state.image, request.broker_id)
+    if request.is_stopping:
+        return Decision(begin_to_stop(broker), HandOverLeaderResponse())
     if request.successor == NO_LEADER:
         return Decision([], HandOverLeaderResponse() if move is None else _told(move))
     try:
         _check_epochs(state.image, request)
-        record = _record(state, request, move)
+        if not broker.in_controlled_shutdown:
+            _check_offered(request, move)
+        record = _record(state, request)
     except KafkaError as error:
         return Decision([], HandOverLeaderResponse(error_code=error.code, error_message=error.message))
-    assert move is not None
-    state.balancer.take_up(move, state.next_offset, now_ms)
+    if broker.in_controlled_shutdown:
+        state.heartbeats.hands_over(broker.node_id, state.next_offset)
+    elif move is not None:
+        state.balancer.take_up(move, state.next_offset, now_ms)
     return Decision([record], HandOverLeaderResponse())
 
 
@@ -52,10 +63,13 @@ def _check_epochs(image: ClusterImage, request: HandOverLeaderRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
 
 
-def _record(state: ControllerState, request: HandOverLeaderRequest, move: Move | None) -> PartitionChangeRecord:
+def _check_offered(request: HandOverLeaderRequest, move: Move | None) -> None:
     wanted = request.topic_id, request.partition, request.successor
     if move is None or wanted != (move.topic_id, move.index, move.taker):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "this broker is not to hand that over, or no longer")
+
+
+def _record(state: ControllerState, request: HandOverLeaderRequest) -> PartitionChangeRecord:
     topic = state.image.topics_by_id[request.topic_id]
     record = changed(Electorate(state), topic, request.partition, Wanted(leader=request.successor))
     if record is None or record.leader != request.successor:

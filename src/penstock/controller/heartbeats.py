@@ -159,6 +159,12 @@ class Heartbeats:
         """Whether a fenced broker knows that it is registered, and what it has lost."""
         return session.metadata_offset >= max(broker.epoch, self._draft.lost_until.get(broker.node_id, UNKNOWN_OFFSET))
 
+    def hands_over(self, broker_id: int, offset: int) -> None:
+        """A broker on its way out has handed over what it led, by a record at this offset."""
+        session = self._draft.sessions.get(broker_id)
+        if session is not None:
+            session.shutdown_offset = offset
+
     def comes(self, broker_id: int) -> None:
         """A broker is fenced no longer."""
         self._draft.lost_until.pop(broker_id, None)

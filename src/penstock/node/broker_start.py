@@ -280,7 +280,10 @@ class BrokerParts:
             parts.push_async_callback(self.hand_overs.stop)
             await self.group_keeper.resign(hand_over=hand_over)
             await self.hand_overs.settle_groups()
+            if hand_over and self._parts.config.leader_handover_timeout_ms:
+                await self.hand_overs.give_away()
             await self.lifecycle.leave(hand_over=hand_over)
+            await self.hand_overs.settle()
             self.replicas.stop()
 
     def _listen_to_metadata(self) -> None:

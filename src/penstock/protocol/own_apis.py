@@ -165,7 +165,8 @@ class BalanceLeadersResponse(Message, versions="0-0", flexible="0+"):
 
 
 class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
-    """A broker has handed over what it leads: `successor` is to lead. Without a successor it asks what it should.
+    """A broker has handed over what it leads: `successor` is to lead. Without a successor it asks what it should, or
+    says that it is stopping: from then on it may hand over all that it leads to whom it names.
 
     The epochs are those that the broker knows, so that it is safe to ask again.
     """
@@ -177,6 +178,7 @@ class HandOverLeaderRequest(Message, versions="0-0", flexible="0+"):
     leader_epoch: int = field("int32", "0+", default=-1)
     partition_epoch: int = field("int32", "0+", default=-1)
     successor: int = field("int32", "0+", default=-1)
+    is_stopping: bool = field("bool", "0+", default=False)
 
 
 class HandOverLeaderResponse(Message, versions="0-0", flexible="0+"):

@@ -1,4 +1,5 @@
-"""Leaders that come back to who should have them are handed over, and bugs that are planted into that are found."""
+"""Leaders that come back to who should have them are handed over, and what nodes lead that stop; bugs that are planted
+into that are found."""
 
 from typing import Any
 
@@ -23,9 +24,10 @@ QUIET = replicated_plan(settings=BALANCED, moves=True, seconds=20)
 GROUP_KEY = 2
 """The version of the keys under which groups are kept in `__consumer_offsets`."""
 PLAN = replicated_plan("kill", "stop", settings=BALANCED, topics=2, producers=4, delay_s=0.02, min_in_sync=2)
+STOPS = replicated_plan("stop", topics=2, producers=4, delay_s=0.02, min_in_sync=2)
 
 
-def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def go_on_appending(monkeypatch: pytest.MonkeyPatch) -> None:
     do = HandOver._do
 
     def go_on(self: HandOver, effects: Any) -> None:
@@ -34,6 +36,10 @@ def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch)
             self.partition.appender = self.partition.leader
 
     monkeypatch.setattr(HandOver, "_do", go_on)
+
+
+def test_a_leader_that_appends_after_it_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on_appending(monkeypatch)
     assert "and appends to it" in first_found(SEEDS, PLAN)
 
 
@@ -99,3 +105,40 @@ def test_a_coordinator_that_reads_no_members(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(GroupShard, "read", read_offsets)
     assert "has joined g0 again" in first_found(range(5), QUIET)
+
+
+def test_a_node_that_stops_sends_on_all_that_it_has_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[object] = []
+    hold, stop = HandOver.hold, HandOver.stop
+
+    def note(self: HandOver, one: Any) -> None:
+        held.append(one)
+        hold(self, one)
+
+    async def note_what_is_left(self: HandOver) -> None:
+        assert not self._held
+        assert not self._sent
+        await stop(self)
+
+    monkeypatch.setattr(HandOver, "hold", note)
+    monkeypatch.setattr(HandOver, "stop", note_what_is_left)
+    for seed in SEEDS:
+        assert simulate(seed, plan=STOPS).violations == []
+        if held:
+            return
+    pytest.fail("nobody has held anything")
+
+
+def test_a_node_that_appends_after_it_gave_up_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on_appending(monkeypatch)
+    assert "and appends to it" in first_found(SEEDS, STOPS)
+
+
+def test_a_node_that_stops_and_answers_what_it_has_not_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(self: HandOver) -> None:
+        for one in list(self._held):
+            self.forget(one)
+            one.appended(self.partition.log.log_end_offset, -1, 0)
+
+    monkeypatch.setattr(HandOver, "_forward", answer)
+    assert "was given to" in first_found(SEEDS, STOPS)

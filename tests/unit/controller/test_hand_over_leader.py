@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.controller.cluster import carry_out, heartbeat, tick
+from tests.unit.controller.cluster import carry_out, heartbeat, partition, tick
 from tests.unit.controller.test_leader_balance import SETTINGS, balance, beat, leaders, moved_away
 
 from penstock.controller.controller import Controller
@@ -30,12 +30,12 @@ def ask(controller: Controller, broker_id: int = 2, now_ms: int = 1001, **fields
 
 def handed(controller: Controller, **fields: Any) -> Any:
     topic = controller.image.topics["pairs"]
-    partition = topic.partitions[0]
+    found = topic.partitions.get(fields.get("partition", 0), topic.partitions[0])
     asked: dict[str, Any] = {
         "topic_id": topic.topic_id,
         "partition": 0,
-        "leader_epoch": partition.leader_epoch,
-        "partition_epoch": partition.partition_epoch,
+        "leader_epoch": found.leader_epoch,
+        "partition_epoch": found.partition_epoch,
         "successor": 1,
     }
     return ask(controller, **asked | fields)
@@ -102,3 +102,55 @@ def test_nothing_is_handed_over_while_a_partition_lacks_a_replica() -> None:
     controller.apply([PartitionChangeRecord(partition_id=2, topic_id=topic.topic_id, isr=[2])])
     assert ask(controller).successor == -1
     assert handed(controller).error_code == ErrorCode.INVALID_REQUEST
+
+
+def stopping(**settings: Any) -> Controller:
+    """Broker 2 leads all, is in sync with broker 1 and says that it is stopping."""
+    controller = moved_away(settings=SETTINGS, **settings)
+    assert ask(controller, is_stopping=True).error_code == ErrorCode.NONE
+    return controller
+
+
+def test_a_broker_that_stops_hands_over_what_it_leads_to_whom_it_names() -> None:
+    controller = stopping()
+    assert controller.image.brokers[2].in_controlled_shutdown
+    assert leaders(controller) == [2, 2, 2], "nothing is taken from it"
+    assert not carry_out(controller, heartbeat(controller, 2), 1001).is_fenced
+    assert handed(controller).error_code == ErrorCode.NONE
+    assert handed(controller, partition=2).error_code == ErrorCode.NONE, "nobody waits for the one before"
+    assert [partition(controller, "pairs", index) for index in range(3)] == [(1, (1,)), (2, (1, 2)), (1, (1,))]
+    assert handed(controller, leader_epoch=1).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert not carry_out(controller, heartbeat(controller, 2, want_shut_down=True), 1002).should_shut_down
+    assert leaders(controller) == [1, 1, 1], "what is left goes by an election"
+    beat(controller, 1, now_ms=1003)
+    assert carry_out(controller, heartbeat(controller, 2, want_shut_down=True), 1003).should_shut_down
+
+
+def test_a_broker_goes_when_others_know_what_it_has_handed_over() -> None:
+    controller = stopping(partitions=1)
+    assert handed(controller).error_code == ErrorCode.NONE
+    assert not carry_out(controller, heartbeat(controller, 2, want_shut_down=True), 1002).should_shut_down
+    beat(controller, 1, now_ms=1003)
+    assert carry_out(controller, heartbeat(controller, 2, want_shut_down=True), 1003).should_shut_down
+
+
+def test_who_stops_as_well_gets_nothing() -> None:
+    controller = stopping()
+    assert ask(controller, 1, is_stopping=True).error_code == ErrorCode.NONE
+    assert handed(controller).error_code == ErrorCode.INVALID_REQUEST
+    assert leaders(controller) == [2, 2, 2]
+
+
+def test_nothing_comes_back_to_a_broker_that_stops() -> None:
+    controller = moved_away(settings=SETTINGS)
+    assert ask(controller, 1, is_stopping=True).error_code == ErrorCode.NONE
+    tick(controller, 1000)
+    assert tick(controller, 2000) == []
+    assert leaders(controller) == [2, 2, 2]
+
+
+def test_a_broker_that_is_fenced_stops_nothing() -> None:
+    controller = moved_away(settings=SETTINGS)
+    carry_out(controller, heartbeat(controller, 2, want_fence=True), 1001)
+    assert ask(controller, is_stopping=True).error_code == ErrorCode.NONE
+    assert not controller.image.brokers[2].in_controlled_shutdown

@@ -80,7 +80,7 @@ leader.balance.move.timeout.ms int 10000 1.. fixed medium
     | How long a broker has to take over a partition; then who led before leads again. A key of Penstock's own.
 leader.handover.timeout.ms int 5000 0.. fixed medium
     | How long a leader has to hand over a partition to the preferred replica, with what is being produced; then it is
-    | moved without that. 0: always without. A key of Penstock's own.
+    | moved without that. 0: always without, and a broker that stops hands over no partition. A key of Penstock's own.
 handover.commit.first boolean false * fixed medium
     | Whether members of groups are asked to commit before their coordinator is handed over, which waits for them for
     | leader.handover.timeout.ms less 1.5 s at most. Only Penstock's own consumers know of this, and of these only

@@ -86,7 +86,7 @@ ROWS: Final = (
     Row(OwnApiKey.BALANCE_LEADERS, (0, 0), ALTER, BOTH,
         "leadership goes to preferred replicas, one partition at a time; an API of our own"),
     Row(OwnApiKey.HAND_OVER_LEADER, (0, 0), NODES, CONTROLLERS,
-        "a leader has handed over a partition, or asks whether it should; an API of our own"),
+        "a leader has handed over a partition, asks whether it should, or is stopping; an API of our own"),
     Row(OwnApiKey.CLAIM_STORAGE_GROUP, (0, 0), NODES, CONTROLLERS,
         "the leader of a storage group says so, and who has caught up; an API of our own"),
     Row(OwnApiKey.CREATE_STORAGE_GROUP, (0, 0), ALTER, BOTH,

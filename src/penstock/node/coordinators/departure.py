@@ -59,6 +59,7 @@ class Departure:
         self._forget = forget
         self._state: _State | None = None
         self._waiting = self._connections = 0
+        self._apart: dict[Connection, None] = {}
         self._decided = asyncio.Event()
         self._has_begun = False
         self._leader_epoch = -1
@@ -96,6 +97,14 @@ class Departure:
         self.refuse()
         self._forget()
         self._hang_up()
+
+    def stop(self) -> None:
+        self.end()
+        shared = self._shared
+        if shared is not None and shared.done() and not shared.cancelled() and shared.exception() is None:
+            shared.result().abort("this node ends")
+        for connection in list(self._apart):
+            connection.abort("this node ends")
 
     # -- what arrives -------------------------------------------------------------------------------------------------
 
@@ -159,9 +168,11 @@ class Departure:
         self._connections += 1
         try:
             connection = await self._connect()
+            self._apart[connection] = None
             try:
                 return await connection.submit(message, ForwardToCoordinatorResponse)
             finally:
+                del self._apart[connection]
                 connection.abort("answered")
         finally:
             self._connections -= 1

@@ -31,6 +31,8 @@ MOST_BYTES: Final = 32 << 20
 """Records of one partition that are held, or on their way to the successor."""
 NOT_YET_S: Final = 0.002
 """Pause before a successor is asked again that has not heard yet that it leads."""
+SETTLE_S: Final = 1
+"""So long a node that stops waits for the successor's answers."""
 NOT_YET: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -67,6 +69,9 @@ class Resident(Protocol):
     def end(self) -> None:
         """Whatever comes now finds its way by itself."""
 
+    def stop(self) -> None:
+        """The same, and what was sent on waits for the successor no longer."""
+
 
 class HandOver:
     """See the module. `ask` gets the partition epoch to ask the controller with; `connect` opens the way there."""
@@ -98,6 +103,7 @@ class HandOver:
         self._connection: asyncio.Task[Connection] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_open = False
+        self._settles = False
         self._arrived = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -113,10 +119,16 @@ class HandOver:
     @property
     def takes(self) -> bool:
         """Whether what arrives, and cannot be appended here, is kept for the successor."""
+        return self._keeps and not self._settles
+
+    @property
+    def _keeps(self) -> bool:
         return self.machine.state is not State.OVER and not self.machine.is_silent
 
     def hold(self, held: Held) -> None:
         """Keep it until somebody appends it."""
+        if self._connection is None:
+            self._connection = self._loop.create_task(self._opened(), name="connect to a successor")
         self._bytes += len(held.records)
         if self._is_open:
             self._send(held)
@@ -176,7 +188,6 @@ class HandOver:
             match effect:
                 case Effect.HOLD:
                     self.partition.appender = None
-                    self._connection = self._loop.create_task(self._opened(), name="connect to a successor")
                     if self._resident is not None:
                         self._resident.hold()
                 case Effect.SEAL:
@@ -225,12 +236,21 @@ class HandOver:
         self._arrived.set()
         self._hang_up()
 
+    async def settle(self) -> None:
+        """The node is about to end: what arrives from now on is refused, what was held or sent on gets its answer."""
+        if self.machine.state is State.FORWARDING:
+            self._settles = True
+            self._arrived.set()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=SETTLE_S)
+
     async def stop(self) -> None:
         """The node ends: nothing is held any more."""
         self._refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._give_up_sent()
         self.partition.hand_over = None
         if self._resident is not None:
-            self._resident.end()
+            self._resident.stop()
         self._wait_no_longer()
         if self._timer is not None:
             self._timer.cancel()
@@ -300,22 +320,28 @@ class HandOver:
 
     async def _forward(self) -> None:
         """Send the first one alone until it is taken; from then on all are sent as they come."""
-        assert self._connection is not None
         try:
             if self._resident is not None:
                 self._note_forwarding()
                 await self._resident.forward(self.machine.leader_epoch)
-            connection = await asyncio.shield(self._connection)
             while not self._is_open and self.machine.state is State.FORWARDING:
                 if not self._held:
+                    if self._settles:
+                        return
                     self._note_forwarding()
                     self._arrived.clear()
                     await self._arrived.wait()
                     continue
+                opening = self._connection
+                assert opening is not None, "it is opened for the first that is held"
+                if not opening.done():
+                    await asyncio.wait([opening])
+                    continue
+                connection = opening.result()
                 one = next(iter(self._held))
                 self._take_out(one)
                 row = await self._exchanged(connection, one)
-                if row.error_code in NOT_YET and self.takes and one in self._sent:
+                if row.error_code in NOT_YET and self._keeps and one in self._sent:
                     del self._sent[one]
                     self._held = {one: None, **self._held}
                     self._bytes += len(one.records)
@@ -374,11 +400,14 @@ class HandOver:
     def _broken(self, error: Exception) -> None:
         """Nobody knows what became of what was sent: its senders are told so. The rest looks for the leader."""
         logger.info("%s: what arrived could not be sent on: %s", self.partition, error)
+        self._give_up_sent()
+        if self.machine.state is State.FORWARDING:
+            self._do(self.machine.on_full())
+
+    def _give_up_sent(self) -> None:
         sent, self._sent = self._sent, {}
         for one in sent:
             one.refused(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "sent on to the new leader, which did not answer"))
-        if self.machine.state is State.FORWARDING:
-            self._do(self.machine.on_full())
 
     def _hang_up(self) -> None:
         """Close the connection when nothing more comes over it."""

@@ -2,18 +2,22 @@
 
 As long as the metadata show partitions that are not led by their preferred replicas, the controller is asked now and
 then whether one of ours is to be handed over. There is one at a time in the whole cluster (`leadership.balancer`).
+
+A broker that stops hands over all that others in sync can lead, several partitions at once. What it does not get done
+in time goes to others by an election, when its heartbeat says that it wants to stop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.leadership.transfer import Answer, Limits
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.metadata.partition_index import each
+from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage, is_online
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -27,6 +31,10 @@ SOON_S: Final = 0.05
 SOON_TIMES: Final = 20
 ANSWER_S: Final = 0.5
 """So long for the controller to answer before it is asked again."""
+AT_ONCE: Final = 8
+"""So many partitions are handed over at the same time, by a broker that stops."""
+GIVE_AWAY_S: Final = 5
+"""So long a broker that stops hands over; what it leads then others get by an election."""
 ELSEWHERE: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_UPDATE_VERSION,
@@ -81,6 +89,7 @@ class HandOvers:
         self._resident_of = resident_of
         self._prepare = prepare
         self._limits = Limits(silent_ms=silent_ms)
+        self._few = asyncio.Semaphore(AT_ONCE)
         self.open: list[HandOver] = []
         """What is handed over, or was lately."""
         self._task: asyncio.Task[None] | None = None
@@ -122,28 +131,74 @@ class HandOvers:
             group = self._group_of(told.partition)
             return group is not None and await self.hand_over_group(group, told.successor)
         partition = self._table.get(told.topic_id, told.partition) if told.successor >= 0 else None
-        if partition is None or not self._can(partition, told.leader_epoch, told.successor):
+        return partition is not None and await self._hand_over_partition(partition, told.leader_epoch, told.successor)
+
+    async def _hand_over_partition(self, partition: Partition, leader_epoch: int, successor: int) -> bool:
+        """Whether it has been tried. Raises KafkaError."""
+        if not self._can(partition, leader_epoch, successor):
             return False
         await self._prepare(partition)
-        if not self._can(partition, told.leader_epoch, told.successor):
-            return False
-        from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
+        async with self._few:
+            if not self._can(partition, leader_epoch, successor):
+                return False
+            from penstock.node.partitions.hand_over import HandOver  # a single node starts without what clients need
 
-        def connect() -> Awaitable[Connection]:
-            return self._connect(told.successor)
+            def connect() -> Awaitable[Connection]:
+                return self._connect(successor)
 
-        self.open = [open_one for open_one in self.open if open_one.partition.hand_over is open_one]
-        hand_over = HandOver(
-            partition,
-            told.successor,
-            self._limits,
-            lambda epoch: self._asked(partition, told, epoch),
-            connect,
-            self._resident_of(partition, connect),
-        )
-        self.open.append(hand_over)
-        await hand_over.is_decided.wait()
+            self.open = [open_one for open_one in self.open if open_one.partition.hand_over is open_one]
+            hand_over = HandOver(
+                partition,
+                successor,
+                self._limits,
+                lambda partition_epoch: self._asked(partition, (leader_epoch, partition_epoch), successor),
+                connect,
+                self._resident_of(partition, connect),
+            )
+            self.open.append(hand_over)
+            await hand_over.is_decided.wait()
         return True
+
+    async def give_away(self) -> None:
+        """This broker stops: hand over what others can lead, as far as there is time for it."""
+        led = list(self._led_with_others())
+        if not led:
+            return
+        try:
+            async with asyncio.timeout(GIVE_AWAY_S):
+                if not (await self._submit(HandOverLeaderRequest(is_stopping=True))).error_code:
+                    await asyncio.gather(*(self._give_away(partition, image) for partition, image in led))
+        except (KafkaError, TimeoutError) as error:
+            logger.info("what this broker leads is not all handed over: %s", error)
+
+    def _led_with_others(self) -> Iterator[tuple[Partition, PartitionImage]]:
+        for name, index in each(self._image.index.led_by(self._node_id)):
+            topic, partition = self._image.topics[name], self._table.get(name, index)
+            image = topic.partitions[index]
+            # One that is not in the table has no record, and nobody has asked for it.
+            if partition is not None and len(image.isr) > 1 and not topic.by_consensus:
+                yield partition, image
+
+    async def _give_away(self, partition: Partition, image: PartitionImage) -> None:
+        successor = next((one for one in image.replicas if one in image.isr and self._may_lead(image, one)), None)
+        if successor is not None:
+            try:
+                await self._hand_over_partition(partition, image.leader_epoch, successor)
+            except KafkaError as error:
+                logger.info("%s is not handed over: %s", partition, error)
+
+    def _may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether the controller would have it lead, as far as this broker knows."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or not broker.active or broker_id == self._node_id:
+            return False
+        return is_online(partition.directory_of(broker_id), broker.directories)
+
+    async def settle(self) -> None:
+        """The metadata name who leads what was handed over: what arrives from now on finds its way by itself, and what
+        was held or sent on gets its answer.
+        """
+        await asyncio.gather(*(one.settle() for one in self.open))
 
     async def hand_over_group(self, group: StorageGroup, successor: int) -> bool:
         """Give the lead of a group to another voter, with what arrives meanwhile; whether it has been tried.
@@ -171,13 +226,15 @@ class HandOvers:
             and partition.hand_over is None
         )
 
-    async def _asked(self, partition: Partition, told: HandOverLeaderResponse, partition_epoch: int) -> Answer:
+    async def _asked(self, partition: Partition, epochs: tuple[int, int], successor: int) -> Answer:
+        """`epochs`: those of the leader and of the partition."""
+        leader_epoch, partition_epoch = epochs
         request = HandOverLeaderRequest(
             topic_id=partition.topic_id,
             partition=partition.index,
-            leader_epoch=told.leader_epoch,
+            leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
-            successor=told.successor,
+            successor=successor,
         )
         try:
             code = ErrorCode((await self._submit(request)).error_code)
@@ -185,7 +242,7 @@ class HandOvers:
             code = error.code
         if code == ErrorCode.NONE:
             return Answer.MADE
-        logger.info("%s: the controller says %s to its hand-over to %d", partition, code.name, told.successor)
+        logger.info("%s: the controller says %s to its hand-over to %d", partition, code.name, successor)
         if code in NOBODY_KNOWS:
             return Answer.UNKNOWN
         return Answer.CHANGED if code in ELSEWHERE else Answer.REFUSED
