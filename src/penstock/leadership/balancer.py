@@ -88,7 +88,7 @@ class Move(Value):
 
 
 class _Offer(Value):
-    """Who leads may make this move itself, until then."""
+    """A move that the leader may make itself until `deadline_ms`, by handing over."""
 
     move: Move
     deadline_ms: int
@@ -103,7 +103,7 @@ class _Offer(Value):
 
 
 class _Wait(Value):
-    """Until these brokers know of what has this offset, or the time is up; `move` is what they are to know of."""
+    """Lasts until these brokers have applied this offset, or the time is up; `move` is what they are to know of."""
 
     offset: int
     brokers: tuple[int, ...]
@@ -154,7 +154,7 @@ class Balancer:
         self._rest(now_ms)
 
     def deadline_ms(self, view: View) -> int | None:
-        """When there is something to do; None if that is not for time to bring about."""
+        """When there is something to do; None if no time brings that about."""
         if self._wait is not None and (self.is_balancing or self.move is not None):
             return AT_ONCE if self._wait.is_over(view) else self._wait.deadline_ms
         if self.is_balancing:
@@ -248,7 +248,7 @@ class Balancer:
         return move
 
     def _given_up(self, move: Move, view: View, offset: int, now_ms: int) -> Move | None:
-        """The time is up. A broker that does not take over lives all the same, else it would be fenced by now."""
+        """The time is up. The taker lives all the same, or it would be fenced by now: the giver is to lead again."""
         wait, self._wait = self._wait, None
         assert wait is not None
         self._rest(now_ms)
@@ -264,12 +264,12 @@ class Balancer:
 
 
 def waits_for_replicas(image: ClusterImage) -> bool:
-    """Whether nothing may move: some partition lacks a replica in sync, perhaps as it is on its way to others."""
+    """Whether nothing may move: some partition lacks a replica in sync, perhaps because it is being reassigned."""
     return bool(image.index.under_replicated)
 
 
 def is_uneven(image: ClusterImage, least_percent: int) -> bool:
-    """Whether of what some broker should lead more than that share is led by others."""
+    """Whether others lead more than `least_percent` of what some broker should lead."""
     moved = image.index.moved
     for broker_id in image.index.preferred_brokers() if moved else ():
         preferred = image.index.preferred(broker_id)

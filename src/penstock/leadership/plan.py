@@ -137,7 +137,7 @@ class _Loads(Generic[PartitionT]):
         return min(costs, key=lambda it: it[:2])[2] if costs else None
 
     def _singles(self, giver: int) -> Iterator[list[_Handover[PartitionT]]]:
-        """What halves the difference to another one best, and what exchanges their loads: racks may like that."""
+        """What best halves the difference to another broker, and what exchanges their loads: racks may gain by it."""
         for taker, given in self._could_give[giver].items():
             more = self._of_broker[giver] - self._of_broker[taker]
             half = bisect_left(given, (more / 2,))

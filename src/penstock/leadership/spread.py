@@ -14,7 +14,7 @@ from penstock.leadership.plan import PartitionT, Racks
 from penstock.protocol.value import Value
 
 IMPORTANCE: Final = (1.0, 1.0, 0.1)
-"""Of disk, of traffic, and of a replica's being there."""
+"""Of disk, of traffic, and of the number of replicas."""
 LEAST_COST: Final = 0.1
 """A move costs something even where there is nothing to copy."""
 LEAST_GAIN: Final = 1e-9
@@ -75,7 +75,7 @@ class _Shares(Generic[PartitionT]):
                 self._count(partition, node, 1)
 
     def move(self, step: _Step[PartitionT]) -> list[int]:
-        """The replicas afterwards: who takes stands where who gives stood."""
+        """The replicas afterwards: the taker stands where the giver stood."""
         self._count(step.partition, step.giver, -1)
         self._count(step.partition, step.taker, 1)
         nodes = [step.taker if node == step.giver else node for node in self._replicas[step.partition]]

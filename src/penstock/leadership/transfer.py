@@ -102,17 +102,17 @@ class Limits(Value):
     hold_ms: int = 500
     """So long requests are held at most."""
     pause_ms: int = 100
-    """Before the controller is asked again."""
+    """How long before the controller is asked again."""
     silent_ms: int = 9_000
-    """How long a leader that does not know whether it leads appends nothing: the length of its lease."""
+    """So long a leader appends nothing while it does not know whether it still leads: the length of its lease."""
     forward_ms: int = 10_000
     """So long after the change requests that come here go on to the successor."""
     stand_ms: int | None = None
-    """So long the voters have to agree to the change, and then the successor to lead. None: nobody is elected."""
+    """So long the voters have to agree to the change, and then the successor to lead; None where nobody votes."""
 
 
 RENEWALS = 2
-"""So often a leader renews its lease after it has asked before it takes it that nothing comes of the change."""
+"""A leader that has renewed its lease so often since it asked knows that nothing comes of the change."""
 
 HOLDING = (State.HELD, State.ASKED, State.DECIDED)
 """Nothing is appended, and nobody else is known to lead."""
@@ -196,7 +196,7 @@ class Transfer:
         return NOTHING
 
     def on_renewed(self) -> Sequence[Effect]:
-        """This one holds a lease that it has got since it asked for the change."""
+        """This leader has renewed its lease since it asked for the change."""
         if self.state not in (State.ASKED, State.DECIDED):
             return NOTHING
         self._renewals += 1

@@ -144,7 +144,7 @@ class Prospective(Campaign):
     pre_vote: ClassVar[bool] = True
 
     def _refused_by(self, sender: int, error: ErrorCode, now_ms: int) -> None:
-        # Not when the others give the leader up as well: they would all be willing, and split the vote.
+        # Not just when the others give the leader up as well: all would be willing then, and split the vote.
         self._asking.postpone(sender, now_ms + self.replica.stagger_ms * 3 // 2)
         self.refused[sender] = error
 
@@ -209,7 +209,7 @@ class Candidate(Campaign):
             self.lost(now_ms + self.replica.stagger_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Start anew, or ask on; the only voter of its quorum has won."""
+        """Begin another election when the time is over, else ask on. The only voter of its quorum wins here."""
         if self._has_majority:
             self.won(now_ms)
         elif now_ms >= min(self._election_deadline_ms, self._backoff_until_ms):

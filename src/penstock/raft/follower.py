@@ -43,7 +43,7 @@ class Pulling(Role):
         self.fetch(now_ms)
 
     def flushed(self, now_ms: int) -> None:
-        """The disk has it all: go on."""
+        """Fetch on: all that was fetched is on the disk."""
         self.fetch(now_ms)
 
     def fetch(self, now_ms: int) -> None:
@@ -91,7 +91,7 @@ class Pulling(Role):
             self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
-        """With the role that the replica has now: the records may have taken its vote away, or given it one."""
+        """Fetch on in the role that it has by now: the records may have taken its vote away, or given it one."""
         self.roles.role.quorum_changed(now_ms)  # what is committed now may settle who votes
         role = self.roles.role
         if isinstance(role, Pulling):
@@ -175,8 +175,8 @@ class Follower(Pulling):
 class Observer(Pulling):
     """Not a voter: a broker, or a controller that is not yet or no longer one. It never stands.
 
-    When the leader fails it asks another voter at once, who may know of a later one; and again, until the leader may be
-    asked anew. Only others would not do: the leader may be none of the voters that an old log names.
+    When the leader fails it asks another voter at once, who may know of a later leader, and goes on asking others for a
+    while. Then it is the leader's turn again: an old log may name voters of which none leads.
     """
 
     __slots__ = ("_others_until_ms",)
@@ -208,7 +208,7 @@ class Observer(Pulling):
         self.fetch(now_ms)
 
     def _leave_to_others(self, now_ms: int) -> None:
-        """For as long as the leader took in vain: one that hangs, or is hard to connect to, gets half of the time."""
+        """Ask others for as long as the leader was asked in vain: one that hangs takes half of the time at most."""
         settings, fetching = self.replica.settings, self.fetching
         in_vain_ms = now_ms - fetching.sent_ms - settings.fetch_max_wait_ms
         self._others_until_ms = now_ms + max(in_vain_ms, settings.retry_backoff_ms)

@@ -106,12 +106,12 @@ class Leader(Role):
 
     @property
     def check_quorum_deadline_ms(self) -> int:
-        """When it must go if no voter is heard until then."""
+        """When it resigns if no voter is heard until then."""
         heard_ms = self.replicas.majority_heard_ms(self.replica.quorum, self.replica.me)
         return heard_ms + self.replica.settings.check_quorum_timeout_ms
 
     def tick(self, now_ms: int) -> None:
-        """Go if cut off from the majority; otherwise answer those who waited long enough, and remind the silent."""
+        """Resign if cut off from the majority; else answer fetches that are due, and tell silent voters who leads."""
         if now_ms >= self.check_quorum_deadline_ms:
             self.resign(now_ms)
             return
@@ -122,13 +122,13 @@ class Leader(Role):
         self.changes.tick(now_ms)
 
     def resign(self, now_ms: int, successor_id: int | None = None) -> None:
-        """Those who have most of the log should stand first, after the one who was wished for."""
+        """`successor_id` should stand first, then those who have most of the log."""
         replica = self.replica
         successors = self.replicas.by_end_offset(replica.quorum, replica.me)
         self.roles.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
     def grants_pre_vote(self) -> bool:
-        """Only as long as it does not know whether anybody follows, and when it has laid down its lease."""
+        """Only as long as nobody has followed yet, for all that it knows, or when it has laid down its lease."""
         return self.replica.high_watermark <= self.epoch_start_offset or self._ends is not None
 
     def lay_down(self, ends_in_ms: int | None, now_ms: int) -> None:
@@ -139,7 +139,7 @@ class Leader(Role):
         self.changes.leave(self.replica.me.id)
 
     def take_back(self, now_ms: int) -> None:
-        """Its epoch is over for it: another one has to begin."""
+        """Stand for election: without its lease it cannot lead on in this epoch."""
         if self._ends is not None and self.replica.may_stand:
             self.replica.out.append(Announce(None, self.replica.epoch))
             self.roles.become_prospective(now_ms)
@@ -163,7 +163,7 @@ class Leader(Role):
             self.changes.versions_answered(request, answer, now_ms)
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
-        """Tell a voter again; a replica that does not say what it understands does not become one."""
+        """Tell a voter again who leads; a replica that does not say which levels it understands becomes no voter."""
         if isinstance(request, BeginEpoch):
             self._begin_asking.failed(to, now_ms)
         elif isinstance(request, AskVersions):
@@ -193,7 +193,7 @@ class Leader(Role):
         self._serve_waiting(now_ms)
 
     def flushed(self, now_ms: int) -> None:
-        """The leader's own disk counts like everybody else's, when it has it."""
+        """The leader counts as any other voter: as soon as its own disk has the records."""
         self._advance(now_ms)
 
     def quorum_changed(self, now_ms: int) -> None:
@@ -356,7 +356,7 @@ class Leader(Role):
         self.reply(token, answer)
 
     def _wait(self, waiting: WaitingFetch, now_ms: int) -> None:
-        """One fetch of each replica waits: who asks again has given up the question before."""
+        """One fetch of each replica waits: by asking again it has given up the one before."""
         before = self._waiting.pop(waiting.request.replica, None)
         if before is not None:
             self._answer_fetch(before.request, before.token, now_ms)

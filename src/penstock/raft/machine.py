@@ -162,13 +162,13 @@ class Raft:
         return self._effects()
 
     def stand_first(self, now_ms: int) -> list[Effect]:
-        """Wait for nobody: no epoch has begun yet, so there is no leader. The other voters keep their patience."""
+        """Stand at once: no epoch has begun yet, so there is no leader to wait for. The other voters wait as usual."""
         if not self.epoch and self.replica.is_voter:
             self.become_prospective(now_ms)
         return self._effects()
 
     def look_around(self) -> list[Effect]:
-        """Ask who leads, if there was an epoch: whoever won may be known by now, and reminds its voters but seldom."""
+        """Ask who leads, if there was an epoch: somebody may have won it, and reminds its voters only seldom."""
         if self.epoch and isinstance(self.role, Unattached):
             self.role.look_around()
         return self._effects()

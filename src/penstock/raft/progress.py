@@ -30,7 +30,7 @@ class Progress:
         self._answer = (number, now_ms)
 
     def promised(self, promise: Promise, max_drift: float) -> None:
-        """It has got an answer, after that was sent, and promised something then."""
+        """It has got the answer of this number, and made its promise then: so not before that answer was sent."""
         number, sent_ms = self._answer
         if promise.answer != number:
             return

@@ -95,7 +95,7 @@ class Role:
         return True
 
     def leader_ended(self, request: EndEpoch, now_ms: int) -> None:
-        """The leader of this epoch lays down its office."""
+        """The leader of this epoch has resigned."""
 
     def resign(self, now_ms: int, successor_id: int | None = None) -> None:
         """The node is asked to lead no longer; `successor_id` should stand before all others."""
@@ -107,7 +107,7 @@ class Role:
         """It is committed, and applied here, that this voter leads next."""
 
     def take_back(self, now_ms: int) -> None:
-        """The one that was to lead next does not."""
+        """The voter that was to lead next does not: this one stands again."""
 
     def flushed(self, now_ms: int) -> None:
         """The log is on the disk up to `replica.flushed_offset`."""

@@ -124,7 +124,7 @@ class PartitionLeader:
         self.isr: tuple[int, ...] = tuple(isr)
         self.proposed_isr: tuple[int, ...] | None = None
         self.joining: tuple[int, ...] = ()
-        """Followers that are about to come in sync: the high watermark waits for them, else it would run away."""
+        """Followers about to come in sync: the high watermark waits for them, or it would stay ahead of them."""
         self.min_insync_replicas = min_insync_replicas
         committed.cut_to(log_end_offset)
         self._count()
@@ -189,9 +189,9 @@ class PartitionLeader:
         return self._advance()
 
     def on_metadata(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> Sequence[Waiter]:
-        """A change of the partition in this leader epoch was committed: no older proposal can be any more.
+        """A change of the partition in this leader epoch was committed: no older proposal can be committed any more.
 
-        What is known already changes nothing, nor what is proposed on its grounds.
+        A change that is known already is passed over, and leaves what was proposed since.
         """
         if partition_epoch <= self.partition_epoch:
             return NOBODY
@@ -230,9 +230,9 @@ class PartitionLeader:
     # the high watermark
 
     def _count(self) -> None:
-        """Note whose offsets count, as that changes more seldom than they do."""
+        """Note whose offsets count: that changes more seldom than the offsets do."""
         self._holds = len(self.isr) < self.needed_replicas
-        # One that is in the ISR without being a replica has nothing to tell, as one that was not heard of yet.
+        # One that is in the ISR and no replica counts as one that was not heard of yet.
         self._counted = tuple(
             self.followers.get(replica) or ReplicaState(UNKNOWN)
             for replica in dict.fromkeys(self.maximal_isr + self.joining)

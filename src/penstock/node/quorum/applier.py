@@ -51,8 +51,8 @@ class Applier:
 
     `on_examined` is told when the application could read a snapshot that it was to examine.
 
-    `on_failure` is told when the application, the log or a snapshot fails; nothing follows then. `latency` is how long
-    they waited who waited for something.
+    `on_failure` is told when the application, the log or a snapshot fails; nothing follows then. `latency` counts
+    how long appends waited.
     """
 
     def __init__(

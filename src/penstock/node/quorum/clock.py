@@ -1,8 +1,8 @@
-"""The time of the consensus core: it is the wall clock's when it starts, and never jumps.
+"""The time of the consensus core: it begins with the wall clock's, and never jumps.
 
-So control records and the descriptions of replicas have timestamps that people can read. By default it goes on with the
-event loop's. Where leaders hold leases it must not, for that one stands still while the machine sleeps, and the voters
-of others do not wait for that.
+So control records and the descriptions of replicas have timestamps that people can read. By default it counts by the
+event loop's clock. Where leaders hold leases it must count by another one: the event loop's stands still while the
+machine sleeps, and no other voter waits for that.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class QuorumClock:
         self._began_ms = 0
 
     def start(self) -> None:
-        """It is as late as the wall clock says."""
+        """Show what the wall clock shows now, and go on without it."""
         self._began_ms = self._wall_clock_ms() - self._elapsed_ms()
 
     def now_ms(self) -> int:

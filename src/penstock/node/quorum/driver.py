@@ -126,7 +126,7 @@ class QuorumDriver:
 
     @property
     def hears_leader(self) -> bool:
-        """Whether the leader answers this node: it may have died, and the patience with it is not over yet."""
+        """Whether the leader answers this node; `leader_id` also names one that has died and is still waited for."""
         leader_id = self.leader_id
         return leader_id is not None and (leader_id == self._local.key.id or self._peers.hears(leader_id))
 
@@ -451,7 +451,7 @@ class QuorumDriver:
     # The end.
 
     def _fail(self, error: Exception) -> None:
-        """Nothing that this node would do from now on could be relied on."""
+        """End for good: nothing that this node did from now on could be relied on."""
         if self._ended is not None:
             return
         self.failure = error

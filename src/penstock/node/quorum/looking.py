@@ -41,7 +41,7 @@ class Look:
         """How records begin that need no more than a look at that."""
 
     def check_features(self) -> None:
-        """The controller would refuse a broker that lacks a level of the cluster. Raises UnsupportedMetadataError."""
+        """Raises UnsupportedMetadataError for a level that is unknown here: the controller would refuse this broker."""
         for name, level in self._image.features.items():
             known = SUPPORTED_FEATURES.get(name)
             if known is not None and not known.lowest <= level <= known.newest:

@@ -81,7 +81,7 @@ def endpoints_in(message: Message) -> list[tuple[int, str, int]]:
 
 
 def _versions(message: ApiVersionsResponse) -> ask.AskVersionsAnswer:
-    """Who does not name the feature is from the time when there was one level."""
+    """A node that does not name the feature knows only the first level."""
     if message.error_code:
         return ask.AskVersionsAnswer(ErrorCode.UNSUPPORTED_VERSION)
     for feature in message.supported_features:

@@ -60,10 +60,10 @@ OnLeader = Callable[[int | None, int], None]
 
 
 SOONER_BYTES = 1024 * 1024
-"""Of less than so much a snapshot is not worth its while before it is due."""
+"""A log that is shorter than this gets no snapshot before one is due."""
 
 SOONER_MS = 10_000
-"""After a start, or another snapshot: whoever waits for the node comes first."""
+"""So soon after a start, or after another one, no snapshot comes early: who waits for the node goes first."""
 
 
 class SnapshotLimits(Value):
@@ -284,7 +284,7 @@ class MetadataLog:
 
     @property
     def _is_worth_a_snapshot(self) -> bool:
-        """Whether the log is longer than what it adds up to: a start would read everything twice."""
+        """Whether the log since the last snapshot is longer than that snapshot: a start has to read both."""
         return self._bytes_since_snapshot >= max(SOONER_BYTES, self._snapshot_bytes)
 
     def _snapshot_if_due(self) -> None:

@@ -8,7 +8,7 @@ from penstock.raft.voters import Endpoint, Quorum
 
 
 class NoPeers:
-    """`PeerLinks` of a replica that is its whole quorum; for others a beginning."""
+    """`PeerLinks` that reach nobody: those of a replica that is its whole quorum."""
 
     def start(
         self,

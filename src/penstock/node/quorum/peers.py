@@ -58,14 +58,14 @@ class Link:
 
     @property
     def is_news(self) -> bool:
-        """Whether that it fails was not told yet; true once until it is well again."""
+        """Whether its failure has still to be logged: true once, until a request is answered again."""
         was_told, self._is_told = self._is_told, True
         return not was_told
 
     async def opened(self, where: Callable[[], Address]) -> Connection:
-        """The connection to the address that `where` gives, soon after a failure a moment later. Raises ClientError.
+        """The connection to the address that `where` gives; after a failure only a moment later. Raises ClientError.
 
-        Who waited for another's attempt, which failed, has failed with it.
+        An attempt that fails fails for all who waited for it.
         """
         failures = self.failures
         async with self._opening:
@@ -76,7 +76,7 @@ class Link:
                 await asyncio.sleep(pause_s)
             try:
                 return await self._open(where())
-            except (Exception, asyncio.CancelledError):  # one that gave up has failed, too
+            except (Exception, asyncio.CancelledError):  # a cancelled attempt counts as well
                 self._note_failure()
                 raise
 
@@ -90,11 +90,11 @@ class Link:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is known against it."""
+        """Whether the last attempt was answered, or there was none."""
         return not self.failures
 
     def succeeded(self) -> bool:
-        """A request was answered; whether those before were not."""
+        """A request was answered. Returns whether the one before it had failed."""
         failed_before, self.failures, self._is_told = self.failures > 0, 0, False
         return failed_before
 

@@ -18,7 +18,7 @@ PeerAnswer = Answer | AskVersionsAnswer
 Reading = Generator[Future[None] | None, None, Callable[[], None]]
 """A snapshot is being read, some milliseconds' worth at each step; its result is what puts it in place.
 
-A step that gives a future is over when that is done; so not while the driver starts, which waits for nobody.
+A step may give a future to wait for, but not while the driver starts: it waits for nobody then.
 """
 
 
@@ -70,7 +70,7 @@ class PeerLinks(Protocol):
         """Where a node listens for the quorum, as far as that is known."""
 
     def hears(self, node_id: int) -> bool:
-        """Whether the last fetch from this node was answered, or is under way; so, too, if there was none."""
+        """Whether the last fetch from this node was answered, or is under way; true as well if there was none."""
 
     def send(self, to: int, request: PeerRequest) -> None:
         """Sends a request to the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""

@@ -58,7 +58,7 @@ class StoredLog:
     def _check_batches(self) -> None:
         """Cut where offsets do not follow each other or epochs go back, and learn from the batches where terms begin.
 
-        After a power cut a segment may be as it was before a cut, and a later one be there.
+        After a power cut a segment may be as it was before the log was cut, with a later one behind it.
         """
         expected, epoch = self._start.end_offset, self._start.epoch
         terms: list[tuple[int, int]] = []
