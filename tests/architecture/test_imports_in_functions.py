@@ -65,7 +65,12 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.peer_links": "30; a single node has no peers",
     },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
-        ("penstock.node.peer_links", "penstock.node.storage_groups.start"), "40; most nodes have no storage group"
+        (
+            "penstock.node.peer_links",
+            "penstock.node.storage_groups.copying",
+            "penstock.node.storage_groups.start",
+        ),
+        "40; most nodes have no storage group",
     ),
     "penstock/pipeline/datasource.py": dict.fromkeys(
         (

@@ -20,8 +20,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage
 from penstock.node.partitions.group_hand_overs import GroupHandOvers
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.node.storage_groups import hand_over, keeper
-from penstock.node.storage_groups import replica as group_replica
+from penstock.node.storage_groups import failed_replicas, hand_over, keeper
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -32,10 +31,13 @@ from penstock.raft.progress import Progress
 from penstock.raft.voters import ReplicaKey
 from penstock.replication.storage_groups.entries import PartitionId
 
+FORGETFUL = {"storage_group_max_bytes_between_snapshots": "1000"}
+"""Groups whose logs are short."""
 
-def three(directory: Path) -> AbstractAsyncContextManager[Nodes]:
+
+def three(directory: Path, **settings: str) -> AbstractAsyncContextManager[Nodes]:
     """Nodes whose voters are told again soon who leads: one that comes back may not know."""
-    return nodes(directory, controller_quorum_fetch_timeout_ms="4000")
+    return nodes(directory, None, controller_quorum_fetch_timeout_ms="4000", **settings)
 
 
 async def create(cluster: Nodes, topic: str, partitions: int = 1, group: int | None = None) -> None:
@@ -280,11 +282,8 @@ def lose_disk(directory: Path) -> None:
     meta.write_text("\n".join(lines) + "\n")
 
 
-async def test_who_has_lost_its_disk_votes_again_when_it_has_caught_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
-    async with three(tmp_path) as cluster:
+async def test_who_has_lost_its_disk_votes_again_when_it_has_caught_up(tmp_path: Path) -> None:
+    async with three(tmp_path, **FORGETFUL) as cluster:
         await create(cluster, "orders")
         await cluster.until_everywhere(is_whole)
         for _ in range(20):
@@ -308,9 +307,8 @@ async def test_who_has_lost_its_disk_votes_again_when_it_has_caught_up(
         assert await produce(cluster, "orders") >= end_offset
 
 
-async def test_records_are_deleted_on_all_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
-    async with three(tmp_path) as cluster, cluster.admin() as admin:
+async def test_records_are_deleted_on_all_replicas(tmp_path: Path) -> None:
+    async with three(tmp_path, **FORGETFUL) as cluster, cluster.admin() as admin:
         await create(cluster, "orders")
         await cluster.until_everywhere(is_whole)
         for _ in range(10):
@@ -354,7 +352,7 @@ async def test_a_group_whose_log_is_bad_stops_no_other(tmp_path: Path, caplog: p
 async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keeper, "RETRY_S", inf)
+    monkeypatch.setattr(failed_replicas, "RETRY_S", inf)
     async with three(tmp_path) as cluster:
         for number in range(2):
             await create(cluster, f"topic-{number}", group=number)
@@ -382,7 +380,7 @@ async def test_a_log_that_fails_takes_its_group_offline_and_not_the_node(
 @pytest.mark.parametrize("full", [1, 2, 3])
 async def test_full_disks_have_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int) -> None:
     """Of one follower, of the leader too, and of all: no node has to start again."""
-    monkeypatch.setattr(keeper, "RETRY_S", 0.05)
+    monkeypatch.setattr(failed_replicas, "RETRY_S", 0.05)
     async with three(tmp_path) as cluster:
         await create(cluster, "orders")
         await cluster.until_everywhere(is_whole)
@@ -427,12 +425,10 @@ async def test_a_log_directory_that_fails_takes_along_what_lies_in_it(tmp_path: 
         await produce(cluster, "orders")
 
 
-async def test_a_group_moves_to_other_nodes_with_all_that_is_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_replica, "SNAPSHOT_BYTES", 1_000)
+async def test_a_group_moves_to_other_nodes_with_all_that_is_in_it(tmp_path: Path) -> None:
     roles = dict.fromkeys((1, 2, 3, 4, 5), "broker") | {1: BOTH}
-    async with nodes(tmp_path, roles, controller_quorum_fetch_timeout_ms="4000") as cluster, cluster.admin() as admin:
+    settings = {"controller_quorum_fetch_timeout_ms": "4000"} | FORGETFUL
+    async with nodes(tmp_path, roles, **settings) as cluster, cluster.admin() as admin:
         await admin.topics.create(
             NewTopic(name="orders", assignments={0: [1, 2, 3], 1: [2, 3, 1]}, configs={"replication.mode": "consensus"})
         )

@@ -15,6 +15,7 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.scan import batch_headers, batch_spans
 from penstock.log.time_index import NO_TIMESTAMP, TimeIndex
 from penstock.protocol.batch import BatchHeader
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 READ_ENDS = 4
@@ -291,9 +292,12 @@ class Segment:
         return self.adopt_tail()
 
     def adopt_tail(self) -> int:
-        """Remember what lies behind the last index entry of a closed segment; returns the segment's end offset."""
+        """Remember what lies behind the last index entry of a closed segment; returns the segment's end offset.
+
+        Raises KafkaError CORRUPT_MESSAGE and DecodeError for nonsense, and where the end of the last batch is missing.
+        """
         last = self.indexes()[0].entries.last()
-        self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry = end = 0
         for position, header in self.headers(last[1] if last else 0):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
@@ -301,6 +305,9 @@ class Segment:
             self.bytes_since_index_entry += header.size_in_bytes
             self.last_batch_offset, self.last_batch_position = header.base_offset, position
             self.last_offset = header.last_offset
+            end = position + header.size_in_bytes
+        if end not in (0, self.size):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} ends within a batch")
         return self.last_offset + 1
 
     def _forget_last_batch(self) -> None:

@@ -93,6 +93,9 @@ propose.max.bytes int 1048576 1.. fixed medium
 storage.group.handover.scheme int 3 1..3 fixed medium
     | How the leader of a storage group gives way to another voter. 1: its lease runs out; 2: it ends 100 ms later;
     | 3: it is over at once. A key of Penstock's own.
+storage.group.max.bytes.between.snapshots long 67108864 1.. fixed medium
+    | After so many bytes a storage group's log is forgotten behind what its partitions' own logs hold: a start applies
+    | so much again. A key of Penstock's own.
 leader.lease.on.quorum.loss string serve serve/refuse fixed medium
     | What a broker does with partitions of several replicas when no controller renews its lease, although it was
     | awake: it leads on, as in Kafka, or refuses. All nodes must have the same. A key of Penstock's own.

@@ -68,6 +68,7 @@ class BrokerSettings:
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
     storage_group_handover_scheme: int
+    storage_group_max_bytes_between_snapshots: int
     unclean_leader_election_interval_ms: int
 
     # log

@@ -1,25 +1,57 @@
-"""A replica that is so far behind that the group's log has forgotten what it lacks copies it from the leader.
+"""A replica copies from others what it lacks of partitions' logs, and what the group's log has forgotten.
 
-All that the leader's partition logs hold is committed, so nothing that is copied is ever taken back, and what this
-replica has is the beginning of it. Meanwhile it counts for no majority: the consensus core takes no records behind a
-snapshot before that was examined.
+| who                                                       | from whom, and what it does meanwhile                    |
+| --------------------------------------------------------- | -------------------------------------------------------- |
+| it is so far behind that the leader has a snapshot for it | from the leader; it counts for no majority, for the core |
+|                                                           | takes no records behind a snapshot that is not examined  |
+| its disk has lost what its own snapshot says is there     | from any other replica; it takes no part at all          |
+
+All that any replica's partition logs hold is committed, so nothing that is copied is ever taken back, and what this
+replica has is the beginning of it.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
+from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.storage_groups.group_partition import GroupPartition
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.storage_groups.entries import PartitionId
+
+logger = logging.getLogger(__name__)
 
 PAUSE_S: Final = 0.1
 """So long it waits when the leader has nothing for it, or there is none."""
 
 
+Wanted = Sequence[tuple[GroupPartition, int]]
+"""Partitions, and the offset before which each must have all."""
+
+Source = Callable[[int, PartitionId, int], Awaitable[tuple[int, bytes]]]
+"""Asks a node for a partition's batches from an offset on: where its log starts, and some. KafkaError if it cannot."""
+
+
+class LostRecordsError(KafkaError):
+    """The disk has less of these partitions than the group's log, which has forgotten it, says."""
+
+    def __init__(self, lacking: Wanted) -> None:
+        partition, end_offset = lacking[0]
+        more = f", and {len(lacking) - 1} more have lost some" if lacking[1:] else ""
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the log of {partition.topic}-{partition.id.number} ends at {partition.end_offset}, and the storage group"
+            f" has forgotten what came before {end_offset}: its disk has lost records{more}",
+        )
+        self.lacking = lacking
+
+
 async def copy_missing(
-    wanted: Sequence[tuple[GroupPartition, int]],
+    wanted: Wanted,
     fetch: Callable[[PartitionId, int], Awaitable[tuple[int, bytes]]],
     is_removed: Callable[[GroupPartition], bool],
 ) -> None:
@@ -36,6 +68,31 @@ async def copy_missing(
             if not partition.copy(start_offset, batches):
                 await asyncio.sleep(PAUSE_S)
     await asyncio.get_running_loop().run_in_executor(None, flush_all, [partition.log for partition, _ in wanted])
+
+
+async def copy_lost(
+    lacking: Wanted, others: Sequence[int], source: Source, is_removed: Callable[[UUID, int], bool]
+) -> None:
+    """Return when this node's disk has again what it has lost, from any of these nodes."""
+    logger.info("what the disk has lost of %d partitions is copied from %s", len(lacking), others)
+    await copy_missing(lacking, partial(ask_all, others, source), lambda one: is_removed(one.id.topic_id, one.since))
+
+
+async def ask_all(nodes: Sequence[int], source: Source, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+    """What the first of these nodes has that has such batches; where none has, the earliest beginning of their logs.
+
+    Raises KafkaError if nobody answers.
+    """
+    starts: list[int] = []
+    for node_id in nodes:
+        with suppress(KafkaError):
+            start_offset, batches = await source(node_id, partition, offset)
+            if batches:
+                return start_offset, batches
+            starts.append(start_offset)
+    if not starts:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no other replica of the storage group answers")
+    return min(starts), b""
 
 
 def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, bytes]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -25,7 +25,7 @@ from uuid import UUID
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.ports import Reading
-from penstock.node.storage_groups.copying import copy_missing, flush_all
+from penstock.node.storage_groups.copying import LostRecordsError, Source, Wanted, copy_missing, flush_all
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
@@ -56,10 +56,6 @@ class GroupLogs(Protocol):
 
     def remove(self, log: PartitionLog) -> None:
         """The partition belongs to the group no longer, and no snapshot needs its log."""
-
-
-Source = Callable[[int, PartitionId, int], Awaitable[tuple[int, bytes]]]
-"""Asks a node for a partition's batches from an offset on: where its log starts, and some. KafkaError if it cannot."""
 
 
 class Held(Protocol):
@@ -369,7 +365,7 @@ class StorageGroup:
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
         """Have what the snapshot stands for on the disk; the result makes its partitions those of the group.
 
-        At the start the disk must have it. Raises KafkaError KAFKA_STORAGE_ERROR, DecodeError.
+        At the start the disk must have it. Raises LostRecordsError, KafkaError KAFKA_STORAGE_ERROR, DecodeError.
         """
         states = list(decode_snapshot(content))
         wanted = [(self._found(state), state.end_offset) for state in states if not self._is_removed(state)]
@@ -380,15 +376,17 @@ class StorageGroup:
             finally:
                 copying.cancel()
             copying.result()
-        found = [(partition, end_offset) for partition, end_offset in wanted if not self._is_removed(partition)]
-        for partition, end_offset in found:
-            if partition.end_offset < end_offset:
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"the log of {partition.topic}-{partition.id.number} ends at {partition.end_offset}, and the"
-                    f" storage group has forgotten what came before {end_offset}: its disk has lost records",
-                )
+        else:
+            for partition, _ in wanted:
+                partition.log.load()  # what is known of a log that was closed cleanly need not be so any more
+        lacking = self._lacking(wanted)
+        if lacking:
+            raise LostRecordsError(lacking)
         return partial(self._begin_anew, states)
+
+    def _lacking(self, wanted: Wanted) -> Wanted:
+        """Those whose logs end before their offset."""
+        return [one for one in wanted if not self._is_removed(one[0]) and one[0].end_offset < one[1]]
 
     def _is_removed(self, one: PartitionState | GroupPartition) -> bool:
         return one.end_offset == REMOVED or self._logs.is_removed(one.id.topic_id, one.since)

@@ -5,6 +5,7 @@
 | a group has a replica here                  | its log is opened, and it takes part                                  |
 | its log, or one of its partitions', is bad  | one error is logged; it is not there, and others go on                |
 | a disk takes nothing, and is not offline    | the same, and it is tried again: there may be room                    |
+| a disk has lost what a group has forgotten  | that is copied from other replicas before it takes part               |
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
@@ -19,7 +20,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -34,6 +34,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
@@ -58,8 +59,6 @@ AT_ONCE: Final = 4
 RESIGN_S: Final = 1
 """So long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
-RETRY_S: Final = 5
-"""So long after a disk took nothing it is tried again."""
 FIGURES: Final = "storage-groups"
 
 HandOver = Callable[["StorageGroup", int], Awaitable[bool]]
@@ -88,14 +87,12 @@ class GroupKeeper:
         self._lease = lease
         self._hand_over = hand_over
         self._links: GroupLinks | None = None
-        self._failed: dict[int, float] = {}
-        """Those that could not be opened, or have failed, and when that is tried again."""
-        self._complaints: dict[int, str] = {}
-        """Why those could not be opened."""
         self._changed: dict[int, None] = {}
         """Those of which the metadata have said something new."""
         self._is_leaving = False
         self._wake = asyncio.Event()
+        self._failed = FailedReplicas(self._wake.set)
+        """Those that could not be opened, or have failed."""
         self._task: asyncio.Task[None] | None = None
         self._stopping: dict[asyncio.Task[None], None] = {}
         self.on_partition: Callable[[UUID, int], None] = _nobody_cares
@@ -158,6 +155,7 @@ class GroupKeeper:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        await self._failed.stop()
         replicas = list(self._groups.by_number.values())
         self._groups.by_topic.clear()
         await asyncio.gather(*map(self._leave, replicas), *self._stopping)
@@ -259,7 +257,7 @@ class GroupKeeper:
         """Others vote by now, and a majority of them has agreed: nobody will miss what is deleted."""
         replica = self._groups.by_number[number]
         self._disown(replica)
-        self._failed.pop(number, None)
+        self._failed.forget(number)
         await self._leave(replica)
         for log in replica.logs():
             self._delete(log)
@@ -280,6 +278,7 @@ class GroupKeeper:
     async def _take_part(self, number: int, image: PartitionImage) -> None:
         # A node without groups starts without the code for them.
         from penstock.node.peer_links import group_links
+        from penstock.node.storage_groups.copying import LostRecordsError, copy_lost
         from penstock.node.storage_groups.start import start_replica
 
         parts = self._parts
@@ -289,13 +288,13 @@ class GroupKeeper:
         try:
             replica = await start_replica(name, image, parts, self, self._links)
         except Exception as error:
-            self._failed[number] = self._retry_at(error)
-            why = error.message or error.code.name if isinstance(error, KafkaError) else str(error) or repr(error)
-            if self._complaints.get(number) != why:
-                self._complaints[number] = why
-                logger.error("this node takes no part in storage group %d: %s", number, why)
+            self._failed.add(number, error)
+            self._failed.complain(number, error)
+            others = [node_id for node_id in image.replicas if node_id != self._node_id]
+            if isinstance(error, LostRecordsError) and others:
+                self._failed.heal(number, copy_lost(error.lacking, others, self._links.copy, self.is_removed))
             return
-        self._complaints.pop(number, None)
+        self._failed.forget(number, takes_part=True)
         self._groups.by_number[number] = replica
         replica.group.on_leader = partial(self._lead_changed, replica)
         replica.group.on_member = lambda partition: self.on_partition(*partition)
@@ -312,21 +311,14 @@ class GroupKeeper:
     def _failed_later(self, replica: GroupReplica, error: Exception) -> None:
         """Its driver has given up, and has said why."""
         logger.error("this node takes part in storage group %d no longer", replica.number)
-        self._failed[replica.number] = self._retry_at(error)
+        self._failed.add(replica.number, error)
         self._ended(replica)
-
-    def _retry_at(self, error: Exception) -> float:
-        """What a disk refuses it may take later, if it is not offline; nothing else becomes better by itself."""
-        is_disk = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
-        return asyncio.get_running_loop().time() + RETRY_S if is_disk else inf
 
     async def _try_again(self) -> None:
         """Let those that failed a while ago be taken for new; what they promised is on the disk, and what a disk that
         is online has refused is not.
         """
-        now_s = asyncio.get_running_loop().time()
-        for number in [number for number, retry_s in self._failed.items() if retry_s <= now_s]:
-            del self._failed[number]
+        for number in self._failed.take_due():
             replica = self._groups.by_number.get(number)
             if replica is not None:
                 if any(log.health.failure is not None for log in replica.logs()):
@@ -460,7 +452,7 @@ class GroupKeeper:
         running = self._running()
         yield FIGURES, "GroupCount", len(running)
         yield FIGURES, "LeaderCount", sum(replica.leads for replica in running)
-        yield FIGURES, "OfflineCount", len(self._failed.keys() | self._groups.by_number.keys()) - len(running)
+        yield FIGURES, "OfflineCount", len({*self._failed} | self._groups.by_number.keys()) - len(running)
         for replica in running:
             proposer, of = replica.group.proposer, f"group-{replica.number}"
             leader_id = replica.quorum.leader_id

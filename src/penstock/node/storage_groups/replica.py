@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from typing import Final
 from uuid import UUID
 
 from penstock.log.partition_log import PartitionLog
@@ -31,14 +30,14 @@ from penstock.replication.storage_groups.entries import PartitionId
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
-"""So much is applied between two snapshots: a start applies what came after the last one again."""
-
 
 class GroupReplica:
     """See the module. It is what handlers of the consensus core's requests get (`QuorumNode`)."""
 
-    def __init__(self, name: LogName, cluster_id: str, group: StorageGroup, log: PartitionLog) -> None:
+    def __init__(
+        self, name: LogName, cluster_id: str, group: StorageGroup, log: PartitionLog, snapshot_bytes: int
+    ) -> None:
+        """`snapshot_bytes` are applied between two snapshots: a start applies what came after the last one again."""
         self.log = name
         self.cluster_id = cluster_id
         self.group = group
@@ -48,6 +47,7 @@ class GroupReplica:
         """Looks for who could lead instead of this node, of which no controller hears."""
         self.own_log = log
         """The group's own log."""
+        self._snapshot_bytes = snapshot_bytes
         self._led_in: int | None = None
         self._led_since_ms = 0
         self._driver: QuorumDriver | None = None
@@ -184,7 +184,9 @@ class GroupReplica:
 
     def keep_short(self) -> None:
         """Begin a snapshot, if it is worth one."""
-        if self.group.bytes_since_snapshot >= SNAPSHOT_BYTES and (self._snapshot is None or self._snapshot.done()):
+        if self.group.bytes_since_snapshot >= self._snapshot_bytes and (
+            self._snapshot is None or self._snapshot.done()
+        ):
             self._snapshot = asyncio.create_task(self._take_snapshot(), name=f"snapshot of {self.log}")
 
     async def _take_snapshot(self) -> None:

@@ -109,7 +109,8 @@ async def start_replica(
     )
     directory_id = directories.id_of(log)
     group = StorageGroup(LogsBeside(logs, directory_id), links.copy, settings, outside.now_ms)
-    replica = GroupReplica(name, directories.cluster_id, group, log)
+    snapshot_bytes = config.storage_group_max_bytes_between_snapshots
+    replica = GroupReplica(name, directories.cluster_id, group, log, snapshot_bytes)
     driver = QuorumDriver(
         local=Voter(ReplicaKey(config.node_id, directory_id or ZERO_UUID)),
         configured=Quorum((), DYNAMIC_VOTERS),

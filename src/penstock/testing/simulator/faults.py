@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
+from penstock.log.names import partition_directory
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.network import Network
@@ -62,6 +63,7 @@ class Faults:
             "an error": self._an_error,
             "a dead disk": self._a_dead_disk,
             "a new disk": self._a_new_disk,
+            "lost logs": self._lost_logs,
         }
 
     async def run(self, kinds: Sequence[str], seconds: float, troubles: int = 1) -> None:
@@ -252,6 +254,31 @@ class Faults:
         await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
         if not machine.is_up:
             machine.launch()
+
+    async def _lost_logs(self, machine: Machine) -> None:
+        """A disk loses records of partitions in storage groups that were flushed; not before all others have all. Now
+        and then all nodes end with it, as in a power cut.
+        """
+        if not self._is_in_sync() or not all(one.groups_are_whole for one in self._machines):
+            return
+        names = self.logs_of_groups(machine)
+        machine.lose_logs(names if self._random.random() < 0.3 else self._random.sample(names, min(len(names), 1)))
+        if self._random.random() < 0.5:
+            await self._crash_all(power_lost=False)
+            return
+        await asyncio.sleep(self._random.expovariate(1 / MEAN_DOWN_S))
+        if not machine.is_up:
+            machine.launch()
+
+    def logs_of_groups(self, machine: Machine) -> list[str]:
+        """The directories of partitions in storage groups that a machine has."""
+        return [
+            partition_directory(topic.name, index)
+            for topic in machine.observer.image.topics.values()
+            if topic.storage_group is not None
+            for index, partition in topic.partitions.items()
+            if machine.plan.node_id in partition.replicas
+        ]
 
     def _is_in_sync(self) -> bool:
         image = self._ledger.agreement.newest

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
+from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.broker import Broker
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
@@ -17,6 +18,7 @@ from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.surroundings import Surroundings
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
+from penstock.testing.simulator.files import Directory, File
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import EPOCH_MS, Clock, Process, VirtualLoop
 from penstock.testing.simulator.network import Network
@@ -124,6 +126,22 @@ class Machine:
         return self.process is not None and self.process.context.run(getattr, group, "can_be_read")
 
     @property
+    def groups_are_whole(self) -> bool:
+        """Whether all storage groups that shall be here are, vote, and have what others know to be committed."""
+        broker = self.serving
+        if broker is None:
+            return not self.plan.is_broker
+        image, here = broker.image, broker.storage_groups.by_number
+        return all(
+            number in here
+            and here[number].is_running
+            and here[number].quorum.quorum.has(here[number].quorum.local_key)
+            and here[number].quorum.applied_offset == here[number].quorum.log_end_offset
+            for number, group in image.storage_groups.items()
+            if broker.node_id in group.replicas
+        )
+
+    @property
     def has_bad_disk(self) -> bool:
         """Whether its disk is full, slow or broken."""
         return self.disk.conditions != DiskConditions()
@@ -161,6 +179,27 @@ class Machine:
         self.disk.root.link(path.strip("/"), type(self.disk.root)())
         self.disk.root.sync()
         self._format({})
+
+    def lose_logs(self, names: Collection[str]) -> None:
+        """The logs of these names lose records that were on the disk: all, or what comes behind some place."""
+        self.crash(power_lost=False)
+        for path in self.data_paths:
+            directory = self.disk.directory(path)
+            for name in [name for name in directory.entries if name in names]:
+                log = directory.entries[name]
+                segments = (
+                    sorted(it for it in log.entries if it.endswith(LOG_SUFFIX)) if isinstance(log, Directory) else ()
+                )
+                if segments and self._random.random() < 0.5:
+                    cut = self.disk.directory(f"{path}/{name}").entries[segments[-1]]
+                    assert isinstance(cut, File)
+                    cut.truncate(self._random.randrange(len(cut.content) + 1), self.now_ms())
+                    cut.sync()
+                    self._trace.note(self.name, f"loses what lies behind byte {len(cut.content)} of {name}")
+                else:
+                    directory.unlink(name)
+                    self._trace.note(self.name, f"loses {name}")
+            directory.sync()
 
     async def start(self) -> None:
         """Start the node and wait until it serves, or was killed before that."""

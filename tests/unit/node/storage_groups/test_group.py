@@ -127,16 +127,6 @@ async def test_its_log_is_forgotten_behind_what_the_partitions_have(tmp_path: Pa
         assert (await produce(group, PAYMENTS)).first_offset == 0
 
 
-async def test_a_replica_whose_disk_has_lost_what_the_group_has_forgotten_does_not_start(tmp_path: Path) -> None:
-    async with Node(tmp_path) as group:
-        await opened(group, ORDERS)
-        await produce(group, ORDERS)
-        await group.snapshot()
-    shutil.rmtree(tmp_path / "orders-0")
-    with pytest.raises(KafkaError, match=r"orders-0 ends at 0, .* before 1: its disk has lost records"):
-        await Node(tmp_path).__aenter__()
-
-
 async def test_a_partition_that_is_closed_is_removed_when_no_snapshot_needs_it(tmp_path: Path) -> None:
     node = Node(tmp_path)
     async with node as group:

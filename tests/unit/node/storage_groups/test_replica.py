@@ -49,7 +49,7 @@ async def test_a_leader_that_gives_way_lets_no_partition_in(tmp_path: Path) -> N
     await start_alone(group, directories)
     try:
         own_log = directories.logs["__storage_group", 0]
-        replica = GroupReplica(LogName("__storage_group", UUID(int=1), 0), "test", group, own_log)
+        replica = GroupReplica(LogName("__storage_group", UUID(int=1), 0), "test", group, own_log, 1_000)
         replica._driver = group.driver
         assert replica.leads
         group.proposer.gives_way = True

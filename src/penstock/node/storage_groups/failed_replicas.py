@@ -1,0 +1,96 @@
+"""The storage groups that have a replica on this node which takes no part: what was said of it, and what it waits for.
+
+| why                                          | until                                              |
+| -------------------------------------------- | -------------------------------------------------- |
+| a disk took nothing, and is not offline      | a while is over: there may be room                 |
+| a disk has lost what the group has forgotten | that is copied from other replicas                 |
+| anything else                                | the node starts again                              |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from math import inf
+from typing import Any, Final
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 5
+"""So long after a disk took nothing it is tried again."""
+
+
+class FailedReplicas:
+    """See the module. `wake` is called when one is to be tried again before its time."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._retry_s: dict[int, float] = {}
+        self._complaints: dict[int, str] = {}
+        self._healing: dict[int, asyncio.Task[None]] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._retry_s
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._retry_s)
+
+    def __len__(self) -> int:
+        return len(self._retry_s)
+
+    def add(self, number: int, error: Exception) -> None:
+        """What a disk refuses it may take later, if it is not offline; nothing else becomes better by itself."""
+        is_disk = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        self._retry_s[number] = asyncio.get_running_loop().time() + RETRY_S if is_disk else inf
+
+    def complain(self, number: int, error: Exception) -> None:
+        """Say once why it does not start."""
+        why = error.message or error.code.name if isinstance(error, KafkaError) else str(error) or repr(error)
+        if self._complaints.get(number) != why:
+            self._complaints[number] = why
+            logger.error("this node takes no part in storage group %d: %s", number, why)
+
+    def heal(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Try it again when this is done."""
+        self._retry_s[number] = inf
+        self._healing[number] = asyncio.create_task(
+            self._healed(number, work), name=f"repair of storage group {number}"
+        )
+
+    async def _healed(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        retry_s = 0.0
+        try:
+            await work
+        except KafkaError as error:
+            logger.error("storage group %d is not repaired yet: %s", number, error.message or error.code.name)
+            retry_s = asyncio.get_running_loop().time() + RETRY_S
+        except Exception:
+            logger.exception("storage group %d is not repaired", number)
+            retry_s = inf
+        self._retry_s[number] = retry_s
+        del self._healing[number]
+        self._wake()
+
+    def take_due(self) -> list[int]:
+        """Those that are to be tried again now."""
+        now_s = asyncio.get_running_loop().time()
+        due = [number for number, retry_s in self._retry_s.items() if retry_s <= now_s]
+        for number in due:
+            del self._retry_s[number]
+        return due
+
+    def forget(self, number: int, *, takes_part: bool = False) -> None:
+        """It is not to be here any more, or takes part."""
+        self._retry_s.pop(number, None)
+        if takes_part:
+            self._complaints.pop(number, None)
+
+    async def stop(self) -> None:
+        """Repair nothing any more."""
+        healing = list(self._healing.values())
+        for task in healing:
+            task.cancel()
+        await asyncio.gather(*healing, return_exceptions=True)

@@ -1,0 +1,84 @@
+"""What a replica copies that its disk has lost, and from whom."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.node.lone_group import start_alone
+from tests.unit.node.storage_groups.test_group import ORDERS, Node, opened, produce
+
+from penstock.node.storage_groups.copying import LostRecordsError, ask_all, copy_lost, read_for_copy
+from penstock.node.storage_groups.failed_replicas import FailedReplicas
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import Record, encode_batch
+from penstock.replication.storage_groups.entries import PartitionId
+
+
+async def two_of_which_one_loses(tmp_path: Path, *, keeps: int) -> tuple[Node, Node]:
+    """Two nodes that had the same five records of a group's partition; the second has so many bytes of it left."""
+    for name in ("whole", "loser"):
+        async with Node(tmp_path / name) as group:
+            await opened(group, ORDERS)
+            for _ in range(5):
+                await produce(group, ORDERS)
+            await group.snapshot()
+    (segment,) = (tmp_path / "loser" / "orders-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:keeps])
+    return Node(tmp_path / "whole"), Node(tmp_path / "loser")
+
+
+@pytest.mark.parametrize(("keeps", "left"), [(0, 0), (100, 0), (500, 2)])
+async def test_a_replica_starts_when_it_has_copied_what_its_disk_has_lost(
+    tmp_path: Path, keeps: int, left: int
+) -> None:
+    whole, loser = await two_of_which_one_loses(tmp_path, keeps=keeps)
+    why = rf"orders-0 ends at {left}, .* before 5: its disk has lost records"
+    with pytest.raises(LostRecordsError, match=why) as lost:
+        await start_alone(loser.group, loser.directories)
+
+    async def ask(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        if node_id == 2:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
+        return (0, b"") if node_id == 3 else read_for_copy(whole.open(partition, "orders"), offset, 1)
+
+    await copy_lost(lost.value.lacking, [2, 3, 4], ask, lambda topic_id, since: False)
+    loser.directories.close()
+    whole.directories.close()
+    async with Node(tmp_path / "loser") as group:
+        assert (await produce(group, ORDERS)).first_offset == 5
+
+
+async def test_where_nobody_has_it_any_more_the_log_begins_where_others_do() -> None:
+    async def ask(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        return node_id * 10, b""
+
+    assert await ask_all([3, 2, 4], ask, ORDERS, 5) == (20, b"")
+    with pytest.raises(KafkaError):
+        await ask_all([], ask, ORDERS, 5)
+
+
+async def test_who_has_records_is_asked_before_who_begins_later() -> None:
+    batch = bytes(encode_batch([Record(value=b"x")], base_offset=5))
+
+    async def ask(node_id: int, partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        return (20, b"") if node_id == 2 else (0, batch)
+
+    assert await ask_all([2, 3], ask, ORDERS, 5) == (0, batch)
+
+
+async def test_what_is_repaired_is_tried_again_at_once_and_what_is_not_later() -> None:
+    woken = asyncio.Event()
+    failed = FailedReplicas(woken.set)
+    lost = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def fails() -> None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+
+    for number, work in ((0, asyncio.sleep(0)), (1, fails()), (2, asyncio.Event().wait())):
+        failed.add(number, lost)
+        failed.heal(number, work)  # type: ignore[arg-type]
+    await woken.wait()
+    await asyncio.sleep(0)
+    assert failed.take_due() == [0]
+    assert [*failed] == [1, 2]
+    await failed.stop()
