@@ -9,7 +9,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 from tests.cluster.clients import PARTITIONS, PATIENCE_S, TOPIC, Clients, create
+from tests.wire.raw_client import RawClient, batch_of
 
+from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.node.api.broker.list_offsets import LATEST
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.testing import Cluster
 
 COUNT = 50
@@ -103,3 +108,18 @@ def test_a_topic_of_the_same_name_is_another_one(cluster: Cluster) -> None:
     clients.send(10)
     clients.read_everything()
     assert clients.history.anomalies() == []
+
+
+def test_the_log_of_a_group_is_for_nodes_alone(in_threads: Cluster) -> None:
+    """Kafka's tools go over all topics; who is told to look for the leader would do so for a minute."""
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+    asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=STORAGE_GROUPS, partitions=[wanted])])
+    for node in in_threads.nodes:
+        assert node.address is not None
+        with RawClient(node.address) as client:
+            answers = [
+                client.ask(asked).topics[0].partitions[0],
+                client.fetch(STORAGE_GROUPS, 0),
+                client.produce(STORAGE_GROUPS, batch_of(b"mine")),
+            ]
+        assert [answer.error_code for answer in answers] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 3

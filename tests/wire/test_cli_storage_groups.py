@@ -75,8 +75,7 @@ def test_groups_are_shown_and_made(three: Cluster) -> None:
     wait_until(lambda: voters <= logs_of_groups(three) or None, SECONDS, "the groups' logs")
     assert voters <= logs_of_groups(three, "--topic-list", "__storage_group")
 
-    compared = penstock(three, "replica-verification", "--topics-include", "orders", "--once")
-    assert "NOT_LEADER_OR_FOLLOWER" not in compared.stderr
+    _expect_all_but_groups_read(three)
 
     # What others decide is refused in plain words.
     refused = penstock(three, "cluster", "drain", "1", exit_code=1).stderr
@@ -108,6 +107,15 @@ def test_a_proposal_of_moves_has_groups_and_not_what_is_in_them(three: Cluster, 
     assert [len(row["replicas"]) for row in proposed] == [len(row["replicas"]) for row in now], "each has as many"
     assert {2, 3} <= {len(row["replicas"]) for row in now}
     assert "nothing is left to move" in generated("inside", exit_code=1).stderr
+
+
+def _expect_all_but_groups_read(three: Cluster) -> None:
+    """All topics are those that can be read: the log of a group is for nodes alone."""
+    compared = penstock(three, "replica-verification", "--once")
+    assert "NOT_LEADER_OR_FOLLOWER" not in compared.stderr
+    assert {row["topic"] for row in told(three, "offsets")} == {"orders", "flights"}
+    asked = penstock(three, "offsets", "--topic", "__storage_group", exit_code=1)
+    assert "__storage_group-0 (TOPIC_AUTHORIZATION_FAILED)" in asked.stderr
 
 
 def logs_of_groups(cluster: Cluster, *options: str) -> set[tuple[int, int]]:

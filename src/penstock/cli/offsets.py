@@ -18,6 +18,7 @@ from penstock.client.log_offsets import (
     Failures,
     Found,
 )
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 
 SPECIAL: Final = {
@@ -68,7 +69,8 @@ def command(
             for text in topic_partitions.split():
                 chosen += parse_topic_partitions(text, counts, "--topic-partitions")
         else:
-            taken = names if topic is None else matching(topic, names, "--topic")
+            readable = [name for name in names if name != STORAGE_GROUPS]
+            taken = readable if topic is None else matching(topic, names, "--topic")
             if topic is not None and not taken:
                 raise click.ClickException(f"topic {topic!r} does not exist")
             chosen = [TopicPartition(name, n) for name in taken for n in range(counts.get(name, 0))]

@@ -16,6 +16,7 @@ from penstock.cli.session import bootstrap_option, command_config_option, run_wi
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.client.log_offsets import EARLIEST, LATEST
+from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
@@ -201,7 +202,8 @@ def command(
         raise click.UsageError(f"--topics-include: {error}") from None
 
     async def work(admin: Admin) -> bool:
-        topics = [topic for topic in await admin.topics.describe() if included.fullmatch(topic.name)]
+        readable = [topic for topic in await admin.topics.describe() if topic.name != STORAGE_GROUPS]
+        topics = [topic for topic in readable if included.fullmatch(topic.name)]
         if not topics:
             raise click.ClickException("there is no such topic")
         replicas = {row.topic_partition: row.replicas for topic in topics for row in topic.partitions.values()}

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.coordinators.groups import GroupCoordinator
@@ -110,7 +111,8 @@ class Broker:
 
         One whose log could not be made when its topic was created, say because the disk was full, is made now.
 
-        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
+        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR;
+            TOPIC_AUTHORIZATION_FAILED for a storage group, whose log is for nodes alone: clients give up at once.
         """
         partition = self.partitions.get(topic, index)
         if partition is None:
@@ -120,6 +122,8 @@ class Broker:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
             if index not in known.partitions:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if known.name == STORAGE_GROUPS:
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the log of a storage group is for nodes alone")
             partition = self.replicas.hold_missing(known, index)
         if partition is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
