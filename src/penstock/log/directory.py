@@ -268,14 +268,21 @@ class LogDirectories:
         self.logs.pop((log.topic, log.partition), None)
         log.health.check()
         log.abandon()  # first: a thread that flushes it must not take its files for lost
-        name = deleted_partition_directory(log.topic, log.partition, random_uuid(self._random))
-        path = f"{log.parent}/{name}"
+        self._remove_later(log, now_ms)
+
+    def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
+        path = self._put_away(log, deleted_partition_directory)
+        self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+
+    def _put_away(self, log: PartitionLog, name_of: Callable[[str, int, UUID], str]) -> str:
+        """Rename the directory of a log that is used no longer; returns its path."""
+        path = f"{log.parent}/{name_of(log.topic, log.partition, random_uuid(self._random))}"
         try:
             self._disk.rename(log.directory, path)
         except OSError as error:
-            raise log.health.report(error, f"deleting {log.directory}") from error
+            raise log.health.report(error, f"renaming {log.directory}") from error
         log.mark_deleted(path)
-        self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+        return path
 
     # moving logs from one directory to another
 
@@ -314,14 +321,8 @@ class LogDirectories:
         future = self.futures.pop(key)
         if future.health.failure is not None:
             future.abandon()
-            return
-        path = f"{future.parent}/{deleted_partition_directory(*key, random_uuid(self._random))}"
-        try:
-            self._disk.rename(future.directory, path)
-        except OSError as error:
-            raise future.health.report(error, f"deleting {future.directory}") from error
-        future.mark_deleted(path)
-        self._removals.schedule(path, now_ms + future.config.file_delete_delay_ms)
+        else:
+            self._remove_later(future, now_ms)
 
     def swap(self, log: PartitionLog, now_ms: int) -> None:
         """Let the copy of `log`, which was closed, take its place. The original is removed later. Raises KafkaError.
@@ -360,15 +361,9 @@ class LogDirectories:
         Nothing here removes it: whoever runs the node decides.
         """
         log.health.check()
-        name = stray_partition_directory(log.topic, log.partition, random_uuid(self._random))
-        path = f"{log.parent}/{name}"
-        try:
-            self._disk.rename(log.directory, path)
-        except OSError as error:
-            raise log.health.report(error, f"renaming {log.directory}") from error
+        path = self._put_away(log, stray_partition_directory)
         if self.logs.get((log.topic, log.partition)) is log:
             del self.logs[log.topic, log.partition]
-        log.mark_deleted(path)
         return path
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
