@@ -119,4 +119,6 @@ def test_what_cannot_be_understood_is_said(three: Cluster) -> None:
     entity = ("--entity-type", "brokers", "--entity-default", "--add-config", f"{PINNED}=[t:0]")
     refused = penstock(three, "configs", "--alter", *entity, exit_code=1)
     assert "topic:partition:broker" in refused.output
+    one = ("--entity-type", "brokers", "--entity-name", "1", "--add-config", f"{PINNED}=[t:0:1]")
+    assert "for all brokers, not for one" in penstock(three, "configs", "--alter", *one, exit_code=1).output
     assert "no regular expression" in penstock(three, "leaders", "show", "--topic", "(", exit_code=2).output

@@ -116,7 +116,10 @@ def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) 
         if definition.mode is UpdateMode.PER_BROKER and not resource.name:
             raise NotChangeableError(key, _hidden(definition, text), "a value for one broker, not for all")
     parse_address_limits(settings.get(ADDRESS_LIMITS_KEY, ""))
-    parse_pinned_leaders(settings.get(PINNED_LEADERS_KEY, ""))
+    pinned = settings.get(PINNED_LEADERS_KEY, "")
+    parse_pinned_leaders(pinned)
+    if pinned and resource.name:
+        raise NotChangeableError(PINNED_LEADERS_KEY, pinned, "a value for all brokers, not for one")
 
 
 def _hidden(definition: ConfigDefinition, text: str) -> str:
