@@ -196,7 +196,11 @@ class Preparation:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
         if not offsets and not even_none:
             return
-        membership = self._group.membership if self._group and self._subscription.by_group else OUTSIDER
+        membership = OUTSIDER
+        if self._group is not None and self._subscription.by_group:
+            if self._group.lost:  # and on its way in again, perhaps: its new generation is not that of what it held
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
+            membership = self._group.membership
         try:
             await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))
         except KafkaError as error:

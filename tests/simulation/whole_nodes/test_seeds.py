@@ -39,6 +39,7 @@ REGRESSIONS = {
     (3519470132, 3): "a broker that once did not take over in time got nothing back until it registered anew",
     (2514099206, 3): "the harness: a follower that had copied a compacted log lost the newest of it with its power",
     (4209848885, 3): "the harness: an unclean election took a group's log, and its generations began anew",
+    (2041, 1): "a member that came back as somebody else committed, in its new generation, what it had held before",
     (60037, 3): "the harness: a replica was away for longer than tombstones stay, and keeps what was deleted",
 }
 

@@ -189,6 +189,49 @@ async def test_a_cooperative_member_reads_on_while_its_group_rebalances() -> Non
     assert (owned.owned, owned.generation) == ((PARTITION,), 1)
 
 
+class GoneOn(Coordinator):
+    """Knows the member no longer when it joins for the second time; the third time it is not told what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__([ErrorCode.REBALANCE_IN_PROGRESS])
+        self.syncs = 0
+        self.commits: list[OffsetCommitRequest] = []
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        if isinstance(request, JoinGroupRequest) and len(self.joins) == 1:
+            self.joins.append(request)
+            return JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(request, SyncGroupRequest):
+            self.syncs += 1
+            if self.syncs == 2:
+                return None
+        if isinstance(request, OffsetCommitRequest):
+            self.commits.append(request)
+            return OffsetCommitResponse()
+        return super().__call__(header, request)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("enable_auto_commit", [False, True])
+async def test_a_member_that_comes_back_as_somebody_else_commits_nothing_of_what_it_held(
+    enable_auto_commit: bool,
+) -> None:
+    coordinator = GoneOn()
+    strategy = ("cooperative-sticky",)
+    async with member(
+        coordinator,
+        enable_auto_commit=enable_auto_commit,
+        partition_assignment_strategy=strategy,
+        auto_commit_interval_ms=3_600_000,
+    ) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        while coordinator.syncs < 2:
+            await consumer.poll(timeout_ms=10)
+        assert consumer.assignment == [PARTITION], "it reads on"
+        with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+            await consumer.commit()
+    assert coordinator.commits == [], "another member may have committed more since"
+
+
 class Leaving(Coordinator):
     """Asks for a commit until there was one; `can` is what the member says of itself."""
 
