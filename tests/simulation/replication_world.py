@@ -285,7 +285,7 @@ class World:
         host = self.random.choice(leaders)
         partition, value = host.partition, f"v{next(self._values)}"
         assert partition is not None
-        acks = self.random.choice((ALL_REPLICAS, ALL_REPLICAS, 1))
+        acks = ALL_REPLICAS if self.calm else self.random.choice((ALL_REPLICAS, ALL_REPLICAS, 1))
         try:
             result = partition.append(memoryview(value.encode()), acks=acks, now_ms=self.now_ms)
         except KafkaError:
