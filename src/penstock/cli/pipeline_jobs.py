@@ -14,7 +14,7 @@ from penstock.cli.session import json_option, run_with_admin
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
 from penstock.pipeline.spec import BOOTSTRAP, PENSTOCK, PipelineSpec
-from penstock.pipeline.spec_files import load_yaml, session_spec
+from penstock.pipeline.spec_files import load_yaml, session_spec, text_in
 from penstock.work.connect.config import ConfigError
 
 CLASS = "penstock.pipeline"
@@ -71,7 +71,7 @@ def _config(file: Path, name: str | None) -> tuple[dict[str, str], PipelineSpec]
     if file.suffix == ".py":
         spec, what = PipelineSpec(session_spec(file).name, {}, ()), {"pipeline.file": str(file.resolve())}
     else:
-        text = file.read_text(encoding="utf-8")
+        text = text_in(file)
         spec, what = load_yaml(text, file.stem, str(file)), {"pipeline": text}
     return {"name": name or spec.name, "connector.class": CLASS, **what}, spec
 

@@ -98,10 +98,14 @@ def _check_servers(context: click.Context, parameter: click.Parameter, value: st
 
 
 def read_properties(path: Path | None) -> dict[str, str]:
-    """The properties in a file, if one is named."""
+    """The properties in a file, if one is named. Raises click.ClickException."""
     if path is None:
         return {}
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}") from None
+    lines = (line.strip() for line in text.splitlines())
     return parse_pairs([line for line in lines if line and line[0] not in "#!"], str(path))
 
 

@@ -86,7 +86,15 @@ def load_spec(path: Path) -> PipelineSpec:
 
 
 def _from_yaml(path: Path) -> PipelineSpec:
-    return load_yaml(path.read_text(encoding="utf-8"), path.stem, str(path))
+    return load_yaml(text_in(path), path.stem, str(path))
+
+
+def text_in(path: Path) -> str:
+    """What a file of YAML says; PipelineError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path} cannot be read: {error}.") from None
 
 
 def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:

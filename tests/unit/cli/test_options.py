@@ -1,9 +1,13 @@
 """What options say: moments, durations, names, lists of changes, pairs."""
 
+from pathlib import Path
+
 import click
 import pytest
+from click.testing import CliRunner
 
 from penstock.cli.configs import parse_additions
+from penstock.cli.main import main
 from penstock.cli.names import matching, parse_numbers, parse_topic_partitions
 from penstock.cli.output import show_bytes
 from penstock.cli.session import one_of, parse_pairs
@@ -85,3 +89,19 @@ def test_exactly_one_action() -> None:
 )
 def test_sizes(size: int, shown: str) -> None:
     assert show_bytes(size) == shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["leaders", "show", "--command-config", "FILE"], "client.properties"),
+        (["pipeline", "check", "FILE"], "flights.yaml"),
+        (["pipeline", "submit", "FILE"], "flights.yaml"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, arguments: list[str], name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"\xa6\xff")
+    result = CliRunner().invoke(main, [argument.replace("FILE", str(file)) for argument in arguments])
+    assert result.exit_code == 1
+    assert f"{file} cannot be read: 'utf-8' codec" in result.output
