@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from random import Random
 
 from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
-from penstock.client.settings import ClientSettings
 from penstock.client.topic_admin import NewTopic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.admin_client import AdminClient
+from penstock.testing.simulator.clients import World
 from penstock.testing.simulator.plan import Plan
 from penstock.testing.simulator.promised_topics import CONFIG_KEY, TopicPromises
 
@@ -28,37 +27,22 @@ NO_BROKERS = ErrorCode.INVALID_REPLICATION_FACTOR
 """The refusal that is right while too few brokers run."""
 
 
-class AdministratingClient:
+class AdministratingClient(AdminClient):
     """See the module. Each operation is told to the ledger before it begins and when it is acknowledged."""
 
     def __init__(self, world: World, name: str, random: Random, groups: Sequence[str], plan: Plan) -> None:
-        self.name = name
+        super().__init__(world, name, random, plan.admin_pause_s)
         self.acknowledged = 0
-        self._world = world
-        self._random = random
         self._groups = groups
         self._max_topics = plan.topics
         self._replicas = plan.replicas
         self._by_consensus = plan.by_consensus
-        self._pause_s = plan.admin_pause_s
         self._tried = 0
         self._values = 0
 
     @property
     def _promises(self) -> TopicPromises:
         return self._world.ledger.promises
-
-    async def run(self) -> None:
-        while not self._world.stopping:
-            settings = ClientSettings(**self._world.common(self.name, self._random))
-            try:
-                async with Admin(self._world.bootstrap(self._random), settings) as admin:
-                    while not self._world.stopping:
-                        await self._act(admin)
-                        await asyncio.sleep(self._random.expovariate(1 / self._pause_s))
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                await asyncio.sleep(0.5)
 
     async def _act(self, admin: Admin) -> None:
         topics = list(self._promises.counts)
@@ -108,7 +92,7 @@ class AdministratingClient:
 
     async def _do(self, what: str, work: Awaitable[None], as_good: Sequence[ErrorCode] = ()) -> bool:
         """Errors in `as_good` tell that it was done before. Whether one try was enough."""
-        self._world.trace.note(self.name, what)
+        self._note(what)
         before = self._world.loop.time()
         try:
             await work
@@ -118,7 +102,7 @@ class AdministratingClient:
                     self._world.ledger.violated(f"{what}: refused with {error!r}")
                 raise
         self.acknowledged += 1
-        self._world.trace.note(self.name, f"{what}: acknowledged")
+        self._note(f"{what}: acknowledged")
         return self._world.loop.time() - before < SHORTEST_BACKOFF_S
 
     async def _take_producer_id(self, admin: Admin) -> None:
@@ -128,7 +112,7 @@ class AdministratingClient:
             return  # the only one was away for so long that it is fenced
         node_id = self._random.choice(known)
         found = await admin.cluster.to_node(node_id, request, InitProducerIdResponse)
-        self._world.trace.note(self.name, f"node {node_id} gave producer id {found.producer_id} ({found.error_code})")
+        self._note(f"node {node_id} gave producer id {found.producer_id} ({found.error_code})")
         if not found.error_code:
             self._values += 1
             self._world.ledger.agreement.producer_id(found.producer_id, f"{self.name} {self._values}")

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
 from penstock.client.admin import Admin
 from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
-from penstock.client.settings import ClientSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.testing.simulator.clients import FAILURES, World
+from penstock.testing.simulator.admin_client import AdminClient
+from penstock.testing.simulator.clients import World
 from penstock.testing.simulator.plan import CONTROLLER_PORT, Plan
 
 FEWEST_VOTERS = 2
 MEAN_PAUSE_S = 3.0
 
 
-class OperatingClient:
+class OperatingClient(AdminClient):
     """See the module. Nothing that it does may cost more than a moment."""
 
     def __init__(self, world: World, name: str, random: Random, plan: Plan) -> None:
-        self.name = name
-        self._world = world
-        self._random = random
+        super().__init__(world, name, random, MEAN_PAUSE_S)
         self._plan = plan
 
-    async def run(self) -> None:
-        while not self._world.stopping:
-            settings = ClientSettings(**self._world.common(self.name, self._random))
-            try:
-                async with Admin(self._world.bootstrap(self._random), settings) as admin:
-                    while not self._world.stopping:
-                        await self._act(admin)
-                        await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
-            except FAILURES as error:
-                self._world.trace.note(self.name, f"failed: {error!r}")
-                if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-                    self._world.ledger.violated(f"{self.name}: {error!r}")
-                await asyncio.sleep(0.5)
+    def _failed(self, error: Exception) -> None:
+        super()._failed(error)
+        if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._world.ledger.violated(f"{self.name}: {error!r}")
 
     async def _act(self, admin: Admin) -> None:
         info = await admin.quorum.describe()
@@ -47,25 +35,25 @@ class OperatingClient:
             await self._resign(admin, info)
         elif lot < 0.6 and self._plan.voters_may_change and len(voters) > FEWEST_VOTERS:
             node_id = self._random.choice(list(voters))
-            self._world.trace.note(self.name, f"remove voter {node_id} of {list(voters)}")
+            self._note(f"remove voter {node_id} of {list(voters)}")
             await admin.quorum.remove_voter(node_id, voters[node_id])
-            self._world.trace.note(self.name, f"remove voter {node_id}: acknowledged")
+            self._note(f"remove voter {node_id}: acknowledged")
         elif self._plan.voters_may_change:
             await self._add(admin, info)
 
     async def _resign(self, admin: Admin, info: QuorumInfo) -> None:
         successor = self._random.choice([-1, *(voter.node_id for voter in info.voters)])
-        self._world.trace.note(self.name, f"leader {info.leader_id} shall resign for {successor}")
+        self._note(f"leader {info.leader_id} shall resign for {successor}")
         after = await admin.quorum.resign(info, successor)
-        self._world.trace.note(self.name, f"leader {after.leader_id} of epoch {after.leader_epoch}")
+        self._note(f"leader {after.leader_id} of epoch {after.leader_epoch}")
 
     async def _add(self, admin: Admin, info: QuorumInfo) -> None:
         voters = [voter.node_id for voter in info.voters]
         for node in self._plan.nodes:
             known = next((observer for observer in info.observers if observer.node_id == node.node_id), None)
             if node.is_controller and node.node_id not in voters and known is not None:
-                self._world.trace.note(self.name, f"add voter {node.node_id} to {voters}")
+                self._note(f"add voter {node.node_id} to {voters}")
                 endpoint = QuorumEndpoint("CONTROLLER", node.name, CONTROLLER_PORT)
                 await admin.quorum.add_voter(node.node_id, known.directory_id, [endpoint])
-                self._world.trace.note(self.name, f"add voter {node.node_id}: acknowledged")
+                self._note(f"add voter {node.node_id}: acknowledged")
                 return
