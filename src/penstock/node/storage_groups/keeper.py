@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
     from penstock.node.storage_groups.replica import GroupReplica
+    from penstock.raft.voters import ReplicaKey
     from penstock.replication.storage_groups.entries import PartitionId
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,8 @@ class GroupKeeper:
         self._links: GroupLinks | None = None
         self._changed: dict[int, None] = {}
         """Those of which the metadata have said something new."""
+        self._new: dict[int, None] = {}
+        """Those that have come into being while this node was running, and have not had a replica here yet."""
         self._is_leaving = False
         self._wake = asyncio.Event()
         self._failed = FailedReplicas(self._wake.set)
@@ -175,6 +178,8 @@ class GroupKeeper:
         for record in records:
             match record:
                 case PartitionRecord() | PartitionChangeRecord() if record.topic_id == groups.topic_id:
+                    if isinstance(record, PartitionRecord) and self._node_id in record.replicas:
+                        self._new[record.partition_id] = None
                     self._note(record.partition_id)
                 case PartitionRecord():
                     self._enter(self._image.topics_by_id.get(record.topic_id))
@@ -286,7 +291,7 @@ class GroupKeeper:
             self._links = group_links(parts.config, parts.surroundings, self._image)
         name = LogName(STORAGE_GROUPS, self._image.topics[STORAGE_GROUPS].topic_id, number)
         try:
-            replica = await start_replica(name, image, parts, self, self._links)
+            replica = await start_replica(name, image, parts, self, self._links, is_new=number in self._new)
         except Exception as error:
             self._failed.add(number, error)
             self._failed.complain(number, error)
@@ -295,6 +300,7 @@ class GroupKeeper:
                 self._failed.heal(number, copy_lost(error.lacking, others, self._links.copy, self.is_removed))
             return
         self._failed.forget(number, takes_part=True)
+        self._new.pop(number, None)
         self._groups.by_number[number] = replica
         replica.group.on_leader = partial(self._lead_changed, replica)
         replica.group.on_member = lambda partition: self.on_partition(*partition)
@@ -354,9 +360,10 @@ class GroupKeeper:
         if self._node_id not in live:
             return
         caught_up, voters = replica.caught_up(within_ms, live, image.isr), replica.voters
+        directories = {key.id: self._directory(image, key) for key in voters}
         moves = bool(image.adding_replicas or image.removing_replicas)
-        has_arrived = moves and {key.id for key in voters} == wanted and not replica.is_changing_voters
-        is_said = not has_arrived and all(image.directory_of(key.id) == key.directory_id for key in voters)
+        has_arrived = moves and directories.keys() == wanted and not replica.is_changing_voters
+        is_said = not has_arrived and all(image.directory_of(it) == directories[it] for it in directories)
         if is_said and image.leader == self._node_id and set(image.isr) == set(caught_up):
             return
         epoch = replica.group.proposer.epoch
@@ -367,12 +374,18 @@ class GroupKeeper:
             group=replica.number,
             group_epoch=epoch,
             caught_up=caught_up,
-            voters=[GroupVoter(voter_id=key.id, directory_id=key.directory_id) for key in voters],
+            voters=[GroupVoter(voter_id=node_id, directory_id=it) for node_id, it in directories.items()],
             # What is on its way to change would make this claim's voters those of a moment ago.
             partition_epoch=-1 if replica.is_changing_voters else image.partition_epoch,
         )
         claiming = replica.claiming = self._parts.channel.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))
+
+    def _directory(self, image: PartitionImage, voter: ReplicaKey) -> UUID:
+        """In which directory a voter has the group's log; one that began anew there has an id of its own."""
+        broker = self._image.brokers.get(voter.id)
+        is_directory = broker is not None and voter.directory_id in broker.directories
+        return voter.directory_id if is_directory else image.directory_of(voter.id)
 
     def _claimed(self, replica: GroupReplica, done: asyncio.Future[ClaimStorageGroupResponse]) -> None:
         """If it was refused, the next look claims again, as long as the metadata do not name this node."""

@@ -2,7 +2,8 @@
 
 A replica that has no log yet begins with a snapshot of nothing that names the voters, if the group has not begun: the
 metadata have never had a leader of it. Else it begins with nothing, finds the leader among the replicas, and votes only
-when the log that it fetches names it: whoever has lost a disk has forgotten its votes, and is another replica.
+when the log that it fetches names it: whoever has lost a disk has forgotten its votes, and is another replica. So is
+whoever has lost the group's log alone (`replica_id`).
 
 In a group that has not begun the first of the replicas stands at once, so that nobody waits for an election time-out.
 """
@@ -10,6 +11,7 @@ In a group that has not begun the first of the replicas stands at once, so that 
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
@@ -20,21 +22,27 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER, is_reserved
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.state_file import StateFile
+from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.quorum_start import QuorumParts, raft_settings
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.links import GroupLinks
 from penstock.node.storage_groups.replica import GroupReplica
-from penstock.protocol.uuids import ZERO_UUID
+from penstock.node.storage_groups.replica_id import read_replica_id, write_replica_id
+from penstock.protocol.errors import DecodeError, UnsupportedError
+from penstock.protocol.uuids import ZERO_UUID, random_uuid
+from penstock.raft.effects import ElectionState
 from penstock.raft.log_name import LogName
 from penstock.raft.ports import SnapshotId
+from penstock.raft.replica import InconsistentLogError
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import DYNAMIC_VOTERS, Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId, Scheme
 from penstock.replication.storage_groups.proposer import ProposalSettings
 from penstock.replication.storage_groups.snapshot import encode_snapshot
+
+logger = logging.getLogger(__name__)
 
 REMEDY: Final = "It tries again by itself while its disk is online; else mend that, and restart the node"
 """What is said of a replica that has failed."""
@@ -44,9 +52,14 @@ GROUP_LOG: Final = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1, clean
 """Nothing but a snapshot may stand in for what a group's log says."""
 
 
+def has_begun(partition: PartitionImage) -> bool:
+    """Whether the metadata have ever had a leader of the group."""
+    return partition.leader != NO_LEADER or partition.leader_epoch > 0
+
+
 def first_voters(partition: PartitionImage) -> Quorum | None:
     """The voters of a group that has not begun; None if it has, or if it is not known yet on which disks they lie."""
-    if partition.leader != NO_LEADER or partition.leader_epoch > 0:
+    if has_begun(partition):
         return None
     keys = [ReplicaKey(replica, partition.directory_of(replica)) for replica in partition.replicas]
     return None if any(is_reserved(key.directory_id) for key in keys) else Quorum.of(map(Voter, keys))
@@ -90,10 +103,23 @@ class LogsBeside:
         return self._logs.open(partition, topic, self._directory_id)
 
 
+class DamagedGroupLogError(Exception):
+    """The group's own log cannot be relied on; says what to do."""
+
+    def __init__(self, why: object, log: PartitionLog) -> None:
+        super().__init__(
+            f"{why}. If the other replicas are well, move {log.directory} away and start the node again: then this"
+            " replica begins anew, without a vote until it has copied what there is"
+        )
+
+
 async def start_replica(
-    name: LogName, image: PartitionImage, parts: QuorumParts, logs: LogsOfAllGroups, links: GroupLinks
+    name: LogName, image: PartitionImage, parts: QuorumParts, logs: LogsOfAllGroups, links: GroupLinks, *, is_new: bool
 ) -> GroupReplica:
-    """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for."""
+    """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for.
+
+    `is_new`: the group has come into being while this node was running, so nobody has voted here before.
+    """
     config, outside, directories = parts.config, parts.surroundings, parts.directories
     log = directories.create(
         name.topic, name.partition, name.topic_id, GROUP_LOG, assigned=image.directory_of(config.node_id)
@@ -107,17 +133,26 @@ async def start_replica(
         max_bytes=config.propose_max_bytes,
         handover_scheme=Scheme(config.storage_group_handover_scheme),
     )
-    directory_id = directories.id_of(log)
+    state = StateFile(disk, log.directory, log.health)
+    _check_votes(log, state)
+    directory_id = directories.id_of(log) or ZERO_UUID
+    replica_id = read_replica_id(disk, log.directory) or directory_id
+    has_log = snapshots.latest is not None or log.log_end_offset > 0
+    was_here = has_begun(image) and not is_new and image.directory_of(config.node_id) == directory_id
+    if was_here and not has_log and replica_id == directory_id:
+        replica_id = random_uuid(outside.random)
+        write_replica_id(disk, log.directory, log.health, replica_id)
+        logger.warning("the log of %s is not there: this replica begins anew, without a vote", name)
     group = StorageGroup(LogsBeside(logs, directory_id), links.copy, settings, outside.now_ms)
     snapshot_bytes = config.storage_group_max_bytes_between_snapshots
     replica = GroupReplica(name, directories.cluster_id, group, log, snapshot_bytes)
     driver = QuorumDriver(
-        local=Voter(ReplicaKey(config.node_id, directory_id or ZERO_UUID)),
+        local=Voter(ReplicaKey(config.node_id, replica_id)),
         configured=Quorum((), DYNAMIC_VOTERS),
         settings=group_settings(raft_settings(config)),
         log=stored_log,
         snapshots=snapshots,
-        state=StateFile(disk, log.directory, log.health),
+        state=state,
         peers=links.peers(name, image.replicas),
         application=group,
         random=outside.random,
@@ -125,11 +160,25 @@ async def start_replica(
         elapsed_s=outside.elapsed_s,
     )
     driver.remedy = REMEDY
-    await replica.start(driver)
+    try:
+        await replica.start(driver)
+    except UnsupportedError:
+        raise
+    except (InconsistentLogError, DecodeError) as error:
+        raise DamagedGroupLogError(error, log) from error
     if image.leader_epoch == 0 and config.node_id == _first(image, parts.image):
         driver.event(driver.raft.stand_first)
     driver.event(lambda _: driver.raft.look_around())
     return replica
+
+
+def _check_votes(log: PartitionLog, state: StateFile) -> None:
+    """Raises DamagedGroupLogError where this replica may have voted, and no file says for whom."""
+    try:
+        if log.log_end_offset > 0 and state.read() == ElectionState():
+            raise DamagedGroupLogError(f"there is no {state.path}, so it could vote twice", log)
+    except QuorumStateError as error:
+        raise DamagedGroupLogError(error, log) from error
 
 
 def _first(group: PartitionImage, image: ClusterImage) -> int | None:

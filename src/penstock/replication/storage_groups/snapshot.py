@@ -15,7 +15,7 @@ from uuid import UUID
 
 from penstock.metadata.control_records import snapshot_footer_batch
 from penstock.protocol.control import ControlType, control_batch, control_type
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.errors import DecodeError, UnsupportedError
 from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.protocol.value import Value
 from penstock.raft.control import snapshot_header_records
@@ -79,7 +79,7 @@ def _state(record: Record) -> PartitionState:
     try:
         version, topic_id, number = KEY.unpack(record.key or b"")
         if version not in (WITHOUT_STARTS, VERSION):
-            raise DecodeError(f"a snapshot of a storage group of version {version}; the newest is {VERSION}")
+            raise UnsupportedError(f"a snapshot of a storage group of version {version}; the newest is {VERSION}")
         end_offset, since = OFFSETS.unpack_from(value)
         start_offset, topic = 0, value[OFFSETS.size :]
         if version == VERSION:

@@ -256,8 +256,8 @@ class Faults:
             machine.launch()
 
     async def _lost_logs(self, machine: Machine) -> None:
-        """A disk loses records of partitions in storage groups that were flushed; not before all others have all. Now
-        and then all nodes end with it, as in a power cut.
+        """A disk loses flushed records of storage groups, or of partitions in them; not before all others have all.
+        Now and then all nodes end with it, as in a power cut.
         """
         if not self._is_in_sync() or not all(one.groups_are_whole for one in self._machines):
             return
@@ -271,11 +271,11 @@ class Faults:
             machine.launch()
 
     def logs_of_groups(self, machine: Machine) -> list[str]:
-        """The directories of partitions in storage groups that a machine has."""
+        """The directories of storage groups, and of partitions in them, that a machine has."""
         return [
             partition_directory(topic.name, index)
             for topic in machine.observer.image.topics.values()
-            if topic.storage_group is not None
+            if topic.by_consensus
             for index, partition in topic.partitions.items()
             if machine.plan.node_id in partition.replicas
         ]

@@ -11,6 +11,7 @@ from uuid import UUID
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
 from penstock.node.partitions.partition import Partition
@@ -181,7 +182,9 @@ class Machine:
         self._format({})
 
     def lose_logs(self, names: Collection[str]) -> None:
-        """The logs of these names lose records that were on the disk: all, or what comes behind some place."""
+        """The logs of these names lose records that were on the disk: all, or what comes behind some place. A group's
+        own loses all: nothing tells afterwards that there was more.
+        """
         self.crash(power_lost=False)
         for path in self.data_paths:
             directory = self.disk.directory(path)
@@ -190,7 +193,7 @@ class Machine:
                 segments = (
                     sorted(it for it in log.entries if it.endswith(LOG_SUFFIX)) if isinstance(log, Directory) else ()
                 )
-                if segments and self._random.random() < 0.5:
+                if segments and not name.startswith(STORAGE_GROUPS) and self._random.random() < 0.5:
                     cut = self.disk.directory(f"{path}/{name}").entries[segments[-1]]
                     assert isinstance(cut, File)
                     cut.truncate(self._random.randrange(len(cut.content) + 1), self.now_ms())
