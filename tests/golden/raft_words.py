@@ -5,10 +5,10 @@ from typing import Any
 
 from penstock.protocol.control import ControlType
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.records import decode_batch
+from penstock.protocol.records import decode_batch, iterate_batches
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
-from penstock.raft.control import batches_in, control_type
+from penstock.raft.control import control_type
 
 Answer = ask.VoteAnswer | ask.BeginEpochAnswer | ask.EndEpochAnswer | ask.UpdateVoterAnswer
 
@@ -74,7 +74,7 @@ def fetch_answer(answer: ask.FetchAnswer) -> str:
 
 def records_of(records: bytes) -> list[str]:
     words = []
-    for position, header in batches_in(records):
+    for position, header in iterate_batches(records):
         for record in decode_batch(records, position):
             if header.is_control:
                 what = ControlType(control_type(record)).name

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.varint import Buffer
-from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
 
 
@@ -65,7 +65,7 @@ class MemoryLog:
         return self.batches[-1].epoch if self.batches else self.start.epoch
 
     def append(self, batches: Buffer) -> None:
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             data = bytes(batches[position : position + header.size_in_bytes])
             batch = Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, data)
             assert batch.base_offset == self.end_offset, "a hole in the log"

@@ -9,8 +9,8 @@ from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.memory import Batch, Contents, MemoryLog, MemorySnapshots
 
 from penstock.protocol.control import control_batch
-from penstock.protocol.records import Record, decode_batch, encode_batch
-from penstock.raft.control import batches_in, snapshot_header_records
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
+from penstock.raft.control import snapshot_header_records
 from penstock.raft.effects import ElectionState
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
@@ -124,7 +124,7 @@ class Node:
 
     def load(self, snapshot: SnapshotId) -> None:
         data = self.disk.snapshots.whole[snapshot]
-        *_, (position, _) = batches_in(data)
+        *_, (position, _) = iterate_batches(data)
         value = decode_batch(data, position)[0].value
         assert value is not None
         self.app_state = int(value.split()[0])

@@ -19,8 +19,7 @@ from penstock.client.quorum_admin import QuorumInfo
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
-from penstock.protocol.records import decode_batch
-from penstock.raft.control import batches_in
+from penstock.protocol.records import decode_batch, iterate_batches
 from penstock.raft.kafka_answers import read_fetch_answer, read_fetch_snapshot_answer
 from penstock.raft.kafka_requests import write_fetch, write_fetch_snapshot
 from penstock.raft.ports import SnapshotId
@@ -118,14 +117,14 @@ class ClusterSource:
             content += answer.piece
             size = answer.size
         self._forget()
-        for position, header in batches_in(content):
+        for position, header in iterate_batches(content):
             read_batch(self.view, header, decode_batch(content, position), is_snapshot=True)
         self.view.image.applied_to(snapshot.end_offset - 1)
         self._offset, self._last_epoch = snapshot.end_offset, snapshot.epoch
 
     def _take_log(self, records: bytes, high_watermark: int) -> None:
         """What is committed of these batches; the next fetch begins behind it."""
-        for position, header in batches_in(records):
+        for position, header in iterate_batches(records):
             if header.last_offset >= high_watermark:
                 break
             if header.last_offset >= self._offset:

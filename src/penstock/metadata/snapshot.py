@@ -1,8 +1,7 @@
-"""A snapshot of the image as bytes, in the layout of Kafka's `.checkpoint` files (KIP-630).
+"""A snapshot of the image: metadata records in a file of Kafka's layout (`protocol.snapshot_file`).
 
-A control batch with the header, batches of metadata records, a control batch with the footer; offsets count from 0
-within the file. The file's name says which part of the log it stands for: the offset after the last record that it
-contains, and that record's leader epoch.
+The file's name says which part of the log it stands for: the offset after the last record that it contains, and that
+record's leader epoch.
 """
 
 import re
@@ -10,16 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from penstock.metadata.control_records import snapshot_footer_batch, snapshot_header_batch
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import FRAME_VERSION, decode_record, encode_record, layout_at
 from penstock.metadata.records import MetadataRecord, PartitionRecord
 from penstock.metadata.topics import MAX_SHARED, PartitionImage
-from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
-from penstock.protocol.control import ControlType, control_batch, control_type
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values, unpack_records
+from penstock.protocol.records import Record, keys_and_values, unpack_records
+from penstock.protocol.snapshot_file import batches_of_snapshot, encode_snapshot_file, snapshot_header_record
 from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer
 
@@ -57,20 +55,21 @@ def encode_snapshot(
     `level` is that of metadata.version: the records are written as all nodes can read them. `header` are the control
     records that it begins with, where they say more than the timestamp: who the voters are.
     """
-    if header is None:
-        yield bytes(snapshot_header_batch(0, leader_epoch, last_timestamp_ms, now_ms))
-        offset = 1
-    else:
-        yield bytes(control_batch(header, base_offset=0, epoch=leader_epoch))
-        offset = len(header)
+    return encode_snapshot_file(
+        header or [snapshot_header_record(last_timestamp_ms, now_ms)],
+        _in_batches(records, level, now_ms),
+        epoch=leader_epoch,
+        now_ms=now_ms,
+    )
+
+
+def _in_batches(records: Iterable[MetadataRecord], level: int, now_ms: int) -> Iterator[Sequence[Record]]:
     rest = iter(records)
     while batch := [
         Record(timestamp_ms=now_ms, value=encode_record(record, layout_at(level, type(record))))
         for record in islice(rest, RECORDS_PER_BATCH)
     ]:
-        yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=leader_epoch))
-        offset += len(batch)
-    yield bytes(snapshot_footer_batch(offset, leader_epoch, now_ms))
+        yield batch
 
 
 def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
@@ -81,18 +80,8 @@ def decode_snapshot(content: bytes) -> Iterator[MetadataRecord]:
 
 def snapshot_values(content: bytes) -> Iterator[Iterator[bytes]]:
     """The same as bytes, batch by batch."""
-    position, last_type = 0, -1
-    while position + HEADER_SIZE <= len(content):
-        header = read_header(content, position)
-        if position + header.size_in_bytes > len(content) or not check_crc(content, position, header):
-            raise DecodeError(f"the batch at byte {position} of a snapshot of the metadata log is damaged")
-        if header.is_control:
-            last_type = control_type(list(iterate_records(content, position, header))[-1])
-        else:
-            yield record_values(content, position, header)
-        position += header.size_in_bytes
-    if position != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:
-        raise DecodeError("a snapshot of the metadata log ends before its footer")
+    for position, header in batches_of_snapshot(content):
+        yield record_values(content, position, header)
 
 
 def record_values(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[bytes]:

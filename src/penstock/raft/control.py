@@ -5,7 +5,6 @@ How any control record is written and told from others is in `protocol/control.p
 
 from collections.abc import Iterator, Sequence
 
-from penstock.protocol.batch import HEADER_SIZE, BatchHeader, read_header
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.control import ControlType, control_record
 from penstock.protocol.control import control_type as declared_type
@@ -13,8 +12,8 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages import leader_change_message as leader_change
 from penstock.protocol.messages import voters_record
 from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
-from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-from penstock.protocol.records import Record, decode_batch
+from penstock.protocol.records import Record, decode_batch, iterate_batches
+from penstock.protocol.snapshot_file import snapshot_header_record
 from penstock.protocol.varint import Buffer
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
@@ -59,27 +58,15 @@ def voters_record_of(quorum: Quorum, now_ms: int) -> Record:
 
 def snapshot_header_records(quorum: Quorum, last_timestamp_ms: int, now_ms: int) -> list[Record]:
     """What a snapshot begins with: its header and, where voters may change, who they are (KIP-630, KIP-853)."""
-    header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
-    records = [control_record(ControlType.SNAPSHOT_HEADER, encode(header, 0), now_ms)]
+    records = [snapshot_header_record(last_timestamp_ms, now_ms)]
     if quorum.kraft_version >= DYNAMIC_VOTERS:
         records += [kraft_version_record(quorum.kraft_version, now_ms), voters_record_of(quorum, now_ms)]
     return records
 
 
-def batches_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; what is left of one at the end is left out. Raises DecodeError."""
-    position, end = 0, len(buffer)
-    while end - position >= HEADER_SIZE:
-        header = read_header(buffer, position)
-        if header.size_in_bytes > end - position:
-            return
-        yield position, header
-        position += header.size_in_bytes
-
-
 def quorums_in(buffer: Buffer, quorum: Quorum) -> Iterator[tuple[int, Quorum]]:
     """(offset, quorum) for each control record in these batches that changes the quorum. Raises DecodeError."""
-    for position, header in batches_in(buffer):
+    for position, header in iterate_batches(buffer):
         if not header.is_control:
             continue
         for record in decode_batch(buffer, position):

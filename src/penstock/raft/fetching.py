@@ -5,7 +5,7 @@ goes on asking for records, and takes none: so it and the leader hear of each ot
 """
 
 from penstock.protocol.errors import DecodeError, ErrorCode
-from penstock.raft.control import batches_in
+from penstock.protocol.records import iterate_batches
 from penstock.raft.effects import Examine, Send
 from penstock.raft.ports import EpochEnd, SnapshotId
 from penstock.raft.replica import Replica
@@ -154,7 +154,7 @@ class Fetching:
     def _append(self, records: bytes) -> None:
         replica = self._replica
         expected, epoch, end = replica.log.end_offset, replica.log.last_epoch, 0
-        for position, header in batches_in(records):
+        for position, header in iterate_batches(records):
             if header.base_offset != expected or not epoch <= header.partition_leader_epoch <= replica.epoch:
                 raise DecodeError(f"a batch at {header.base_offset} of epoch {header.partition_leader_epoch}")
             expected, epoch = header.last_offset + 1, header.partition_leader_epoch

@@ -9,9 +9,9 @@ from penstock.leadership.lease import held
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
 from penstock.protocol.control import control_batch
 from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.records import iterate_batches
 from penstock.raft.asking import Asking
 from penstock.raft.control import (
-    batches_in,
     kraft_version_record,
     leader_change_record,
     voters_record_of,
@@ -175,7 +175,7 @@ class Leader(Role):
         """Give the batches their offsets and the epoch, in place, and append them. Raises DecodeError."""
         replica = self.replica
         offset, end = replica.log.end_offset, 0
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             set_base_offset(batches, position, offset)
             set_partition_leader_epoch(batches, position, replica.epoch)
             offset += header.last_offset_delta + 1

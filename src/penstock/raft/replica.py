@@ -8,8 +8,9 @@ from typing import Final
 
 from penstock.leadership.lease import Granter
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.varint import Buffer
-from penstock.raft.control import batches_in, quorums_in
+from penstock.raft.control import quorums_in
 from penstock.raft.effects import Announce, Commit, Effect, ElectionState, Flush, LoadSnapshot, Persist
 from penstock.raft.ports import Log, Random, SnapshotId, Snapshots
 from penstock.raft.settings import RaftSettings
@@ -257,7 +258,7 @@ class Replica:
         while offset < self.log.end_offset:
             batches = self.log.read(offset, READ_BYTES)
             self._take_voters(batches)
-            offset = max(header.last_offset for _, header in batches_in(batches)) + 1
+            offset = max(header.last_offset for _, header in iterate_batches(batches)) + 1
 
     def _read_voters_of(self, snapshot: SnapshotId) -> None:
         head = self.snapshots.read(snapshot, 0, READ_BYTES)

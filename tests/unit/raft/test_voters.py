@@ -7,9 +7,8 @@ from penstock.protocol.codec import decode
 from penstock.protocol.control import ControlType, control_batch
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
-from penstock.protocol.records import Record, decode_batch
+from penstock.protocol.records import Record, decode_batch, iterate_batches
 from penstock.raft.control import (
-    batches_in,
     control_type,
     kraft_version_record,
     leader_change_record,
@@ -81,7 +80,7 @@ def test_control_records_are_read_as_they_were_written() -> None:
 
 def test_half_a_batch_at_the_end_is_left_out_and_a_strange_key_is_refused() -> None:
     batch = control_batch([kraft_version_record(1, 5)], base_offset=0, epoch=1)
-    assert len(list(batches_in(bytes(batch) + bytes(batch)[:-1]))) == 1
+    assert len(list(iterate_batches(bytes(batch) + bytes(batch)[:-1]))) == 1
     with pytest.raises(DecodeError):
         control_type(Record(key=b"abc"))
 

@@ -13,8 +13,8 @@ from typing import Final
 from penstock.node.quorum.metrics import Latency
 from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots, Reading
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.value import Value
-from penstock.raft.control import batches_in
 from penstock.raft.effects import Commit, LoadSnapshot
 from penstock.raft.ports import SnapshotId
 
@@ -194,7 +194,7 @@ class Applier:
     def _apply(self, high_watermark: int, room: int) -> int:
         batches = self._log.read(self.applied, room)
         base_offset, last_offset, end = -1, -1, 0
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             if header.last_offset >= high_watermark:
                 break
             base_offset = header.base_offset if base_offset < 0 else base_offset

@@ -19,7 +19,7 @@ from penstock.metadata.snapshot import parse_snapshot_name, record_values, snaps
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import read_whole
 from penstock.protocol.errors import DecodeError
-from penstock.raft.control import batches_in
+from penstock.protocol.records import iterate_batches
 
 SLICE_BYTES: Final = 64 * 1024
 """So much is looked at before the event loop gets to do something else."""
@@ -90,7 +90,7 @@ async def look(disk: Disk, directory: str, log: PartitionLog | None) -> None:
     offset = end_offset if log is None else max(end_offset, log.log_start_offset)
     while log is not None and offset < log.log_end_offset:
         batches = read_whole(log, offset, SLICE_BYTES)
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             if not header.is_control:
                 seen.check(record_values(batches, position, header))
             offset = header.last_offset + 1

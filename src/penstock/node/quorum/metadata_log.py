@@ -34,9 +34,9 @@ from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, encode_batch, iterate_batches
 from penstock.protocol.value import Value
-from penstock.raft.control import batches_in, snapshot_header_records
+from penstock.raft.control import snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum
 
@@ -198,7 +198,7 @@ class MetadataLog:
 
     def committed(self, batches: bytes, base_offset: int, last_offset: int) -> None:
         """Whole batches are committed: apply them. What cannot be applied raises, and the node cannot go on."""
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             records: Sequence[MetadataRecord] = ()
             if not header.is_control:
                 own = self._own.pop((header.base_offset, header.partition_leader_epoch), None)

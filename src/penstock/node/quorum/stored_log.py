@@ -15,8 +15,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.protocol.batch import BatchHeader, check_crc, read_header
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.varint import Buffer
-from penstock.raft.control import batches_in
 from penstock.raft.ports import EpochEnd, SnapshotId
 
 logger = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def read_whole(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
     why, end = "it is not there", 0
     try:
         data = log.read(offset, max_bytes).read()
-        for position, header in batches_in(data):
+        for position, header in iterate_batches(data):
             if not check_crc(data, position, header):
                 why = "its CRC does not fit"
                 break

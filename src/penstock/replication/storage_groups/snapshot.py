@@ -9,14 +9,14 @@ show it.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from penstock.metadata.control_records import snapshot_footer_batch
-from penstock.protocol.control import ControlType, control_batch, control_type
 from penstock.protocol.errors import DecodeError, UnsupportedError
-from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
+from penstock.protocol.records import Record, iterate_records
+from penstock.protocol.snapshot_file import batches_of_snapshot, encode_snapshot_file
 from penstock.protocol.value import Value
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.voters import Quorum
@@ -45,27 +45,19 @@ class PartitionState(Value):
 def encode_snapshot(states: Iterable[PartitionState], quorum: Quorum, *, epoch: int, now_ms: int) -> Iterator[bytes]:
     """The file, batch by batch; `epoch` is that of the last record of the log that it stands for."""
     header = snapshot_header_records(quorum, now_ms, now_ms)
-    yield bytes(control_batch(header, base_offset=0, epoch=epoch))
-    offset, records = len(header), [_record(state) for state in states]
-    for first in range(0, len(records), PARTITIONS_PER_BATCH):
-        batch = records[first : first + PARTITIONS_PER_BATCH]
-        yield bytes(encode_batch(batch, base_offset=offset, partition_leader_epoch=epoch))
-        offset += len(batch)
-    yield bytes(snapshot_footer_batch(offset, epoch, now_ms))
+    return encode_snapshot_file(header, _in_batches(states), epoch=epoch, now_ms=now_ms)
+
+
+def _in_batches(states: Iterable[PartitionState]) -> Iterator[Sequence[Record]]:
+    rest = iter(states)
+    while batch := [_record(state) for state in islice(rest, PARTITIONS_PER_BATCH)]:
+        yield batch
 
 
 def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
     """The partitions in a snapshot. Raises DecodeError if it is damaged or has no end."""
-    end, last_type = 0, -1
-    for position, header in iterate_batches(content):
-        records = decode_batch(content, position)
-        end = position + header.size_in_bytes
-        if header.is_control:
-            last_type = control_type(records[-1])
-        else:
-            yield from map(_state, records)
-    if end != len(content) or last_type != ControlType.SNAPSHOT_FOOTER:
-        raise DecodeError("the snapshot ends before its footer")
+    for position, header in batches_of_snapshot(content):
+        yield from map(_state, iterate_records(content, position, header))
 
 
 def _record(state: PartitionState) -> Record:

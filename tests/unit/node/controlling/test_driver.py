@@ -30,8 +30,7 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.records import Record, decode_batch, encode_batch
-from penstock.raft.control import batches_in
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.raft.ports import SnapshotId
 
 SESSION_MS = 9_000
@@ -114,7 +113,7 @@ def values_of(log: GatedLog) -> list[bytes]:
     data = log.read(0, 1 << 20)
     return [
         bytes(record.value or b"")
-        for position, header in batches_in(data)
+        for position, header in iterate_batches(data)
         if not header.is_control
         for record in decode_batch(data, position)
     ]
@@ -124,7 +123,7 @@ def records_of(log: GatedLog) -> list[MetadataRecord]:
     data = log.read(0, 1 << 20)
     return [
         record
-        for position, header in batches_in(data)
+        for position, header in iterate_batches(data)
         if not header.is_control
         for record in map(decode_record, record_values(data, position, header))
     ]

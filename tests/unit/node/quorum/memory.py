@@ -9,9 +9,9 @@ from tests.simulation.memory import Contents, MemoryLog, MemorySnapshots
 
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.control import control_batch
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.protocol.varint import Buffer
-from penstock.raft.control import batches_in, snapshot_header_records
+from penstock.raft.control import snapshot_header_records
 from penstock.raft.effects import ElectionState
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum
@@ -111,7 +111,7 @@ class Remembered:
             raise self.error
         assert base_offset == self.applied, "each batch once, in order"
         self.calls += 1
-        for position, header in batches_in(batches):
+        for position, header in iterate_batches(batches):
             assert header.base_offset == self.applied
             self.applied = header.last_offset + 1
             if not header.is_control:
@@ -121,7 +121,7 @@ class Remembered:
 
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
         values: list[bytes] = []
-        for position, header in batches_in(content):
+        for position, header in iterate_batches(content):
             yield None
             if not header.is_control:
                 values += [record.value or b"" for record in decode_batch(content, position)]

@@ -9,7 +9,7 @@ from tests.unit.node.quorum.stores import Store, batch
 from penstock.log.config import LogConfig
 from penstock.log.disk import OpenFile
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.raft.control import batches_in
+from penstock.protocol.records import iterate_batches
 from penstock.raft.ports import EpochEnd, SnapshotId
 
 
@@ -19,7 +19,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def spans(data: bytes) -> list[tuple[int, int]]:
-    return [(header.base_offset, header.last_offset) for _, header in batches_in(data)]
+    return [(header.base_offset, header.last_offset) for _, header in iterate_batches(data)]
 
 
 def everything(store: Store) -> list[tuple[int, int]]:

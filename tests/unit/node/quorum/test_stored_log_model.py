@@ -12,7 +12,7 @@ from tests.unit.node.quorum.stores import Store, batch
 
 from penstock.log.config import LogConfig
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.raft.control import batches_in
+from penstock.protocol.records import iterate_batches
 from penstock.raft.ports import SnapshotId
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.files import Directory
@@ -144,8 +144,8 @@ class Pair:
         read, expected = mine.read(offset, max_bytes), model.read(offset, max_bytes)
         assert expected.startswith(read), "a read may end with a segment, but only between batches"
         assert bool(read) == bool(expected)
-        assert [header.base_offset for _, header in batches_in(read)][:1] == [
-            header.base_offset for _, header in batches_in(expected)
+        assert [header.base_offset for _, header in iterate_batches(read)][:1] == [
+            header.base_offset for _, header in iterate_batches(expected)
         ][:1]
         for snapshot in self.snapshots.whole:
             size = self.store.snapshots.size(snapshot)
@@ -171,7 +171,7 @@ def stored_batches(store: Store) -> list[bytes]:
     while offset < store.log.end_offset:
         data = store.log.read(offset, 200)
         assert data, f"nothing at {offset}"
-        for position, header in batches_in(data):
+        for position, header in iterate_batches(data):
             assert header.base_offset == offset, f"a hole at {offset}"
             found.append(data[position : position + header.size_in_bytes])
             offset = header.last_offset + 1

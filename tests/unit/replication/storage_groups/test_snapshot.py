@@ -2,9 +2,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.control_records import snapshot_footer_batch
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record
+from penstock.protocol.snapshot_file import encode_snapshot_file, snapshot_header_record
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId
@@ -36,12 +36,12 @@ def test_it_names_the_voters_and_each_partition_with_its_end(count: int) -> None
 
 def test_one_that_was_written_before_it_had_the_beginnings_of_logs_is_read() -> None:
     key, value = KEY.pack(0, bytes(16), 3), OFFSETS.pack(70, 5) + b"orders"
-    footer = snapshot_footer_batch(1, 0, 9)
-    content = bytes(encode_batch([Record(key=key, value=value)])) + bytes(footer)
+    header = [snapshot_header_record(9, 9)]
+    content = b"".join(encode_snapshot_file(header, [[Record(key=key, value=value)]], epoch=0, now_ms=9))
     assert list(decode_snapshot(content)) == [PartitionState(PartitionId(UUID(int=0), 3), "orders", 70, 5, 0)]
-    newer = bytes(encode_batch([Record(key=KEY.pack(2, bytes(16), 3), value=value)]))
+    newer = [Record(key=KEY.pack(2, bytes(16), 3), value=value)]
     with pytest.raises(DecodeError, match="version 2"):
-        list(decode_snapshot(newer + bytes(footer)))
+        list(decode_snapshot(b"".join(encode_snapshot_file(header, [newer], epoch=0, now_ms=9))))
 
 
 def test_one_that_is_cut_off_is_found() -> None:
