@@ -8,6 +8,7 @@ from pathlib import PurePath
 import click
 
 from penstock.cli.dump_files import ENTRIES, verify_index
+from penstock.cli.dump_groups import decoder_of_group
 from penstock.cli.dump_records import Decoder, decode_control, decode_metadata, decode_offsets, decode_text
 from penstock.cli.dump_text import Line, batch_line, print_line, record_line
 from penstock.cli.session import explain
@@ -116,6 +117,8 @@ def _dump(path: str, kind: FileKind, depth: Depth, as_json: bool) -> bool:
         return True
     if not as_json:
         click.echo(_heading(path))
+    if depth.decoder is decode_text:
+        depth = depth.replace(decoder=decoder_of_group(path) or decode_text)
     sound = True
     for part in dump_segment(path, max_bytes=depth.max_bytes):
         if isinstance(part, BrokenTail):

@@ -95,12 +95,10 @@ def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partitio
 
 
 def _follows(partition: PartitionImage, group: PartitionImage) -> PartitionImage:
-    """A partition as it is in a group that is so."""
+    """A partition as it is in a group that is so; after a move it has the group's order of replicas."""
     if set(partition.replicas) != set(group.replicas):
-        stay = [replica for replica in partition.replicas if replica in group.replicas]
-        come = [replica for replica in group.replicas if replica not in partition.replicas]
-        directories = [*map(partition.directory_of, stay), *map(group.directory_of, come)]
-        partition = partition._replace(replicas=(*stay, *come), directories=tuple(directories))
+        directories = [(partition if it in partition.replicas else group).directory_of(it) for it in group.replicas]
+        partition = partition._replace(replicas=group.replicas, directories=tuple(directories))
     isr = tuple(replica for replica in partition.replicas if replica in group.isr)
     return partition._replace(leader=group.leader, isr=isr)
 

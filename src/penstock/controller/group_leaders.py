@@ -16,7 +16,7 @@ from penstock.controller.heartbeats import Going
 from penstock.controller.partition_change import difference
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, PartitionImage
+from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS, PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
@@ -39,6 +39,6 @@ def record_of(topic: TopicImage, index: int, after: PartitionImage) -> Partition
 def check_elected_here(topic: TopicImage, index: int, code: ErrorCode) -> None:
     """Refuses, with this code, what would change who leads a partition, or is in sync, where a group decides that."""
     if topic.by_consensus:
-        raise KafkaError(
-            code, f"{topic.name}-{index} is replicated by consensus: its storage group decides who leads it"
-        )
+        who = "its replicas elect" if topic.name == STORAGE_GROUPS else "its storage group decides"
+        why = f"{topic.name}-{index} is replicated by consensus: {who} who leads it"
+        raise KafkaError(code, f"{why}; penstock leaders balance gives the lead to the group's first replica")

@@ -77,7 +77,7 @@ def test_a_group_is_under_way_until_a_claim_has_the_voters_of_the_target() -> No
     assert voted(controller, 2, 4, 5, leader=4) == ErrorCode.NONE
     assert moving(controller) == []
     assert group(controller).replicas == (4, 2, 5)
-    assert {frozenset(one) for one in replicas(controller)} == {frozenset({2, 4, 5})}
+    assert {tuple(one) for one in replicas(controller)} == {(4, 2, 5)}, "in the order that was asked for"
     assert {one.leader for one in controller.image.topics["orders"].partitions.values()} == {4}
     assert directories_fit(controller)
     offset = controller.state.next_offset

@@ -123,7 +123,7 @@ def decode_proposals(batches: bytes) -> Iterator[Entry | HandedOver]:
     for position, header in iterate_batches(batches):
         if not header.is_control:
             for record in decode_batch(batches, position):
-                yield _entry(record)
+                yield decode_entry(record)
 
 
 def _record(entry: Entry | HandedOver, now_ms: int) -> Record:
@@ -136,7 +136,8 @@ def _record(entry: Entry | HandedOver, now_ms: int) -> Record:
     return Record(timestamp_ms=now_ms, key=key, value=entry.content)
 
 
-def _entry(record: Record) -> Entry | HandedOver:
+def decode_entry(record: Record) -> Entry | HandedOver:
+    """The entry that a record stands for. Raises DecodeError."""
     key, value = record.key or b"", record.value or b""
     try:
         version, kind = KIND.unpack_from(key)

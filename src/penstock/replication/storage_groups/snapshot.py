@@ -57,7 +57,7 @@ def _in_batches(states: Iterable[PartitionState]) -> Iterator[Sequence[Record]]:
 def decode_snapshot(content: bytes) -> Iterator[PartitionState]:
     """The partitions in a snapshot. Raises DecodeError if it is damaged or has no end."""
     for position, header in batches_of_snapshot(content):
-        yield from map(_state, iterate_records(content, position, header))
+        yield from map(decode_state, iterate_records(content, position, header))
 
 
 def _record(state: PartitionState) -> Record:
@@ -66,7 +66,8 @@ def _record(state: PartitionState) -> Record:
     return Record(timestamp_ms=0, key=key, value=offsets + state.topic.encode())
 
 
-def _state(record: Record) -> PartitionState:
+def decode_state(record: Record) -> PartitionState:
+    """The partition that a record of a snapshot stands for. Raises DecodeError."""
     value = record.value or b""
     try:
         version, topic_id, number = KEY.unpack(record.key or b"")
