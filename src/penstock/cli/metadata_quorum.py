@@ -1,7 +1,6 @@
 """`penstock metadata-quorum`: who leads, how far the replicas are, who votes; as kafka-metadata-quorum.sh tells it."""
 
 import os
-import time
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from penstock.cli.session import (
 )
 from penstock.client.admin import Admin
 from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
+from penstock.client.settings import wall_clock_ms
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.formatting import identities
@@ -72,7 +72,7 @@ def describe(
     if as_json:
         print_json(quorum_as_json(cluster_id, info))
         return
-    now_ms = time.time_ns() // 1_000_000 if human_readable else None
+    now_ms = wall_clock_ms() if human_readable else None
     for line in status_lines(cluster_id, info) if status else replication_lines(info, now_ms):
         click.echo(line)
 

@@ -37,9 +37,9 @@ class Health:
 
     __slots__ = ("failure", "on_failure", "path")
 
-    def __init__(self, path: str, on_failure: Callable[[], None] | None = None) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.on_failure = on_failure
+        self.on_failure: Callable[[], None] | None = None
         self.failure: KafkaError | None = None
 
     def check(self) -> None:

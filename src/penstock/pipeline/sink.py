@@ -7,7 +7,6 @@ each for a day, and a stream runs several tasks a second.
 
 import os
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking_produce import BlockingProducer, ProducerIdentity, new_identity
+from penstock.client.settings import wall_clock_ms
 from penstock.pipeline.arrow_encode import EncodeSettings, batches_by_partition, seal
 from penstock.pipeline.cluster_cache import borrowed_cluster
 from penstock.pipeline.errors import PipelineError, plain_errors
@@ -127,7 +127,7 @@ class RowWriter:
     def write(self, chunk: pa.RecordBatch) -> int:
         """Send a chunk; returns its number of rows."""
         encoded: dict[tuple[str, int], list[EncodedRecords]] = {}
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_clock_ms()
         for topic, rows in self._by_topic(chunk):
             count = self._partition_count(topic)
             self._turn += 1

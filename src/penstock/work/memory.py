@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from penstock.protocol.value import Value
 from penstock.work.effects import Abandon, Beat, Complain, Effect, Join, Start, Stop, Sync
 from penstock.work.messages import Assignment
-from penstock.work.plan import Member, Planner, Task, even
+from penstock.work.plan import Member, Task, even
 from penstock.work.worker import Refusal, State, Worker, WorkerSettings
 
 SIZE: Final = 10
@@ -129,8 +129,7 @@ class Coordinator:
 class MemoryQueue:
     """See the module. Used within a running event loop: `start`, `send`, and `stop`."""
 
-    def __init__(self, size: int = SIZE, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
-        self.session_timeout_ms = session_timeout_ms
+    def __init__(self, size: int = SIZE) -> None:
         self.coordinators: dict[str, Coordinator] = {}
         self._events: asyncio.Queue[object] = asyncio.Queue(size)
         self._workers: dict[str, Receiver] = {}
@@ -210,10 +209,10 @@ class MemoryQueue:
     async def _watch(self) -> None:
         """Take out members that were not heard of for a session."""
         while True:
-            await asyncio.sleep(self.session_timeout_ms / 10_000)
+            await asyncio.sleep(SESSION_TIMEOUT_MS / 10_000)
             for coordinator in self.coordinators.values():
                 for name, seen_ms in list(coordinator.heartbeats.items()):
-                    if now_ms() - seen_ms >= self.session_timeout_ms:
+                    if now_ms() - seen_ms >= SESSION_TIMEOUT_MS:
                         self._tell_if(coordinator.remove_member(name), coordinator)
 
 
@@ -224,7 +223,7 @@ class MemoryWorker:
     has been elected, `run` and `end` for each task that begins and ends here.
     """
 
-    def __init__(self, queue: MemoryQueue, group: str, name: str, planner: Planner = even) -> None:
+    def __init__(self, queue: MemoryQueue, group: str, name: str) -> None:
         self.name = name
         self.on_leading: Callable[[int], None] = _ignore
         self.on_assigned: Callable[[int, tuple[str, ...]], None] = _ignore
@@ -236,10 +235,10 @@ class MemoryWorker:
         self.machine = Worker(
             WorkerSettings(
                 name=name,
-                planner=planner,
+                planner=even,
                 cooperative=False,
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-                session_timeout_ms=queue.session_timeout_ms,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
             )
         )
         self._attempt = 0

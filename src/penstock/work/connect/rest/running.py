@@ -2,10 +2,10 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
+from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.jobs import State
 from penstock.work.connect.rest.herder import Herder
@@ -44,7 +44,7 @@ class RunningWorker(Generic[Kind]):
                 self._settings["rest.advertised.host.name"], self._settings["rest.advertised.port"]
             )
             self.worker = worker = self._kind(self._config, advertised)
-            loggers = Loggers(lambda: round(time.time() * 1000))
+            loggers = Loggers(wall_clock_ms)
             worker.on_logger_level = lambda news: _set_level(loggers, news)
             herder = Herder(worker)
             self.server.served = Served(herder, Offsets(herder), loggers)

@@ -7,13 +7,13 @@ config log ──▶ ConfigState ──▶ which tasks there are ──▶ who r
                     └──────────────── records ───────────────────────  want tasks
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
+from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.jobs import State
 from penstock.work.connect.making import Around
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
@@ -28,9 +28,7 @@ from penstock.work.connect.runtime.tasks import Tasks
 class Worker(ABC):
     """See the module. `worker_id` is the host and port at which others reach it. `start`, and `stop` at the end."""
 
-    def __init__(
-        self, config: Mapping[str, str], worker_id: str, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
-    ) -> None:
+    def __init__(self, config: Mapping[str, str], worker_id: str) -> None:
         self.config = dict(config)
         self.settings = settings = self.parse(config)
         self.worker_id = worker_id
@@ -50,7 +48,7 @@ class Worker(ABC):
         )
         is_tracking = settings["topic.tracking.enable"]
         self.tasks = Tasks(
-            self.state, self.statuses, self.offsets, around, now_ms, self._owned_until_s, is_tracking=is_tracking
+            self.state, self.statuses, self.offsets, around, wall_clock_ms, self._owned_until_s, is_tracking=is_tracking
         )
         self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
         self._is_started = False
