@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.client.cluster import ClusterClient
+from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.metadata import error_code, unavailable
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
@@ -57,8 +57,14 @@ async def list_offsets(
     A time after the last record's finds offset -1. READ_COMMITTED makes LATEST the last stable offset.
     """
     search = _Search(cluster, wanted, isolation_level)
+
+    async def attempt() -> None:
+        failed = await search.go_on()
+        if failed:
+            raise min(failed.values(), key=is_passing)
+
     if wanted:
-        await cluster.retrying(search.go_on)
+        await cluster.retrying(attempt)
     return {partition: search.found[partition] for partition in wanted}
 
 
@@ -75,21 +81,32 @@ async def list_offsets_that_can_be_had(
     """
     search = _Search(cluster, wanted, isolation_level)
     failures: Failures = {}
+    passing: Failures = {}
+
+    def give_up(partition: TopicPartition, error: ClientError | KafkaError) -> None:
+        failures[partition] = error
+        del search.missing[partition]
 
     async def attempt() -> None:
         await cluster.refresh(sorted({partition.topic for partition in search.missing}))
         for partition in list(search.missing):
             error = unavailable(cluster.metadata, partition)
             if error is not None:
-                failures[partition] = error
-                del search.missing[partition]
-        await search.go_on()
+                give_up(partition, error)
+        passing.clear()
+        for partition, failure in (await search.go_on()).items():
+            if is_passing(failure):
+                passing[partition] = failure
+            else:
+                give_up(partition, failure)
+        if passing:
+            raise next(iter(passing.values()))
 
     if wanted:
         try:
             await cluster.retrying(attempt, timeout_ms=timeout_ms)
         except (ClientError, KafkaError) as error:
-            failures |= dict.fromkeys(search.missing, error)
+            failures |= {partition: passing.get(partition, error) for partition in search.missing}
     return dict(sorted(search.found.items())), dict(sorted(failures.items()))
 
 
@@ -102,8 +119,8 @@ class _Search:
         self.missing = dict(wanted)
         self.found: Found = {}
 
-    async def go_on(self) -> None:
-        """Ask all leaders for what is missing; raises the first failure when all have answered."""
+    async def go_on(self) -> Failures:
+        """Ask all leaders for what is missing; what failed, when all have answered."""
         for name in sorted({partition.topic for partition in self.missing}):
             await self._cluster.topic(name)
         nodes = by_leader(self._cluster, self.missing)
@@ -111,27 +128,32 @@ class _Search:
             *(_ask(self._cluster, node_id, asked, self._isolation_level) for node_id, asked in nodes.items()),
             return_exceptions=True,
         )
-        failure: BaseException | None = None
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                failure = failure or answer
+        failed: Failures = {}
+        for asked, answer in zip(nodes.values(), answers, strict=True):
+            if isinstance(answer, ClientError | KafkaError):
+                failed |= dict.fromkeys(asked, answer)
                 continue
-            values, error = answer
-            failure = failure or error
-            self.found.update(values)
-            for partition in values:
+            if isinstance(answer, BaseException):
+                raise answer
+            found, refused = answer
+            failed |= refused
+            self.found |= found
+            for partition in found:
                 self.missing.pop(partition, None)
-        if failure is not None:
-            if isinstance(failure, ConnectionFailedError) or (
-                isinstance(failure, KafkaError) and failure.code in _LEADER_HAS_MOVED
-            ):
-                await self._cluster.refresh(sorted({partition.topic for partition in self.missing}))
-            raise failure
+        if any(_says_moved(error) for error in failed.values()):
+            await self._cluster.refresh(sorted({partition.topic for partition in self.missing}))
+        return failed
+
+
+def _says_moved(error: ClientError | KafkaError) -> bool:
+    if isinstance(error, KafkaError):
+        return error.code in _LEADER_HAS_MOVED
+    return isinstance(error, ConnectionFailedError)
 
 
 async def _ask(
     cluster: ClusterClient, node_id: int, wanted: Mapping[TopicPartition, int], isolation_level: int
-) -> tuple[Found, KafkaError | None]:
+) -> tuple[Found, Failures]:
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp_ms in wanted.items():
         topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
@@ -146,12 +168,12 @@ async def _ask(
     )
     response = await cluster.to_node(node_id, request, ListOffsetsResponse)
     found: Found = {}
-    failure: KafkaError | None = None
+    refused: Failures = {}
     for answered in response.topics:
         for row in answered.partitions:
             partition = TopicPartition(answered.name, row.partition_index)
             if row.error_code:
-                failure = KafkaError(error_code(row.error_code), f"offsets of {partition}")
+                refused[partition] = KafkaError(error_code(row.error_code), f"offsets of {partition}")
             else:
                 found[partition] = OffsetAndTimestamp(row.offset, row.timestamp, row.leader_epoch)
-    return found, failure
+    return found, refused
