@@ -11,7 +11,6 @@ from bench.compaction import beside_compaction, compaction
 from bench.drills.full_node import fill, node_directory, started
 from bench.failover import failover
 from bench.first_group import first_group
-from bench.group_restarts import group_restarts
 from bench.hand_over import hand_over
 from bench.hand_over_groups import hand_over_groups
 from bench.idle_replicas import idle_replicas
@@ -25,6 +24,7 @@ from bench.process import CpuTimes
 from bench.ready_cluster import ready_cluster
 from bench.replicas import replicas
 from bench.replication_modes import replication_modes
+from bench.restarts import restarts
 from bench.round_trip import REQUESTS_OF, SmallRequests
 from bench.scaling import scaling
 from bench.standstill import KINDS, Standstill, standstills
@@ -216,7 +216,7 @@ QUESTIONS: dict[str, Question] = {
     "failover": failover,
     "handover": hand_over,
     "handover-groups": hand_over_groups,
-    "group-restarts": group_restarts,
+    "restarts": restarts,
     "first-group": first_group,
     "compaction": compaction,
     "beside-compaction": beside_compaction,

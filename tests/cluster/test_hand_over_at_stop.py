@@ -51,8 +51,8 @@ def test_a_producer_that_knows_only_the_node_that_stops_is_answered_by_its_succe
         create(cluster, [1, 2, 3])
         address = cluster.node(1).address
         assert address is not None
-        taken: list[int] = []
-        sent = sent_on = 0
+        wait_until(lambda: produced(address, b"0") or None, PATIENCE_S, "a leader that knows that it leads")
+        taken, sent, sent_on = [0], 1, 0
         with RawClient(address) as client, stopping(cluster, 1):
             while True:
                 try:
@@ -73,6 +73,15 @@ def test_a_producer_that_knows_only_the_node_that_stops_is_answered_by_its_succe
         found = read(cluster, 2)
         assert found[: len(taken)] == [str(number).encode() for number in range(len(taken))]
         assert found == [str(number).encode() for number in range(len(found))], "nor is one of them missing or twice"
+
+
+def produced(address: str, value: bytes) -> bool:
+    """Whether it was taken; it was not appended else."""
+    with RawClient(address) as client:
+        client.send(produce_request(TOPIC, batch_of(value)), VERSION)
+        code = client.receive().responses[0].partition_responses[0].error_code
+        assert code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return bool(code == ErrorCode.NONE)
 
 
 def read(cluster: Cluster, node_id: int, index: int = 0) -> list[bytes | None]:

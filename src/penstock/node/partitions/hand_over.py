@@ -32,7 +32,9 @@ MOST_BYTES: Final = 32 << 20
 NOT_YET_S: Final = 0.002
 """Pause before a successor is asked again that has not heard yet that it leads."""
 SETTLE_S: Final = 1
-"""So long a node that stops waits for the successor's answers."""
+"""So long a node that stops waits for the successor's answers, ..."""
+LINGER_S: Final = 0.2
+"""... when it has sent on for so long what arrives: by the first answers producers hear where to go."""
 NOT_YET: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -237,7 +239,9 @@ class HandOver:
         self._hang_up()
 
     async def settle(self) -> None:
-        """The node is about to end: what arrives from now on is refused, what was held or sent on gets its answer."""
+        """The node is about to end: soon what arrives is refused, and what was held or sent on has got its answer."""
+        if self._connection is not None and self.machine.state is State.FORWARDING:
+            await asyncio.sleep(LINGER_S)
         if self.machine.state is State.FORWARDING:
             self._settles = True
             self._arrived.set()

@@ -164,6 +164,8 @@ class HandOvers:
         led = list(self._led_with_others())
         if not led:
             return
+        import penstock.node.partitions.hand_over  # noqa: F401  while nothing is held
+
         try:
             async with asyncio.timeout(GIVE_AWAY_S):
                 if not (await self._submit(HandOverLeaderRequest(is_stopping=True))).error_code:

@@ -264,3 +264,28 @@ def test_a_node_that_stops_refuses_what_it_holds(node: Node) -> None:
         assert giving.partition.log.log_end_offset == 0
 
     asyncio.run(scene())
+
+
+def test_a_node_that_is_about_to_end_sends_on_what_it_holds_and_refuses_what_comes_then(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LINGER_S", 0)
+    monkeypatch.setattr(module, "SETTLE_S", 60)
+
+    async def scene() -> None:
+        giving = Giving(node)
+        giving.follow(0)
+        held = [giving.produce(b"1"), giving.produce(b"2")]
+        await giving.answer(Answer.MADE)
+        giving.lead(OTHER)
+        settling = asyncio.create_task(giving.hand_over.settle())
+        while giving.hand_over.takes:
+            await asyncio.sleep(0)
+        assert await giving.successor.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER) == batch(b"1"), "too early"
+        assert node.produce(b"3", topic="copied")[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert [await giving.successor.answer(0), await giving.successor.answer(1)] == [batch(b"1"), batch(b"2")]
+        await settling
+        assert [(await task).base_offset for task in held] == [0, 1]
+        await giving.hand_over.stop()
+
+    asyncio.run(scene())
