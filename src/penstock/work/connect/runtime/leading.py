@@ -142,40 +142,39 @@ class Leading:
     async def put_connector(self, name: str, config: Config, target: Target | None) -> None:
         """There is such a connector from now on, or it has another configuration."""
         async with self._writing:
-            if target is not None:
-                await self._write(f"{TARGET_STATE}{name}", target_state(target))
-            await self._write(f"{CONNECTOR}{name}", properties(config))
+            wanted = {} if target is None else {f"{TARGET_STATE}{name}": target_state(target)}
+            await self._write({**wanted, f"{CONNECTOR}{name}": properties(config)})
             await self._log.read_to_end()
 
     async def delete_connector(self, name: str) -> None:
         """There is no such connector any more."""
         async with self._writing:
-            await self._write(f"{CONNECTOR}{name}", None)
-            await self._write(f"{TARGET_STATE}{name}", None)
+            await self._write({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
             await self._log.read_to_end()
 
     async def set_target(self, name: str, target: Target) -> None:
         """Let a connector run, or pause."""
         async with self._writing:
-            await self._write(f"{TARGET_STATE}{name}", target_state(target))
+            await self._write({f"{TARGET_STATE}{name}": target_state(target)})
             await self._log.read_to_end()
 
     async def stop_connector(self, name: str) -> None:
         """Neither the connector nor any task of it runs until it is resumed."""
         async with self._writing:
-            await self._write(f"{TARGET_STATE}{name}", target_state(Target.STOPPED))
+            await self._write({f"{TARGET_STATE}{name}": target_state(Target.STOPPED)})
             await self._write_tasks(name, [])
 
     async def _write_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
-        for number, config in enumerate(configs):
-            await self._write(f"{TASK}{name}-{number}", properties(config))
-        await self._write(f"{COMMIT}{name}", encode({"tasks": len(configs)}))
+        tasks = {f"{TASK}{name}-{number}": properties(config) for number, config in enumerate(configs)}
+        await self._write({**tasks, f"{COMMIT}{name}": encode({"tasks": len(configs)})})
         await self._log.read_to_end()
 
-    async def _write(self, key: str, value: bytes | None) -> None:
+    async def _write(self, rows: Mapping[str, bytes | None]) -> None:
+        """All of them or none: who is told that another worker leads asks that one for the whole again."""
         if not self._may_write():
             raise NotLeadingError("another worker leads")
-        await self._log.put(key.encode(), value)
+        for key, value in rows.items():
+            await self._log.put(key.encode(), value)
 
 
 def _restarts(config: Mapping[str, str]) -> int:
