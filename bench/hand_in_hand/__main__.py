@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands
 from bench.hand_in_hand.compaction import compare_compaction
+from bench.hand_in_hand.consensus import work_on_consensus_topic
 from bench.hand_in_hand.hand_over import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
 from bench.hand_in_hand.kafkas_tools import try_kafkas_tools
@@ -36,6 +37,7 @@ def scenarios() -> dict[str, Scenario]:
     found["changelogs"] = rebuild_from_changelogs
     found["tools"] = try_kafkas_tools
     found["connect"] = run_java_workers
+    found["consensus"] = work_on_consensus_topic
     found["hand-over"] = hand_over_under_java_clients
     return found
 

@@ -10,8 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench.hand_in_hand.java_clients import JavaConsumer, JavaProducer, check_all_read_once
-from bench.hand_in_hand.node import HandError, wait_until
+from bench.hand_in_hand.java_clients import (
+    DEFAULTS,
+    LIMIT_S,
+    QUIET,
+    JavaConsumer,
+    JavaProducer,
+    check_all_read_once,
+    wait_all_read,
+    wait_for_members,
+    wait_for_more,
+)
+from bench.hand_in_hand.node import HandError
 from bench.load import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
@@ -23,20 +33,11 @@ TOPIC: Final = "orders"
 PARTITIONS: Final = 6
 RATE: Final = 500
 """Records a second, of each producer."""
-CONFIG: Final = {
-    "auto.leader.rebalance.enable": "false",
-    # Kafka's defaults: a busy machine is not to be taken for a dead node.
-    "broker.session.timeout.ms": "9000",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "controller.quorum.election.timeout.ms": "1000",
-}
+CONFIG: Final = QUIET | {"auto.leader.rebalance.enable": "false"}
 ROUNDS: Final = 6
 CALM_S: Final = (12.0, 4.0)
 """After a round, in turns: so long that nothing is sent on any more; and so short that the next one comes before."""
-DEFAULTS: Final = {"enable.idempotence": "true", "retries": str(2**31 - 1)}
-"""Java's; the tool has no retries of its own accord, and with that no idempotence."""
 COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
-LIMIT_S: Final = 120.0
 
 
 def hand_over_under_java_clients(folder: Path, say: Callable[[str], None]) -> None:
@@ -51,15 +52,15 @@ def hand_over_under_java_clients(folder: Path, say: Callable[[str], None]) -> No
         consumers += [JavaConsumer(folder, "saver", bootstrap, TOPIC, "savers", frequent, *saver)]
         producers: list[JavaProducer] = []
         try:
-            wait_until("all are members", lambda: all(_is_in(consumer) for consumer in consumers), [], LIMIT_S)
+            wait_for_members(consumers)
             producers += [JavaProducer(folder, number, bootstrap, TOPIC, RATE, DEFAULTS) for number in (1, 2)]
-            _wait_for_more(producers, consumers)
+            wait_for_more([*producers, *consumers])
             joins = [consumer.joins() for consumer in consumers]
             for number in range(ROUNDS):
                 _round(bootstrap, number, producers, consumers, say)
             for producer in producers:
                 producer.stop()
-            _wait_all_read(producers, consumers)
+            wait_all_read(producers, consumers)
             if [consumer.joins() for consumer in consumers] != joins:
                 raise HandError("a member has joined its group again")
             for consumer in consumers:
@@ -69,6 +70,8 @@ def hand_over_under_java_clients(folder: Path, say: Callable[[str], None]) -> No
                 client.kill()
     for client in [*producers, *consumers]:
         client.check_order()
+    if warnings := [warning for consumer in consumers for warning in consumer.warnings()]:
+        raise HandError(f"consumers have warned: {warnings[:3]}")
     for producer in producers:
         say(f"{producer.name} has sent again after {dict(producer.repeated())}")
     check_all_read_once(producers, consumers)
@@ -105,7 +108,7 @@ def _round(
     moved = asyncio.run(_hand_all_over(bootstrap))
     took_s = time.monotonic() - begun_s
     time.sleep(CALM_S[number % len(CALM_S)])
-    _wait_for_more(producers, consumers)
+    wait_for_more([*producers, *consumers])
     longest_ms = max(producer.longest_ms for producer in producers)
     say(
         f"round {number + 1}: {moved} handed over in {took_s:.1f} s; no producer waited for longer than {longest_ms} ms"
@@ -131,38 +134,3 @@ async def _hand_all_over(bootstrap: str) -> int:
     if told.late or told.moved < len(before):
         raise HandError(f"{told.moved} of {len(before)} were handed over, late are {told.late}")
     return told.moved
-
-
-def _is_in(consumer: JavaConsumer) -> bool:
-    """Whether it has partitions to read."""
-    consumer.look()
-    return consumer.assigned > 0
-
-
-def _wait_for_more(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
-    """Until each producer has had an acknowledgement, and each consumer has read and committed more."""
-    clients = [*producers, *consumers]
-    counts: list[int] = []
-
-    def more() -> bool:
-        for client in clients:
-            client.look()
-        found = [count for client in clients for count in client.counts()]
-        if not counts:
-            counts.extend(found)
-        return all(now > before for now, before in zip(found, counts, strict=True))
-
-    wait_until("all clients go on", more, [], LIMIT_S)
-
-
-def _wait_all_read(producers: Sequence[JavaProducer], consumers: Sequence[JavaConsumer]) -> None:
-    """Until each group has read so many records as there are."""
-    count = sum(len(producer.acknowledged) for producer in producers)
-
-    def all_read() -> bool:
-        for consumer in consumers:
-            consumer.look()
-        groups = {consumer.group for consumer in consumers}
-        return all(sum(len(one.records) for one in consumers if one.group == group) >= count for group in groups)
-
-    wait_until("all is read", all_read, [], LIMIT_S)

@@ -29,16 +29,30 @@ TOOL_LIMIT_S: Final = 120.0
 class Tools:
     """Kafka's tools, all of which ask one cluster."""
 
-    def __init__(self, cluster: Cluster, say: Callable[[str], None]) -> None:
-        self._jars = os.pathsep.join(str(jar) for jar in fetch("kafka-tools", TOOLS))
+    def __init__(
+        self,
+        cluster: Cluster,
+        say: Callable[[str], None],
+        name: str = "kafka-tools",
+        jars: tuple[Artifact, ...] = TOOLS,
+    ) -> None:
+        self._jars = os.pathsep.join(str(jar) for jar in fetch(name, jars))
         self._cluster = cluster
         self._say = say
 
+    def command(self, tool: str, *words: str) -> list[str]:
+        """A tool that asks no cluster, or not by --bootstrap-server."""
+        name = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
+        return [java(), *HEAP, "-cp", self._jars, name, *words]
+
+    def ask(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """What a tool says, and how it ends."""
+        command = self.command(tool, "--bootstrap-server", self._cluster.bootstrap_servers, *words)
+        return subprocess.run(command, capture_output=True, text=True, timeout=TOOL_LIMIT_S)
+
     def run(self, tool: str, *words: str) -> str:
         """What a tool prints. Raises HandError if it fails."""
-        command = [java(), *HEAP, "-cp", self._jars, f"org.apache.kafka.tools.{tool}"]
-        reach = ["--bootstrap-server", self._cluster.bootstrap_servers]
-        done = subprocess.run([*command, *reach, *words], capture_output=True, text=True, timeout=TOOL_LIMIT_S)
+        done = self.ask(tool, *words)
         if done.returncode:
             raise HandError(f"{tool} {' '.join(words)}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -56,7 +70,7 @@ class Tools:
 
     def watch(self, expected: str, tool: str, *words: str) -> None:
         """Start a tool that never ends, and end it when it says this. Raises HandError if it does not."""
-        command = [java(), *HEAP, "-cp", self._jars, f"org.apache.kafka.tools.{tool}", *words]
+        command = self.command(tool, *words)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
             limit = threading.Timer(TOOL_LIMIT_S, process.kill)

@@ -1,0 +1,257 @@
+"""A topic that is replicated by consensus, under Java's clients and under Kafka's tools, both of 4.1.1.
+
+Producers and a group of consumers work on it while the leader of its storage group is killed, each node in its turn;
+then each of Kafka's tools that has to do with replicas does its work, or is refused in plain words.
+"""
+
+import asyncio
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from bench.hand_in_hand.compaction import DUMP
+from bench.hand_in_hand.java_clients import (
+    DEFAULTS,
+    LIMIT_S,
+    QUIET,
+    JavaConsumer,
+    JavaProducer,
+    check_all_read_once,
+    wait_all_read,
+    wait_for_members,
+    wait_for_more,
+)
+from bench.hand_in_hand.kafkas_tools import TOOL_LIMIT_S, TOOLS, Tools
+from bench.hand_in_hand.node import HandError, wait_until
+from bench.load import create_topic
+from penstock.client.admin import Admin
+from penstock.client.values import TopicPartition
+from penstock.testing import Cluster
+
+TOPIC: Final = "orders"
+GROUPS: Final = "__storage_group"
+PARTITIONS: Final = 6
+RATE: Final = 500
+BY_CONSENSUS: Final = {"replication.mode": "consensus"}
+KILLS: Final = 3
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+REASSIGN: Final = "reassign.ReassignPartitionsCommand"
+NO_MOVES: Final = "No partition reassignments found"
+BALANCE: Final = "penstock leaders balance gives the lead to the group's first replica"
+
+
+def work_on_consensus_topic(folder: Path, say: Callable[[str], None]) -> None:
+    """See the module. Raises HandError."""
+    with Cluster(nodes=3, process=True, config=QUIET) as cluster:
+        create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS, replicas=3, config=BY_CONSENSUS)
+        records = _kill_leaders(cluster, folder, say)
+        tools = Tools(cluster, say, "kafka-all-tools", (*TOOLS, *DUMP))
+        _topic(tools)
+        _offsets(tools, records, folder)
+        _settings(tools)
+        _elections(tools)
+        _trouble(tools, cluster)
+        _moves(tools, cluster, folder)
+        _comparison(tools, cluster)
+        _dump(tools, cluster, say)
+
+
+def _kill_leaders(cluster: Cluster, folder: Path, say: Callable[[str], None]) -> int:
+    """Clients work meanwhile; how many records there are in the end."""
+    bootstrap = cluster.bootstrap_servers
+    consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, TOPIC, "readers", {}) for number in (1, 2)]
+    producers: list[JavaProducer] = []
+    try:
+        wait_for_members(consumers)
+        producers += [JavaProducer(folder, number, bootstrap, TOPIC, RATE, DEFAULTS) for number in (1, 2)]
+        wait_for_more([*producers, *consumers])
+        for _ in range(KILLS):
+            victim = _leader(cluster)
+            for producer in producers:
+                producer.look()
+                producer.longest_ms = 0
+            cluster.kill(victim)
+            wait_for_more([*producers, *consumers])
+            cluster.node(victim).start()
+            wait_until("all are in sync", lambda: _in_sync(cluster) == len(cluster.nodes), [], LIMIT_S)
+            wait_for_more([*producers, *consumers])
+            longest_ms = max(producer.longest_ms for producer in producers)
+            say(f"node {victim}, which led, killed: no producer waited for longer than {longest_ms} ms")
+        for producer in producers:
+            producer.stop()
+        wait_all_read(producers, consumers)
+        for consumer in consumers:
+            consumer.stop()
+    finally:
+        for client in [*producers, *consumers]:
+            client.kill()
+    for client in [*producers, *consumers]:
+        client.check_order()
+    check_all_read_once(producers, consumers)
+    records = sum(len(producer.acknowledged) for producer in producers)
+    say(
+        f"{records} records acknowledged, each read once; {sum(one.commits for one in consumers)} commits, all accepted"
+    )
+    return records
+
+
+def _leader(cluster: Cluster) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return int(admin.list_topics(TOPIC, timeout=LIMIT_S).topics[TOPIC].partitions[0].leader)
+
+
+def _in_sync(cluster: Cluster) -> int:
+    """How many replicas each partition has in sync, at least."""
+    topics = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics(timeout=LIMIT_S).topics
+    return min(len(one.isrs) for topic in topics.values() for one in topic.partitions.values())
+
+
+def _topic(tools: Tools) -> None:
+    """Kafka's tool knows Kafka's keys alone, so it makes no such topic; it shows and enlarges one."""
+    made = ["--create", "--topic", "mine", "--config", "replication.mode=consensus"]
+    tools.refuse("Unknown topic config name: replication.mode", "TopicCommand", *made)
+    tools.run("TopicCommand", "--alter", "--topic", TOPIC, "--partitions", str(PARTITIONS + 2))
+    described = tools.run("TopicCommand", "--describe", "--topic", TOPIC)
+    for expected in ("replication.mode=consensus,storage.group=0", f"PartitionCount: {PARTITIONS + 2}"):
+        if expected not in described:
+            raise HandError(f"{expected} is not in {described}")
+    tools.expect(f"Topic: {GROUPS}\tPartition: 0", "TopicCommand", "--describe", "--topic", GROUPS)
+    _expect_no_trouble(tools)
+    for words in (["--delete"], ["--alter", "--partitions", "5"]):
+        tools.refuse("they begin as such, and none is ever deleted", "TopicCommand", "--topic", GROUPS, *words)
+
+
+def _expect_no_trouble(tools: Tools) -> None:
+    for trouble in ("under-replicated", "at-min-isr", "under-min-isr", "unavailable"):
+        if shown := tools.run("TopicCommand", "--describe", f"--{trouble}-partitions").strip():
+            raise HandError(f"--{trouble}-partitions shows {shown}")
+
+
+def _offsets(tools: Tools, records: int, folder: Path) -> None:
+    """All topics are asked about: the log of the group is refused at once, and the others are told."""
+    if (found := _total(tools, "latest")) != records:
+        raise HandError(f"{found} records are in the partitions, {records} were acknowledged")
+    begun_s = time.monotonic()
+    said = tools.ask("GetOffsetShell")
+    if f"{GROUPS}-0 due to error" not in said.stderr or time.monotonic() > begun_s + TOOL_LIMIT_S / 4:
+        raise HandError(f"GetOffsetShell of all topics takes long, or says nothing of {GROUPS}: {said.stderr}")
+    cut = folder / "cut.json"
+    wanted = [{"topic": TOPIC, "partition": 0, "offset": 100}, {"topic": GROUPS, "partition": 0, "offset": 1}]
+    cut.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    said_of_cut = tools.run("DeleteRecordsCommand", "--offset-json-file", str(cut))
+    for expected in (f"{TOPIC}-0\tlow_watermark: 100", f"{GROUPS}-0\terror: "):
+        if expected not in said_of_cut:
+            raise HandError(f"{expected} is not in {said_of_cut}")
+    if (found := _total(tools, "earliest")) != 100:
+        raise HandError(f"the partitions begin at {found} and not at 100, together")
+    tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", f"{TOPIC},{GROUPS}")
+    if '"offsetLag":-' in tools.run("LogDirsCommand", "--describe"):
+        raise HandError("some replica is said to be ahead")
+
+
+def _total(tools: Tools, moment: str) -> int:
+    lines = tools.run("GetOffsetShell", "--topic", TOPIC, "--time", moment).splitlines()
+    return sum(int(line.rpartition(":")[2]) for line in lines)
+
+
+def _settings(tools: Tools) -> None:
+    topic = ["--entity-type", "topics", "--entity-name", TOPIC]
+    tools.expect("replication.mode=consensus", CONFIGS, "--describe", *topic)
+    tools.expect("Completed updating config", CONFIGS, "--alter", *topic, "--add-config", "retention.ms=604800001")
+    for setting, why in (
+        ("replication.mode=isr", "replication.mode: it is decided when a topic is created"),
+        ("storage.group=1", "storage.group: it is decided when a topic is created"),
+        ("cleanup.policy=compact", "expected delete where replication.mode=consensus"),
+        ("min.insync.replicas=1", "a majority of the replicas has each record"),
+        ("unclean.leader.election.enable=true", "who leads has all that was acknowledged"),
+    ):
+        tools.refuse(why, CONFIGS, "--alter", *topic, "--add-config", setting)
+
+
+def _elections(tools: Tools) -> None:
+    """The controller elects nobody there; transactions are refused as everywhere."""
+    tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+    for kind, topic in (("preferred", TOPIC), ("unclean", TOPIC), ("preferred", GROUPS)):
+        tools.refuse(BALANCE, "LeaderElectionCommand", "--election-type", kind, "--topic", topic, "--partition", "0")
+
+
+def _trouble(tools: Tools, cluster: Cluster) -> None:
+    """A node goes: somebody leads, and the filters say what is missing."""
+    cluster.node(3).stop()
+    for option in ("--under-replicated-partitions", "--at-min-isr-partitions"):
+        tools.expect(f"Topic: {TOPIC}\tPartition: 5", "TopicCommand", "--describe", option)
+    for option in ("--under-min-isr-partitions", "--unavailable-partitions"):
+        if shown := tools.run("TopicCommand", "--describe", option).strip():
+            raise HandError(f"{option} shows {shown}")
+
+
+def _moves(tools: Tools, cluster: Cluster, folder: Path) -> None:
+    """The group moves to two nodes, and then back to a third one, which is away at first."""
+    single, two, three = (folder / f"{name}.json" for name in ("single", "two", "three"))
+    for file, topic, replicas in ((single, TOPIC, [1, 2]), (two, GROUPS, [1, 2]), (three, GROUPS, [2, 1, 3])):
+        moves = [{"topic": topic, "partition": 0, "replicas": replicas}]
+        file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    tools.refuse(f"move {GROUPS}-0, and all that is in it moves", REASSIGN, "--execute", *_of(single))
+    tools.expect(f"Successfully started partition reassignment for {GROUPS}-0", REASSIGN, "--execute", *_of(two))
+    _wait_moved(tools, two)
+    _expect_replicas(tools, "1,2")
+    asyncio.run(_bring_back(cluster.bootstrap_servers))
+    tools.expect(f"{GROUPS}-0 is still in progress", REASSIGN, "--verify", "--preserve-throttles", *_of(three))
+    tools.expect("adding: 3.", REASSIGN, "--list")
+    cancelled = f"Successfully cancelled partition reassignment for: {GROUPS}-0"
+    tools.expect(cancelled, REASSIGN, "--cancel", "--preserve-throttles", *_of(three))
+    wait_until("the move is taken back", lambda: NO_MOVES in tools.run(REASSIGN, "--list"), [], LIMIT_S)
+    cluster.node(3).start()
+    tools.run(REASSIGN, "--execute", *_of(three), "--throttle", "100000000")
+    _wait_moved(tools, three)
+    wait_until("all are in sync", lambda: _in_sync(cluster) == len(cluster.nodes), [], LIMIT_S)
+    _expect_replicas(tools, "2,1,3")
+    _expect_no_trouble(tools)
+
+
+async def _bring_back(bootstrap: str) -> None:
+    """Kafka's tool begins no move to a node that is away; its controllers, and Penstock's, do."""
+    async with Admin(bootstrap) as admin:
+        await admin.partitions.reassign({TopicPartition(GROUPS, 0): [2, 1, 3]})
+
+
+def _of(file: Path) -> list[str]:
+    return ["--reassignment-json-file", str(file)]
+
+
+def _wait_moved(tools: Tools, file: Path) -> None:
+    wait_until("the move is done", lambda: "is completed" in tools.run(REASSIGN, "--verify", *_of(file)), [], LIMIT_S)
+
+
+def _expect_replicas(tools: Tools, replicas: str) -> None:
+    """Of the group, and of all that is in it."""
+    for topic in (TOPIC, GROUPS):
+        for line in tools.run("TopicCommand", "--describe", "--topic", topic).splitlines()[1:]:
+            if f"Replicas: {replicas}\t" not in line:
+                raise HandError(f"the replicas are not {replicas}: {line}")
+
+
+def _comparison(tools: Tools, cluster: Cluster) -> None:
+    """Followers are read as well; over all topics the tool is refused the log of the group."""
+    reach = ["--broker-list", cluster.bootstrap_servers, "--time", "-2", "--report-interval-ms", "500"]
+    tools.watch("max lag is 0 ", "ReplicaVerificationTool", *reach, "--topics-include", TOPIC)
+
+
+def _dump(tools: Tools, cluster: Cluster, say: Callable[[str], None]) -> None:
+    """Kafka's tool reads the files of a partition, and those of its group, of which it knows the batches."""
+    cluster.node(2).stop()
+    directory = cluster.node(2).directory
+    segments = [*directory.glob(f"{TOPIC}-0/*.log"), *directory.glob(f"{GROUPS}-0/*.log")]
+    snapshots = [*directory.glob(f"{GROUPS}-0/*.checkpoint"), *directory.glob(f"{TOPIC}-0/*.snapshot")]
+    indexes = [*directory.glob(f"{TOPIC}-0/*index"), *directory.glob(f"{GROUPS}-0/*index")]
+    for files, option in ((segments + snapshots, "--deep-iteration"), (indexes, "--index-sanity-check")):
+        words = ["--files", ",".join(map(str, files)), option]
+        done = subprocess.run(tools.command("kafka.tools.DumpLogSegments", *words), capture_output=True, text=True)
+        if done.returncode or "isvalid: false" in done.stdout or "Found timestamp mismatch" in done.stdout:
+            raise HandError(f"Kafka's dump does not read {files}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        say(f"DumpLogSegments {option}: {', '.join(f'{path.parent.name}/{path.name}' for path in files)}")
