@@ -30,6 +30,14 @@ def test_nothing_acknowledged_is_lost_and_all_moves_end(scheme: str) -> None:
     assert outcome.acknowledged > 0
 
 
+def test_a_node_that_leaves_and_comes_back_at_once_gets_the_vote_that_the_leader_has_for_it() -> None:
+    """A group of one voter had a second one whose log was gone, and waited for it for ever."""
+    faults = ("lost logs", "lost logs", "kill the leader", "power", "power all", "a new disk", "stop")
+    settings = SETTINGS | {"storage.group.max.bytes.between.snapshots": "2000"}
+    plan = replicated_plan(*faults, flushes_each=False, by_consensus=True, moves=True, settings=settings)
+    assert simulate(1, plan=plan.replace(nodes=FIVE)).violations == []
+
+
 def test_a_leader_that_answers_without_a_lease_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StorageGroup, "can_be_read", StorageGroup.leads)
     plan = replicated_plan("isolate", "pause", by_consensus=True, producers=2)

@@ -138,7 +138,8 @@ async def start_replica(
     directory_id = directories.id_of(log) or ZERO_UUID
     replica_id = read_replica_id(disk, log.directory) or directory_id
     has_log = snapshots.latest is not None or log.log_end_offset > 0
-    was_here = has_begun(image) and not is_new and image.directory_of(config.node_id) == directory_id
+    was_here = has_begun(image) and not is_new and config.node_id not in image.adding_replicas
+    was_here = was_here and image.directory_of(config.node_id) == directory_id
     if was_here and not has_log and replica_id == directory_id:
         replica_id = random_uuid(outside.random)
         write_replica_id(disk, log.directory, log.health, replica_id)
