@@ -61,11 +61,18 @@ class Load:
         next_s = time.perf_counter()
         while not self._is_over.is_set():
             for _ in range(int(RATE * TICK_S)):
-                producer.produce(TOPIC.topic, VALUE, partition=0, on_delivery=self._delivered)
+                self._send(producer)
             next_s += TICK_S
             while (left_s := next_s - time.perf_counter()) > 0:
                 producer.poll(left_s)
         producer.flush()
+
+    def _send(self, producer: Producer) -> None:
+        while True:
+            try:
+                return producer.produce(TOPIC.topic, VALUE, partition=0, on_delivery=self._delivered)
+            except BufferError:  # so much waits already that the client takes no more
+                producer.poll(TICK_S)
 
     def _delivered(self, error: object, message: Message) -> None:
         self.errors += error is not None
