@@ -363,6 +363,7 @@ class BrokerLifecycle:
         await asyncio.wait([beating])
         if not hand_over or len(self._image.brokers) < 2:
             return
+        self._lease.is_laid_down()
         try:
             async with asyncio.timeout(LEAVE_LIMIT_S):
                 while True:

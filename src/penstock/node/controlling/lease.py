@@ -11,6 +11,7 @@ any timer tells it that others lead now.
 | is not answered, and was awake all the time | leads, as in Kafka: perhaps nobody else can | leads no longer |
 | hung for longer than its lease | leads no longer | leads no longer |
 | is told that it is fenced, or not known | leads no longer | leads no longer |
+| stops, and asks the controller to have others lead | leads until it hears that they do | leads no longer |
 
 It leads again as soon as a heartbeat that it sent since is answered.
 """
@@ -29,7 +30,7 @@ GROUP: Final = "BrokerLease"
 class BrokerLease:
     """`clock_s` never goes back, and goes on while the machine sleeps. Before the first heartbeat it is not over."""
 
-    __slots__ = ("_awake", "_clock_s", "_granted", "_until_s", "length_s", "lost", "renewed")
+    __slots__ = ("_awake", "_clock_s", "_granted", "_is_laid_down", "_until_s", "length_s", "lost", "renewed")
 
     def __init__(self, timeout_ms: int, clock_s: Callable[[], float], *, while_awake: bool = True) -> None:
         """`while_awake`: it lasts although no controller answers, while the process does not hang."""
@@ -38,6 +39,7 @@ class BrokerLease:
         self._granted = Holder(timeout_s)
         self._awake: Holder | None = Holder(timeout_s) if while_awake else None
         self._until_s = math.inf
+        self._is_laid_down = False
         self.length_s = timeout_s * HELD
         self.renewed = 0
         """How often a heartbeat has renewed it."""
@@ -64,6 +66,8 @@ class BrokerLease:
 
     def is_renewed(self, asked_s: float) -> None:
         """A heartbeat of that time was answered: the controller counts on this broker, which knows what it decided."""
+        if self._is_laid_down:
+            return
         self.lost += bool(self.renewed and self.is_over)
         self._granted.renewed(asked_s)
         self.renewed += 1
@@ -75,6 +79,15 @@ class BrokerLease:
         if self._awake is not None:
             self._awake.given_up()
         self._count()
+
+    def is_laid_down(self) -> None:
+        """This broker stops: from now on the controller may have others lead, and they take it out of the ISR at once.
+
+        It may hear late of that. Where it must not answer then, it is over for good.
+        """
+        if self._awake is None:
+            self._is_laid_down = True
+            self.ends()
 
     def figures(self) -> Iterator[tuple[str, str, int]]:
         """What it says of itself in numbers."""

@@ -109,7 +109,7 @@ class ProducingClient:
             self._world.ledger.agreement.producer_id(identity[0], f"{self.name}.{self._lives}")
 
     async def _send_some(self, producer: Producer, where: TopicPartition, count: int) -> None:
-        sent, before = [], self._world.ledger.log_ends.reached(where)
+        sent, before = [], self._world.ledger.log_ends.reached().get(where, 0)
         losses, written_ms = self._world.ledger.lossy_crashes, self._world.loop.now_ms()
         for number in range(self._next, self._next + count):
             value = f"{self.name}.{self._lives}:{number}".encode()
@@ -129,11 +129,9 @@ class ProducingClient:
                     self._tell_history(where, value, Outcome.UNKNOWN)
                     continue
                 self._world.trace.note(self.name, f"{value.decode()} acknowledged at {where} offset {result.offset}")
-                if self._world.ledger.is_by_consensus(where.topic):
-                    self._world.ledger.log_ends.produced(where, result.offset, before)
-                if self._world.ledger.holds_since(where.topic, losses):  # else it may come from before the power cut
-                    self._world.ledger.acked(where, result.offset, value, written_ms, by_all=self._acks == -1)
                 is_certain = self._acks == -1
+                if self._world.ledger.holds_since(where.topic, losses):  # else it may come from before the power cut
+                    self._world.ledger.acked(where, result.offset, value, written_ms, by_all=is_certain, before=before)
                 outcome = Outcome.ACKNOWLEDGED if is_certain else Outcome.UNKNOWN
                 self._tell_history(where, value, outcome, result.offset if is_certain else ANYWHERE)
 

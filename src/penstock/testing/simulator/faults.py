@@ -48,6 +48,7 @@ class Faults:
             "power all": self._power_all,
             "stop": lambda machine: machine.stop(),
             "power and a stop": self._power_and_a_stop,
+            "stop unheard": self._stop_unheard,
             "break": self._break,
             "clock": self._set_clock,
             "pause": self._pause,
@@ -157,6 +158,12 @@ class Faults:
         machine.set_clock(self._random.randrange(-MOST_WRONG_MS, MOST_WRONG_MS))
 
     # What lasts
+
+    async def _stop_unheard(self, machine: Machine) -> None:
+        """It asks the controller to be let go, and hears no answer."""
+        controllers = [other for other in self._machines if other.observer.leads and other is not machine]
+        links = [(other.name, machine.name) for other in controllers]
+        await asyncio.gather(machine.stop(), self._cut_links("stops unheard", links))
 
     async def _pause(self, machine: Machine) -> None:
         machine.pause()

@@ -18,8 +18,9 @@
 | a partition, a generation | belong to one member of a group |
 | a member without company  | stays as long as no fault strikes, wherever its coordinator goes: see `clients.py` |
 | a committed offset        | never goes back, but for who asks a coordinator that was replaced and does not know it |
-| a storage group           | has one leader that holds the lease, or none: see `group_leads.py`; produces and reads of|
-|                           | its partitions are linearizable: see `log_ends.py` |
+| a storage group           | has one leader that holds the lease, or none: see `group_leads.py` |
+| produces and reads        | of a storage group, or where brokers refuse without a lease, are linearizable: see       |
+|                           | `log_ends.py` |
 | what clients saw          | has no anomaly of `penstock.testing.history`, and nothing that was read is gone |
 """
 
@@ -57,8 +58,12 @@ class Ledger:
         replicas: int = 1,
         retention_ms: int | None = None,
         is_careless: bool = False,
+        has_leases: bool = False,
     ) -> None:
-        """`is_careless`: outdated replicas may lead, so that no record is promised to anybody."""
+        """`is_careless`: outdated replicas may lead, so that no record is promised to anybody.
+
+        `has_leases`: no broker answers as a leader without one, if the partition has several replicas.
+        """
         self.violations: list[str] = []
         self.promises = TopicPromises()
         self.agreement = Agreement(self.violated)
@@ -74,6 +79,7 @@ class Ledger:
         self.acks = 0
         self.lossy_crashes = int(is_careless)
         self._is_careless = is_careless
+        self._has_leases = has_leases
         self._owners: dict[tuple[int, str, int, TopicPartition], str] = {}
         self._nodes: dict[str, RunningNode] = {}
         self._homes: dict[TopicPartition, str] = {}
@@ -105,17 +111,26 @@ class Ledger:
     # What clients were told
 
     def acked(
-        self, partition: TopicPartition, offset: int, value: bytes, written_ms: int, *, by_all: bool = True
+        self,
+        partition: TopicPartition,
+        offset: int,
+        value: bytes,
+        written_ms: int,
+        *,
+        by_all: bool = True,
+        before: int = 0,
     ) -> None:
         """A record was acknowledged at this offset, by all replicas in sync or by the leader alone.
 
-        Its timestamp is at least `written_ms`.
+        Its timestamp is at least `written_ms`; the partition went to `before` when it was sent.
         """
         if partition.topic not in self.topics:
             return  # somebody deletes it
         self.acks += 1
         if not self.is_by_consensus(partition.topic) and (self._is_careless or (self._replicas > 1 and not by_all)):
             return  # the next leader may not have it
+        if self.is_linearizable(partition.topic):
+            self.log_ends.produced(partition, offset, before)
         self._written_ms.setdefault(partition, {})[offset] = written_ms
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(offset, value) != value:
@@ -126,6 +141,29 @@ class Ledger:
         known = None if self.agreement.newest is None else self.agreement.newest.topics.get(topic)
         return known is not None and known.by_consensus
 
+    def is_linearizable(self, topic: str) -> bool:
+        """Whether no read of the topic may miss what was acknowledged before: see `log_ends.py`."""
+        return self.is_by_consensus(topic) or (self._has_leases and not self._is_careless)
+
+    def promised_ends(self, name: str) -> dict[TopicPartition, int]:
+        """How far partitions go at least, if this node is asked now and answers.
+
+        Nothing is known of those of which it was taken out of the ISR while it was neither fenced nor asked to go: it
+        may not have heard of that, and answers as before.
+        """
+        ends, image = self.log_ends.reached(), self.agreement.newest
+        brokers = () if image is None else image.brokers.values()
+        if image is None or not any(name == f"node{it.node_id}" and it.active for it in brokers):
+            return ends
+        return {
+            where: end
+            for where, end in ends.items()
+            if (topic := image.topics.get(where.topic)) is None
+            or topic.by_consensus
+            or where.partition not in topic.partitions
+            or name in _names(topic.partitions[where.partition].isr)
+        }
+
     def holds_since(self, topic: str, losses: int) -> bool:
         """Whether what was asked for when `lossy_crashes` was that cannot have been taken meanwhile by a power cut."""
         return losses == self.lossy_crashes or self.is_by_consensus(topic)
@@ -135,7 +173,7 @@ class Ledger:
         known = self.acknowledged.get(record.topic_partition, {}).get(record.offset, record.value)
         if known != record.value:
             self.violated(f"{record.topic_partition} offset {record.offset} is {record.value!r}, not {known!r}")
-        if self.is_by_consensus(record.topic):
+        if self.is_linearizable(record.topic):
             self.log_ends.goes_to(record.topic_partition, record.offset + 1)
 
     def owns(self, group: str, generation: int, member: str, partitions: Sequence[TopicPartition]) -> None:
@@ -215,6 +253,7 @@ class Ledger:
             held = None if node is None else partitions_of(node).get(*partition)
             flushed = 0 if held is None else max(held.log.recovery_point, 0)
             self.acknowledged[partition] = {o: value for o, value in known.items() if o < flushed}
+            self.log_ends.lost(partition, flushed)
 
     def disk_replaced(self, name: str) -> None:
         """All that a replica there had may be gone."""
@@ -241,9 +280,11 @@ class Ledger:
     def _lose(self, key: Key, topic: str, offset: int) -> None:
         """All that lies at this offset and behind it may be gone."""
         self.replica_agreement.lost(key, offset)
-        known = self.acknowledged.get(TopicPartition(topic, key[1]))
+        where = TopicPartition(topic, key[1])
+        self.log_ends.lost(where, offset)
+        known = self.acknowledged.get(where)
         if known is not None:
-            self.acknowledged[TopicPartition(topic, key[1])] = {o: v for o, v in known.items() if o < offset}
+            self.acknowledged[where] = {o: v for o, v in known.items() if o < offset}
 
     def look_at_weak(self) -> None:
         """A replica that is neither in sync nor eligible any more comes back only with all that is committed, but for

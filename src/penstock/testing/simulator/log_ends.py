@@ -3,6 +3,20 @@
 Each has its place: a produce its offset, and a read the end of the log that it saw. So the order is known, and what is
 left to check is that none stands before what was over when it began: such a produce would have been put between records
 that were there, and such a read is stale. Who asks takes `reached` with him.
+
+| partition                                      | produces | reads                                                    |
+| ---------------------------------------------- | -------- | -------------------------------------------------------- |
+| of a storage group                             | all      | ListOffsets, and the high watermark of Fetch             |
+| with an ISR, if brokers refuse without a lease | acks=all | ListOffsets, and the high watermark of Fetch of a leader |
+|                                                |          | that has answered ListOffsets in the same epoch          |
+
+A leader with an ISR begins with a high watermark that may be older than what was acknowledged before it. Until it has
+reached the beginning of the leader's epoch, ListOffsets is refused (KIP-207), and Fetch gives less than there is: who
+polls sees the rest a moment later. From the first answer of ListOffsets on, the leader knows all that was acknowledged.
+
+One read is not promised to be new: of a leader that was taken out of the ISR although the controller hears it, by a
+move to other replicas, or as it lags behind its successor. Nobody waits for it, and it answers until it hears of that,
+for as long as its lease lasts (`Ledger.promised_ends`).
 """
 
 from __future__ import annotations
@@ -18,12 +32,10 @@ class LogEnds:
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._ends: dict[TopicPartition, int] = {}
-        self.reads = 0
-        """So many reads were answered."""
 
-    def reached(self, where: TopicPartition) -> int:
-        """Where the partition ends at least."""
-        return self._ends.get(where, 0)
+    def reached(self) -> dict[TopicPartition, int]:
+        """Where partitions end at least, now; those that are not named, at 0."""
+        return dict(self._ends)
 
     def produced(self, where: TopicPartition, offset: int, before: int) -> None:
         """A record has got this offset; `before` was reached when it was sent."""
@@ -33,11 +45,14 @@ class LogEnds:
 
     def read(self, who: str, where: TopicPartition, end: int, before: int) -> None:
         """Somebody answered that the partition ends there; `before` was reached when he was asked."""
-        self.reads += 1
         if end < before:
             self._violated(f"{who} answered that {where} ends at {end}, after somebody knew of {before}")
         self.goes_to(where, end)
 
     def goes_to(self, where: TopicPartition, end: int) -> None:
         """Somebody was told so."""
-        self._ends[where] = max(end, self.reached(where))
+        self._ends[where] = max(end, self._ends.get(where, 0))
+
+    def lost(self, where: TopicPartition, end: int) -> None:
+        """Power cuts may have taken all that lies behind this."""
+        self._ends[where] = min(end, self._ends.get(where, 0))

@@ -29,6 +29,8 @@ CONSENSUS = "consensus 29 "
 """Likewise whether storage groups replicate some topics."""
 MOVING_GROUPS = "moving groups 9 "
 """The same for plans in which replicas move or disks die."""
+ASKS = "asks 2188 "
+"""Likewise whether somebody asks brokers with leases where partitions end."""
 GROUPS = "groups "
 MOST_BALANCE_S = 5
 BROKER_PORT = 9092
@@ -72,6 +74,8 @@ class Plan(Value, kw_only=True):
     """Whether storage groups replicate every other topic."""
     moves: bool = False
     """Whether somebody moves replicas, between brokers and between log directories, storage groups, and leaders."""
+    asks: bool = False
+    """Whether somebody asks any broker where partitions end; of storage groups somebody always does."""
     clocks: tuple[float, ...] = ()
     """How fast the clock of each node goes; all go right where nothing is said."""
     may_not_wait: bool = False
@@ -97,7 +101,7 @@ class Plan(Value, kw_only=True):
         return (
             f"{', '.join(f'{node.name} ({node.roles})' for node in self.nodes)}"
             f"{', voters may change' if self.voters_may_change else ''}{', moves' if self.moves else ''}"
-            f"{', storage groups' if self.by_consensus else ''}"
+            f"{', storage groups' if self.by_consensus else ''}{', asks' if self.asks else ''}"
             f"{f', clocks {self.clocks}' if self.clocks else ''}; {self.replicas} replicas, "
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{f'{self.tables} tables, ' if self.tables else ''}"
@@ -123,6 +127,11 @@ class Plan(Value, kw_only=True):
     def refuses_without_lease(self) -> bool:
         """Whether no broker leads on that hears no controller."""
         return self.settings.get("leader.lease.on.quorum.loss") == "refuse"
+
+    @property
+    def has_leases(self) -> bool:
+        """Whether no broker answers without one as a leader of what has several replicas."""
+        return self.refuses_without_lease and self.replicas > 1
 
     @property
     def commits_first(self) -> bool:
@@ -180,6 +189,8 @@ def draw(random: Random, nodes: int | None = None) -> Plan:
     is_moving = plan.moves or "a dead disk" in plan.faults
     if plan.replicas > 2 and Random(f"{MOVING_GROUPS if is_moving else CONSENSUS}{plan}").random() < 0.5:
         plan = _draw_groups(Random(f"{GROUPS}{plan}"), plan)
+    if plan.has_leases and not plan.is_careless and Random(f"{ASKS}{plan}").random() < 0.5:
+        plan = plan.replace(asks=True)
     return plan
 
 

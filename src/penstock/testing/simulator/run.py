@@ -72,6 +72,7 @@ def _simulate(seed: int, random: Random, plan: Plan, left: list[object]) -> Outc
         replicas=plan.replicas,
         retention_ms=plan.retention_ms,
         is_careless=plan.is_careless,
+        has_leases=plan.has_leases,
     )
     simulation = _Simulation(plan, loop, random, ledger, trace)
     with faults_in_logs(ledger.violated):
@@ -197,7 +198,7 @@ class _Simulation:
             for number in range(plan.tables)
         ]
         self._clients += self._tables
-        if plan.by_consensus:
+        if plan.by_consensus or plan.asks:
             self._clients.append(ReadingClient(self._world, "asker", Random(f"{random.getstate()}asker")))
 
     async def run(self) -> None:

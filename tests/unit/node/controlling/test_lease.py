@@ -83,3 +83,19 @@ def test_whom_no_controller_answers_is_unheard_although_it_leads_on() -> None:
     assert not lease.is_unheard
     lease.ends()
     assert lease.is_unheard
+
+
+def test_who_asks_that_others_lead_leads_no_longer_if_it_is_to_refuse() -> None:
+    lease = BrokerLease(9_000, Clock(), while_awake=False)
+    lease.is_renewed(lease.beats())
+    lease.is_laid_down()
+    assert lease.is_over
+    lease.is_renewed(lease.beats())
+    assert lease.is_over, "an answer may be here before the metadata that say who leads"
+
+
+def test_who_asks_that_others_lead_serves_until_it_hears_of_them_if_it_may() -> None:
+    lease = BrokerLease(9_000, Clock())
+    lease.is_renewed(lease.beats())
+    lease.is_laid_down()
+    assert not lease.is_over
