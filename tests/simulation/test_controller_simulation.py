@@ -17,6 +17,7 @@ REGRESSIONS = {
     407: "directories that went offline a few partitions at a time led again in between",
     2363: "a broker that kept its leadership over a restart led with one in sync that was still away",
     2273057423: "a new controller forgot what lay in a directory that had gone offline, in the middle of its moves",
+    3064367301: "who had been eligible before the feature was taken back stayed so as it ceased to be a replica",
     2447482224: "a broker that crashed and was unregistered while its partitions moved stayed an eligible leader",
 }
 """Seeds that failed once, and what was wrong. What they draw has changed since: see also the planted bugs."""

@@ -59,6 +59,13 @@ def tracked(
     return after._replace(isr=(), eligible_leader_replicas=eligible, last_known_elr=last)
 
 
+def left_over(partition: PartitionImage) -> PartitionImage:
+    """A partition of a cluster that keeps track no more: who was eligible before is so while it is a replica."""
+    eligible = (one for one in partition.eligible_leader_replicas if one in partition.replicas)
+    last = (one for one in partition.last_known_elr if one in partition.replicas)
+    return partition._replace(eligible_leader_replicas=tuple(eligible), last_known_elr=tuple(last))
+
+
 def _trusted(state: ControllerState, isr: tuple[int, ...]) -> Iterator[int]:
     """Those in sync, without brokers that are back after a crash where that is not seen to yet."""
     unfinished = state.heartbeats.unfinished

@@ -25,7 +25,7 @@ from uuid import UUID
 
 from penstock.controller.assignments import only_directory
 from penstock.controller.decision import ControllerState
-from penstock.controller.eligible_leaders import could_lead, keeps_track, tracked
+from penstock.controller.eligible_leaders import could_lead, keeps_track, left_over, tracked
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, is_online
@@ -127,8 +127,8 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
             after = after._replace(isr=tuple(replica for replica in after.isr if electorate.is_active(replica)))
         if keeps:
             after = tracked(electorate.state, topic.name, before, after, wanted.lost)
-        elif not after.isr:
-            after = after._replace(isr=before.isr)
+        else:
+            after = left_over(after._replace(isr=after.isr or before.isr))
     record = difference(topic.topic_id, index, before, after)
     return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id) else record
 

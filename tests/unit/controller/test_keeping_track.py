@@ -20,9 +20,15 @@ from tests.unit.controller.cluster import (
 
 from penstock.controller import moves
 from penstock.controller.controller import Controller
-from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from penstock.metadata.records import FeatureLevelRecord, PartitionChangeRecord
 from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
@@ -350,6 +356,18 @@ def test_the_last_eligible_leader_is_the_last_known_one_if_nobody_else_is_known(
     controller.apply([forgotten])
     controller = come_back(controller, 1, clean=False)
     assert (state(controller), flights(controller).leader_recovery_state) == ((1, (1,), (), ()), RECOVERING)
+
+
+def test_who_was_eligible_before_the_feature_was_taken_back_is_so_no_more_when_it_is_no_replica() -> None:
+    controller = three()
+    fence(controller, 3, 1)
+    controller.apply([FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=0)])
+    fence(controller, 2)
+    assert state(controller) == (-1, (2,), (1,), ())
+    target = ReassignablePartition(partition_index=0, replicas=[2])
+    move = ReassignableTopic(name="flights", partitions=[target])
+    carry_out(controller, AlterPartitionReassignmentsRequest(topics=[move]))
+    assert (flights(controller).replicas, state(controller)) == ((2,), (-1, (2,), (), ()))
 
 
 def test_where_all_who_were_in_sync_may_have_crashed_and_nobody_led_one_of_them_is_remembered() -> None:
