@@ -21,6 +21,7 @@ REGRESSIONS = {
     126: "the only voter of a quorum leads before its vote is on the disk",
     608: "a snapshot that changes while it is fetched",
     109856: "a snapshot of records that the disk did not have yet, and had others in their place",
+    460719675: "the same, and the log had let go of all that the snapshot held",
     104853: "a removed voter that restarted knew of no time when it was one, and did not stand with the only long log",
     502597: "a voter lost its disk while it was being added: the harness must not do that",
     10970: "an observer whose old log does not name the leader as a voter asks everybody but the leader",

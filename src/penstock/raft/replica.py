@@ -176,10 +176,13 @@ class Replica:
     def _log_holds(self, snapshot: SnapshotId) -> bool:
         """Whether the log agrees with a snapshot and reaches it.
 
-        A snapshot may have been taken of records that the disk did not have yet, with others in their place.
+        A snapshot may have been taken of records that the disk did not have yet, with others in their place. A log that
+        has let go of all that the snapshot holds shows it by what is left: a log's epochs never go back.
         """
         log, end_offset = self.log, snapshot.end_offset
-        return log.end_offset >= end_offset and (not end_offset or log.epoch_at(end_offset - 1) == snapshot.epoch)
+        if log.end_offset < end_offset or (end_offset and log.epoch_at(end_offset - 1) != snapshot.epoch):
+            return False
+        return log.end_offset == end_offset or log.epoch_at(end_offset) >= snapshot.epoch
 
     def append(self, batches: Buffer) -> None:
         """Add batches at the end of the log; voters that they name hold from now on. Raises DecodeError."""

@@ -329,3 +329,17 @@ def test_voters_that_are_cut_from_the_log_never_were_any() -> None:
     raft.answered(2, first, good(diverging=EpochEnd(1, 2)), 10)
     assert isinstance(raft.role, Observer)
     assert raft.quorum.ids == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("behind", "kept"), [(1, 2), (2, 4), (3, 4)])
+def test_what_follows_a_snapshot_is_not_older_than_it(behind: int, kept: int) -> None:
+    """The disk had other records there before, and has them again: what took their place was not flushed."""
+    log = log_of(1, 1, behind, behind)
+    snapshot = SnapshotId(end_offset=2, epoch=2)
+    log.start_behind(snapshot)
+    raft = raft_of(1, quorum(1, 2, 3), log)
+    raft.replica.snapshots.store(  # type: ignore[attr-defined]
+        snapshot, bytes(control_batch(snapshot_header_records(quorum(1, 2, 3), 0, 0), base_offset=0, epoch=2))
+    )
+    raft.start(0)
+    assert (log.start_offset, log.end_offset) == (2, kept)
