@@ -15,7 +15,7 @@ from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerSta
 from penstock.controller.group_leaders import record_of
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage, is_online
+from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
 
@@ -73,14 +73,9 @@ def _voted(image: ClusterImage, request: ClaimStorageGroupRequest, group: Partit
     isr = [
         replica
         for replica in group.replicas
-        if replica == request.broker_id or (replica in request.caught_up and _could_be(image, group, replica))
+        if replica == request.broker_id or (replica in request.caught_up and image.is_served(group, replica))
     ]
     return group._replace(isr=tuple(isr))
-
-
-def _could_be(image: ClusterImage, group: PartitionImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.active and is_online(group.directory_of(broker_id), broker.directories)
 
 
 def _led(image: ClusterImage, request: ClaimStorageGroupRequest, group: PartitionImage) -> Iterator[MetadataRecord]:

@@ -57,6 +57,7 @@ from penstock.metadata.topics import (
     PartitionImage,
     Sharing,
     TopicImage,
+    is_online,
     partition_changed,
     partition_from,
     partition_record,
@@ -136,6 +137,11 @@ class ClusterImage:
         """The storage groups by number, as the partitions of their topic."""
         topic = self.topics.get(STORAGE_GROUPS)
         return {} if topic is None else topic.partitions
+
+    def is_served(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether a broker is active, and the directory of its replica is not offline."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.active and is_online(partition.directory_of(broker_id), broker.directories)
 
     def elected(self, controller_id: int, controller_epoch: int) -> None:
         """Notes who leads the metadata quorum now; `NOBODY` while that is not known."""

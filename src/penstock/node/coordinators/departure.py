@@ -100,9 +100,9 @@ class Departure:
 
     def stop(self) -> None:
         self.end()
-        shared = self._shared
-        if shared is not None and shared.done() and not shared.cancelled() and shared.exception() is None:
-            shared.result().abort("this node ends")
+        shared = self._shared_connection()
+        if shared is not None:
+            shared.abort("this node ends")
         for connection in list(self._apart):
             connection.abort("this node ends")
 
@@ -183,7 +183,13 @@ class Departure:
             return
         if not self._shared.done():
             self._shared.cancel()
-        elif not self._shared.cancelled() and self._shared.exception() is None:
-            connection = self._shared.result()
-            if not connection.in_flight and not connection.closed:
-                connection.abort("handed over")
+        connection = self._shared_connection()
+        if connection is not None and not connection.in_flight and not connection.closed:
+            connection.abort("handed over")
+
+    def _shared_connection(self) -> Connection | None:
+        """The one that is shared, if it could be opened."""
+        shared = self._shared
+        if shared is None or not shared.done() or shared.cancelled() or shared.exception() is not None:
+            return None
+        return shared.result()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.leadership.transfer import Answer, Limits
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import each
-from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage, is_online
+from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -191,10 +191,7 @@ class HandOvers:
 
     def _may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
         """Whether the controller would have it lead, as far as this broker knows."""
-        broker = self._image.brokers.get(broker_id)
-        if broker is None or not broker.active or broker_id == self._node_id:
-            return False
-        return is_online(partition.directory_of(broker_id), broker.directories)
+        return broker_id != self._node_id and self._image.is_served(partition, broker_id)
 
     async def settle(self) -> None:
         """The metadata name who leads what was handed over: what arrives from now on finds its way by itself, and what
