@@ -31,10 +31,10 @@ from bench.hand_in_hand.node import HandError, wait_until
 from bench.load import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
+from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.testing import Cluster
 
 TOPIC: Final = "orders"
-GROUPS: Final = "__storage_group"
 PARTITIONS: Final = 6
 RATE: Final = 500
 BY_CONSENSUS: Final = {"replication.mode": "consensus"}
@@ -120,10 +120,10 @@ def _topic(tools: Tools) -> None:
     for expected in ("replication.mode=consensus,storage.group=0", f"PartitionCount: {PARTITIONS + 2}"):
         if expected not in described:
             raise HandError(f"{expected} is not in {described}")
-    tools.expect(f"Topic: {GROUPS}\tPartition: 0", "TopicCommand", "--describe", "--topic", GROUPS)
+    tools.expect(f"Topic: {STORAGE_GROUPS}\tPartition: 0", "TopicCommand", "--describe", "--topic", STORAGE_GROUPS)
     _expect_no_trouble(tools)
     for words in (["--delete"], ["--alter", "--partitions", "5"]):
-        tools.refuse("they begin as such, and none is ever deleted", "TopicCommand", "--topic", GROUPS, *words)
+        tools.refuse("they begin as such, and none is ever deleted", "TopicCommand", "--topic", STORAGE_GROUPS, *words)
 
 
 def _expect_no_trouble(tools: Tools) -> None:
@@ -138,18 +138,18 @@ def _offsets(tools: Tools, records: int, folder: Path) -> None:
         raise HandError(f"{found} records are in the partitions, {records} were acknowledged")
     begun_s = time.monotonic()
     said = tools.ask("GetOffsetShell")
-    if f"{GROUPS}-0 due to error" not in said.stderr or time.monotonic() > begun_s + TOOL_LIMIT_S / 4:
-        raise HandError(f"GetOffsetShell of all topics takes long, or says nothing of {GROUPS}: {said.stderr}")
+    if f"{STORAGE_GROUPS}-0 due to error" not in said.stderr or time.monotonic() > begun_s + TOOL_LIMIT_S / 4:
+        raise HandError(f"GetOffsetShell of all topics takes long, or says nothing of {STORAGE_GROUPS}: {said.stderr}")
     cut = folder / "cut.json"
-    wanted = [{"topic": TOPIC, "partition": 0, "offset": 100}, {"topic": GROUPS, "partition": 0, "offset": 1}]
+    wanted = [{"topic": TOPIC, "partition": 0, "offset": 100}, {"topic": STORAGE_GROUPS, "partition": 0, "offset": 1}]
     cut.write_text(json.dumps({"version": 1, "partitions": wanted}))
     said_of_cut = tools.run("DeleteRecordsCommand", "--offset-json-file", str(cut))
-    for expected in (f"{TOPIC}-0\tlow_watermark: 100", f"{GROUPS}-0\terror: "):
+    for expected in (f"{TOPIC}-0\tlow_watermark: 100", f"{STORAGE_GROUPS}-0\terror: "):
         if expected not in said_of_cut:
             raise HandError(f"{expected} is not in {said_of_cut}")
     if (found := _total(tools, "earliest")) != 100:
         raise HandError(f"the partitions begin at {found} and not at 100, together")
-    tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", f"{TOPIC},{GROUPS}")
+    tools.expect('"offsetLag":0', "LogDirsCommand", "--describe", "--topic-list", f"{TOPIC},{STORAGE_GROUPS}")
     if '"offsetLag":-' in tools.run("LogDirsCommand", "--describe"):
         raise HandError("some replica is said to be ahead")
 
@@ -176,7 +176,7 @@ def _settings(tools: Tools) -> None:
 def _elections(tools: Tools) -> None:
     """The controller elects nobody there; transactions are refused as everywhere."""
     tools.run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
-    for kind, topic in (("preferred", TOPIC), ("unclean", TOPIC), ("preferred", GROUPS)):
+    for kind, topic in (("preferred", TOPIC), ("unclean", TOPIC), ("preferred", STORAGE_GROUPS)):
         tools.refuse(BALANCE, "LeaderElectionCommand", "--election-type", kind, "--topic", topic, "--partition", "0")
 
 
@@ -193,17 +193,23 @@ def _trouble(tools: Tools, cluster: Cluster) -> None:
 def _moves(tools: Tools, cluster: Cluster, folder: Path) -> None:
     """The group moves to two nodes, and then back to a third one, which is away at first."""
     single, two, three = (folder / f"{name}.json" for name in ("single", "two", "three"))
-    for file, topic, replicas in ((single, TOPIC, [1, 2]), (two, GROUPS, [1, 2]), (three, GROUPS, [2, 1, 3])):
+    for file, topic, replicas in (
+        (single, TOPIC, [1, 2]),
+        (two, STORAGE_GROUPS, [1, 2]),
+        (three, STORAGE_GROUPS, [2, 1, 3]),
+    ):
         moves = [{"topic": topic, "partition": 0, "replicas": replicas}]
         file.write_text(json.dumps({"version": 1, "partitions": moves}))
-    tools.refuse(f"move {GROUPS}-0, and all that is in it moves", REASSIGN, "--execute", *_of(single))
-    tools.expect(f"Successfully started partition reassignment for {GROUPS}-0", REASSIGN, "--execute", *_of(two))
+    tools.refuse(f"move {STORAGE_GROUPS}-0, and all that is in it moves", REASSIGN, "--execute", *_of(single))
+    tools.expect(
+        f"Successfully started partition reassignment for {STORAGE_GROUPS}-0", REASSIGN, "--execute", *_of(two)
+    )
     _wait_moved(tools, two)
     _expect_replicas(tools, "1,2")
     asyncio.run(_bring_back(cluster.bootstrap_servers))
-    tools.expect(f"{GROUPS}-0 is still in progress", REASSIGN, "--verify", "--preserve-throttles", *_of(three))
+    tools.expect(f"{STORAGE_GROUPS}-0 is still in progress", REASSIGN, "--verify", "--preserve-throttles", *_of(three))
     tools.expect("adding: 3.", REASSIGN, "--list")
-    cancelled = f"Successfully cancelled partition reassignment for: {GROUPS}-0"
+    cancelled = f"Successfully cancelled partition reassignment for: {STORAGE_GROUPS}-0"
     tools.expect(cancelled, REASSIGN, "--cancel", "--preserve-throttles", *_of(three))
     wait_until("the move is taken back", lambda: NO_MOVES in tools.run(REASSIGN, "--list"), [], LIMIT_S)
     cluster.node(3).start()
@@ -217,7 +223,7 @@ def _moves(tools: Tools, cluster: Cluster, folder: Path) -> None:
 async def _bring_back(bootstrap: str) -> None:
     """Kafka's tool begins no move to a node that is away; its controllers, and Penstock's, do."""
     async with Admin(bootstrap) as admin:
-        await admin.partitions.reassign({TopicPartition(GROUPS, 0): [2, 1, 3]})
+        await admin.partitions.reassign({TopicPartition(STORAGE_GROUPS, 0): [2, 1, 3]})
 
 
 def _of(file: Path) -> list[str]:
@@ -230,7 +236,7 @@ def _wait_moved(tools: Tools, file: Path) -> None:
 
 def _expect_replicas(tools: Tools, replicas: str) -> None:
     """Of the group, and of all that is in it."""
-    for topic in (TOPIC, GROUPS):
+    for topic in (TOPIC, STORAGE_GROUPS):
         for line in tools.run("TopicCommand", "--describe", "--topic", topic).splitlines()[1:]:
             if f"Replicas: {replicas}\t" not in line:
                 raise HandError(f"the replicas are not {replicas}: {line}")
@@ -246,9 +252,9 @@ def _dump(tools: Tools, cluster: Cluster, say: Callable[[str], None]) -> None:
     """Kafka's tool reads the files of a partition, and those of its group, of which it knows the batches."""
     cluster.node(2).stop()
     directory = cluster.node(2).directory
-    segments = [*directory.glob(f"{TOPIC}-0/*.log"), *directory.glob(f"{GROUPS}-0/*.log")]
-    snapshots = [*directory.glob(f"{GROUPS}-0/*.checkpoint"), *directory.glob(f"{TOPIC}-0/*.snapshot")]
-    indexes = [*directory.glob(f"{TOPIC}-0/*index"), *directory.glob(f"{GROUPS}-0/*index")]
+    segments = [*directory.glob(f"{TOPIC}-0/*.log"), *directory.glob(f"{STORAGE_GROUPS}-0/*.log")]
+    snapshots = [*directory.glob(f"{STORAGE_GROUPS}-0/*.checkpoint"), *directory.glob(f"{TOPIC}-0/*.snapshot")]
+    indexes = [*directory.glob(f"{TOPIC}-0/*index"), *directory.glob(f"{STORAGE_GROUPS}-0/*index")]
     for files, option in ((segments + snapshots, "--deep-iteration"), (indexes, "--index-sanity-check")):
         words = ["--files", ",".join(map(str, files)), option]
         done = subprocess.run(tools.command("kafka.tools.DumpLogSegments", *words), capture_output=True, text=True)
