@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.cluster.nodes_in_a_loop import Nodes
 from tests.cluster.test_storage_groups import (
     FORGETFUL,
     create,
@@ -21,15 +22,20 @@ from tests.cluster.test_storage_groups import (
 from penstock.raft.voters import ReplicaKey
 
 
+async def fill(cluster: Nodes) -> None:
+    """A topic in a group, with enough in it for the group to forget its log."""
+    await create(cluster, "orders", partitions=2)
+    await cluster.until_everywhere(is_whole)
+    for _ in range(20):
+        await produce(cluster, "orders")
+
+
 @pytest.mark.parametrize("lost", ["the end of a segment", "a partition", "all partitions"])
 async def test_who_has_lost_what_the_group_has_forgotten_copies_it_before_it_takes_part(
     tmp_path: Path, lost: str
 ) -> None:
     async with three(tmp_path, **FORGETFUL) as cluster:
-        await create(cluster, "orders", partitions=2)
-        await cluster.until_everywhere(is_whole)
-        for _ in range(20):
-            await produce(cluster, "orders")
+        await fill(cluster)
         (leader_id,) = leaders_of(cluster)
         await until(lambda: all(replica(cluster, it).quorum.log_start_offset > 10 for it in (1, 2, 3)))
         loser, other = leader_id % 3 + 1, (leader_id + 1) % 3 + 1
@@ -50,10 +56,7 @@ async def test_who_has_lost_what_the_group_has_forgotten_copies_it_before_it_tak
 
 async def test_who_has_lost_the_groups_own_log_is_another_replica(tmp_path: Path) -> None:
     async with three(tmp_path, **FORGETFUL) as cluster:
-        await create(cluster, "orders", partitions=2)
-        await cluster.until_everywhere(is_whole)
-        for _ in range(20):
-            await produce(cluster, "orders")
+        await fill(cluster)
         (leader_id,) = leaders_of(cluster)
         await until(lambda: replica(cluster, leader_id).quorum.log_start_offset > 10)
         loser, other = leader_id % 3 + 1, (leader_id + 1) % 3 + 1
