@@ -16,7 +16,7 @@ from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import ElectionType
 from penstock.client.values import TopicPartition
-from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.own_apis import BalanceAction
 from penstock.testing import Cluster
 

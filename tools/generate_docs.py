@@ -49,6 +49,16 @@ Who does not know a tag passes over it (KIP-482), and both fields are left out w
 tags of each message from 0 on, so it will not come to these; and the answer's field goes only to members whose request
 had the other one. Nothing is wrong where it is lost: `handover.commit.first` then waits for its time-out.
 """
+INTERNAL_TOPICS = """
+## Internal topics
+
+What clients are refused by the name of a topic, and the error; all else is as for any topic. Kafka's admin client may
+write to the first three. `__cluster_metadata` is no topic: what is said of it is said of any topic that does not exist,
+but that it cannot be created. Metadata of an earlier state may have a topic of that name; it can be deleted.
+
+| topic | refused | with |
+| --- | --- | --- |
+"""
 LAYERS = (
     "protocol", "log", "metadata", "raft", "leadership", "controller", "replication", "coordinator", "client", "node",
     "work", "pipeline", "web", "testing", "cli",
@@ -98,7 +108,19 @@ def protocol_page() -> str:
 
     tables = (("Listeners of brokers", BROKER_HANDLERS), ("Listeners of controllers", CONTROLLER_HANDLERS))
     parts = (handler_table(title, package) for title, package in tables)
-    return PROTOCOL_HEAD + "".join(parts) + OWN_TAGGED_FIELDS
+    return PROTOCOL_HEAD + "".join(parts) + internal_topics() + OWN_TAGGED_FIELDS
+
+
+def internal_topics() -> str:
+    """What nobody may do with topics of the cluster itself."""
+    from penstock.protocol.internal_topics import INTERNAL_TOPICS as TABLE
+
+    rows = []
+    for topic in TABLE.values():
+        for code in dict.fromkeys(refusal.code for refusal in topic.refusals.values()):
+            acts = ", ".join(act.value for act, refusal in topic.refusals.items() if refusal.code is code)
+            rows.append(f"| `{topic.name}` | {acts} | {code.name} |")
+    return INTERNAL_TOPICS + "\n".join(rows) + "\n"
 
 
 def handler_table(title: str, package: str) -> str:

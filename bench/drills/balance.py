@@ -13,9 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 from bench.drills.replication import TOPIC, DrillError, expect_no_anomaly, expect_no_error
 from bench.drills.traffic import Traffic
 from bench.measure import Measure, measure
-from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.log.names import partition_directory
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import PartitionChangeRecord, TopicRecord
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.records import iterate_batches, iterate_records
 from penstock.protocol.value import Value
 from penstock.testing import Cluster
@@ -88,7 +89,7 @@ def moves_in_log(cluster: Cluster, controller: int = CONTROLLER) -> list[LeaderM
     """All of them, in the order of a controller's metadata log."""
     found: list[LeaderMove] = []
     names: dict[object, str] = {}
-    directory = cluster.node(controller).directory / partition_directory(METADATA_TOPIC, 0)
+    directory = cluster.node(controller).directory / partition_directory(CLUSTER_METADATA, 0)
     for segment in sorted(directory.glob("*.log")):
         data = segment.read_bytes()
         for at, header in iterate_batches(data):

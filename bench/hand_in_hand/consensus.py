@@ -31,7 +31,7 @@ from bench.hand_in_hand.node import HandError, wait_until
 from bench.load import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing import Cluster
 
 TOPIC: Final = "orders"

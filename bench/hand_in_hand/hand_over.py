@@ -25,7 +25,7 @@ from bench.hand_in_hand.node import HandError
 from bench.load import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.metadata.topics import CONSUMER_OFFSETS
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.own_apis import BalanceAction
 from penstock.testing import Cluster
 

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 from tests.cluster.clients import PARTITIONS, PATIENCE_S, TOPIC, Clients, create
 from tests.wire.raw_client import RawClient, batch_of
 
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.api.broker.list_offsets import LATEST
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.testing import Cluster
 

@@ -18,8 +18,8 @@ from tests.wire.raw_client import RawClient
 
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.partitions import hand_overs
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.own_apis import BalanceAction
 from penstock.testing import Cluster
 

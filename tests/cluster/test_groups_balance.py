@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.cluster.test_leaders_balance import SECONDS, moves
 
-from penstock.client.storage_group_admin import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 

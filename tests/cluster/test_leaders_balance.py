@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.cli.main import main
-from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.log.names import partition_directory
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
 
@@ -103,7 +104,7 @@ def moves(cluster: Cluster, *, of_groups: bool = False) -> Order:
 
     `of_groups`: those that change who is in sync as well, as the leader of a storage group does when it begins.
     """
-    segment = cluster.node(4).directory / partition_directory(METADATA_TOPIC, 0) / f"{0:020}.log"
+    segment = cluster.node(4).directory / partition_directory(CLUSTER_METADATA, 0) / f"{0:020}.log"
     options = ["--cluster-metadata-decoder", "--skip-record-metadata", "--files", str(segment)]
     lines = CliRunner().invoke(main, ["dump-log", *options]).stdout.splitlines()
     names: dict[str, str] = {}

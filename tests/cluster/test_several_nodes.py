@@ -18,12 +18,12 @@ from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import NOBODY
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.start import StartError, start_node
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.schema import Message

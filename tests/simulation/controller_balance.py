@@ -15,7 +15,7 @@ from penstock.controller.partition_change import Electorate
 from penstock.leadership.balancer import Move
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 
 class BalanceInvariants:

@@ -16,7 +16,8 @@ from uuid import UUID
 from tests.simulation.controller_brokers import UNKNOWN, SimulatedBroker
 
 from penstock.metadata.image import ClusterImage, PartitionImage
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, GroupVoter
 
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -28,8 +28,8 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.record_frames import decode_record, encode_record
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_reassignments import (

@@ -9,7 +9,8 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol import framing
+from penstock.protocol.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import (
@@ -39,7 +40,7 @@ from penstock.protocol.schema import Message
 
 TIMEOUT_S = 30
 CLIENT_ID = "raw"
-BY_NAME = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
+BY_NAME: dict[AnyApiKey, int] = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
 """The newest versions in which topics go by name."""
 
 
@@ -47,10 +48,9 @@ class Closed(Exception):  # noqa: N818  what the other end did
     """The node closed the connection."""
 
 
-def api_of_request(request: Message) -> ApiKey:
+def api_of_request(request: Message) -> AnyApiKey:
     """The key of the API whose request this is."""
-    name = type(request).__name__.removesuffix("Request")
-    return next(key for key in ApiKey if api_of(key).name == name)
+    return framing.api_of_request(request).key
 
 
 class RawClient:
@@ -64,7 +64,7 @@ class RawClient:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.connect((host, int(port)))
         self._correlation_id = 0
-        self._asked: deque[tuple[int, ApiKey, int]] = deque()
+        self._asked: deque[tuple[int, AnyApiKey, int]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +173,7 @@ class RawClient:
         return answer.partitions[0]
 
 
-def decode_all(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message, int]:
+def decode_all(key: AnyApiKey, version: int, frame: bytes) -> tuple[int, Message, int]:
     """The correlation id and message of an answer, and how many bytes are left behind it."""
     correlation_id, message = decode_response(key, version, frame)
     header = 4 + api_of(key).response_header_version(version)

@@ -3,8 +3,8 @@
 from pathlib import PurePath
 
 from penstock.cli.dump_records import Decoder
-from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.protocol.batch import read_header
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.records import Record
 from penstock.protocol.uuids import uuid_to_text
 from penstock.replication.storage_groups.entries import (

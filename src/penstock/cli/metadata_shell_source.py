@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.log.disk import Disk
 from penstock.log.dump import BrokenTail, dump_segment
 from penstock.log.meta_properties import read_meta_properties
+from penstock.log.names import partition_directory
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import ProducerIdsRecord
@@ -19,10 +20,11 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.codec import decode
 from penstock.protocol.control import ControlType, control_type
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
+METADATA_DIRECTORY = partition_directory(CLUSTER_METADATA, 0)
 NO_RECORDS = (0, 0)
 
 

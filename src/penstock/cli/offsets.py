@@ -18,8 +18,8 @@ from penstock.client.log_offsets import (
     Failures,
     Found,
 )
-from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 SPECIAL: Final = {
     "latest": LATEST,

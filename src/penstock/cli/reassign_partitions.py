@@ -14,9 +14,9 @@ from penstock.cli.replication_throttles import clear_limits, limit_directory_mov
 from penstock.cli.session import Reach, command_config_option, one_of, reach_options, run_with_admin
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Outcome, Reassignment
-from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
 EXISTING: Final = (

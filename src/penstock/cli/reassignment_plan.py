@@ -12,11 +12,11 @@ from penstock.cli.names import parse_numbers
 from penstock.cli.partition_files import assignment_text
 from penstock.client.admin import Admin
 from penstock.client.metadata import BrokerMetadata, TopicMetadata
-from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.controller.placement import place
 from penstock.metadata.brokers import BrokerImage
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.uuids import ZERO_UUID
 
 NO_EPOCH: Final = -1

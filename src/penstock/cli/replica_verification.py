@@ -16,9 +16,9 @@ from penstock.cli.session import bootstrap_option, command_config_option, run_wi
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.client.log_offsets import EARLIEST, LATEST
-from penstock.client.storage_group_admin import STORAGE_GROUPS
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from penstock.protocol.value import Value
 

@@ -20,10 +20,11 @@ from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigSource, ResourceType
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.partition_admin import Reassignment
-from penstock.client.storage_group_admin import REPLICATION_MODE, STORAGE_GROUP, STORAGE_GROUPS
+from penstock.client.storage_group_admin import REPLICATION_MODE, STORAGE_GROUP
 from penstock.client.topic_admin import BROKER_DEFAULT, EligibleLeaders, NewTopic
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.protocol.value import Value
 

@@ -12,6 +12,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import error_code
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -33,7 +34,6 @@ from penstock.protocol.own_apis import (
 )
 from penstock.protocol.value import Value
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 NO_SUCCESSOR: Final = -1
 
 
@@ -176,7 +176,7 @@ class QuorumAdmin:
 def _describe_request() -> DescribeQuorumRequest:
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     return DescribeQuorumRequest(
-        topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
+        topics=[DescribeQuorumRequestTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])]
     )
 
 

@@ -9,6 +9,7 @@ from penstock.client.config_admin import ResourceType
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import PartitionMetadata, error_code
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -17,7 +18,6 @@ from penstock.protocol.messages.describe_configs import (
 from penstock.protocol.own_apis import CreateStorageGroupRequest, CreateStorageGroupResponse
 from penstock.protocol.value import Value
 
-STORAGE_GROUPS: Final = "__storage_group"
 """The topic whose partitions are the groups."""
 REPLICATION_MODE: Final = "replication.mode"
 STORAGE_GROUP: Final = "storage.group"

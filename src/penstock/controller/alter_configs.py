@@ -19,6 +19,7 @@ from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.topic_names import topic_name_error
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.protocol.messages.incremental_alter_configs import (
@@ -188,6 +189,7 @@ def _check_topic(state: ControllerState, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name not in state.image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
+    check_allowed(name, Act.CONFIGURE)
 
 
 def _check_broker(state: ControllerState, name: str) -> None:

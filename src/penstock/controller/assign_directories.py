@@ -11,8 +11,9 @@ from penstock.controller.partition_change import Electorate, Wanted, changed
 from penstock.metadata.features import DIRECTORY_LEVEL
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import STORAGE_GROUPS, UNASSIGNED_DIRECTORY, is_reserved
+from penstock.metadata.topics import UNASSIGNED_DIRECTORY, is_reserved
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,

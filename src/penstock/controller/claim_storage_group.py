@@ -15,8 +15,9 @@ from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerSta
 from penstock.controller.group_leaders import record_of
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage
+from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
 
 

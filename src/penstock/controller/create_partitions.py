@@ -7,13 +7,13 @@ from penstock.controller.assignments import check_replicas, new_partition
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
 from penstock.controller.placement import place
 from penstock.controller.storage_groups import (
-    check_not_of_groups,
     check_voters,
     partition_in_group,
 )
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -49,7 +49,7 @@ def _create(state: ControllerState, asked: CreatePartitionsTopic, limit: int) ->
     topic = state.image.topics.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'")
-    check_not_of_groups(asked.name)
+    check_allowed(asked.name, Act.ADD_PARTITIONS)
     present = len(topic.partitions)
     if asked.count <= present:
         message = f"Topic '{asked.name}' has {present} partitions and can only grow, so not to {asked.count}"

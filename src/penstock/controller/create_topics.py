@@ -11,7 +11,6 @@ from penstock.controller.storage_groups import (
     Asked,
     Found,
     StorageGroups,
-    check_not_of_groups,
     check_voters,
     partition_in_group,
 )
@@ -20,6 +19,7 @@ from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from penstock.metadata.topic_names import metric_name, topic_name_error
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -126,10 +126,10 @@ def _check_name(creation: _Creation, name: str) -> None:
     image = creation.state.image
     if creation.asked[name] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{name}' more than once")
+    check_allowed(name, Act.CREATE)
     problem = topic_name_error(name)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-    check_not_of_groups(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic '{name}' already")
     for other in image.colliding_names.get(metric_name(name), ()):

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.controller.storage_groups import check_not_of_groups
 from penstock.metadata.records import RemoveTopicRecord
 from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.protocol.uuids import ZERO_UUID, uuid_to_text
 
@@ -29,7 +29,7 @@ def decide_delete_topics(
     for (name, topic_id), count in times.items():
         try:
             topic = _find(state, name, topic_id)
-            check_not_of_groups(topic.name)
+            check_allowed(topic.name, Act.DELETE)
             if count > 1:
                 twice[topic.topic_id] = name, topic_id
             elif topic.topic_id in found:

@@ -9,6 +9,7 @@ from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -65,6 +66,7 @@ def _elected(state: ControllerState, name: str, index: int, election: Election, 
     topic = state.image.topics.get(name)
     if topic is None or index not in topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}")
+    check_allowed(name, Act.MOVE)
     check_elected_here(topic, index, ErrorCode.INVALID_REQUEST)
     partition = topic.partitions[index]
     if partition.leader == partition.replicas[0] or (election is Election.UNCLEAN and partition.leader != NO_LEADER):

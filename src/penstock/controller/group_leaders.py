@@ -16,8 +16,9 @@ from penstock.controller.heartbeats import Going
 from penstock.controller.partition_change import difference
 from penstock.metadata.image import TopicImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS, PartitionImage
+from penstock.metadata.topics import NO_LEADER, PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 
 def left_in_group(topic: TopicImage, index: int, broker_id: int, going: Going) -> PartitionChangeRecord | None:

@@ -23,8 +23,9 @@ from penstock.controller.storage_groups import StorageGroups
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.partition_index import each
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS, Act, check_allowed
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -114,6 +115,7 @@ def _altered(
     if topic is None or asked.partition_index not in topic.partitions:
         message = f"There is no partition {name}-{asked.partition_index}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    check_allowed(name, Act.MOVE)
     if topic.storage_group is not None:
         message = (
             f"{name}-{asked.partition_index} has the replicas of its storage group: "

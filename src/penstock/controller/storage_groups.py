@@ -22,8 +22,9 @@ from penstock.metadata.configs.replication_mode import STORAGE_GROUP
 from penstock.metadata.features import DIRECTORY_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
 FULL = 1_000
@@ -175,13 +176,6 @@ def _factor(group: PartitionImage) -> int:
 def check_voters(number: int, group: PartitionImage, replicas: Collection[int]) -> None:
     """Refuses replicas of a partition that are others than its group's."""
     Asked(replicas=tuple(replicas)).check(number, group)
-
-
-def check_not_of_groups(name: str) -> None:
-    """Refuses to make, enlarge or delete the topic of the groups as if it were any topic."""
-    if name == STORAGE_GROUPS:
-        message = f"the partitions of {name} are the storage groups: they begin as such, and none is ever deleted"
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
 def partition_in_group(

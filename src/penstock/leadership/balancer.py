@@ -34,7 +34,7 @@ from uuid import UUID
 
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.partition_index import each
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 
 AT_ONCE = 0

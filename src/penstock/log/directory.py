@@ -6,6 +6,10 @@ waits for time: `remove_due` and `write_checkpoints` are called by whoever keeps
 
 The logs of a directory that is offline stay known, so that nobody makes one of them anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
+
+A log is its topic's by the topic's id, which lies in its directory, and never by its name alone: `create` and `claim`
+give it only to that topic, and what no topic has claimed is not deleted if there is a record in it. The metadata log
+is the quorum's: its directory is never renamed or deleted, whatever the metadata say.
 """
 
 import logging
@@ -16,15 +20,19 @@ from uuid import UUID
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.directory_description import DirectoryDescription, describe
-from penstock.log.directory_errors import DamagedDirectoryError, MisplacedMetadataError, UnusableDirectoryError
+from penstock.log.directory_errors import (
+    DamagedDirectoryError,
+    UnusableDirectoryError,
+)
 from penstock.log.disk import Disk
-from penstock.log.finding import directory_names, empty_partitions, empty_twin, finish_swaps, partitions_of
+from penstock.log.finding import (
+    directory_names,
+    finish_swaps,
+)
 from penstock.log.health import Health
 from penstock.log.log_directory import LogDirectory
 from penstock.log.log_roots import LogRoots
 from penstock.log.names import (
-    DELETED_DIRECTORY_SUFFIX,
-    METADATA_TOPIC,
     PARTITION_METADATA,
     deleted_partition_directory,
     future_partition_directory,
@@ -34,17 +42,17 @@ from penstock.log.names import (
     unique_id_of,
 )
 from penstock.log.open_files import OpenFiles
+from penstock.log.opening import METADATA, Opening, PartitionLogs, future_log
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.uuids import random_uuid
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID, has_replicas
+from penstock.protocol.uuids import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)
 
 MAX_SINGLE_SYNCS = 100
 """A close with more logs to sync than this syncs the file system as a whole: one call instead of thousands."""
-
-PartitionLogs = dict[TopicPartition, PartitionLog]
 
 
 class LogDirectories:
@@ -98,9 +106,11 @@ class LogDirectories:
         """
         names = directory_names(self._disk, self.roots)
         finish_swaps(self._disk, self.roots, names)
+        opening = Opening(self.open_files, self._removals, self.roots.metadata_path)
+        self.logs, self.futures, self.twins = opening.logs, opening.futures, opening.twins
         for directory in self.roots.online:
             try:
-                self._open_directory(directory, names[directory.path], config_of)
+                opening.open(directory, names[directory.path], config_of, self._recovery_threads)
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
             except KafkaError as error:
@@ -125,61 +135,6 @@ class LogDirectories:
             for key in [key for key in self.futures if key not in self.logs]:
                 self.drop_future(key, 0)
 
-    def _open_directory(self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig]) -> None:
-        recovery_points = directory.recovery_points()
-        start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
-        keys = partitions_of(names)
-        empty: set[str] = set()
-        if not directory.is_clean:
-            empty = empty_partitions(self._disk, directory.path, list(keys), self._recovery_threads)
-        configs: dict[str, LogConfig] = {}
-        for name in names:
-            path = f"{directory.path}/{name}"
-            if name.endswith(DELETED_DIRECTORY_SUFFIX):
-                self._removals.schedule(path, 0)
-                continue
-            future = parse_future_directory(name)
-            if future is not None:
-                self.futures[future] = self._future(directory, path, future, config_of(future[0]), directory.is_clean)
-                continue
-            key = keys.get(name)
-            if key is None:
-                continue
-            if key == (METADATA_TOPIC, 0) and directory.path != self.roots.metadata_path:
-                raise MisplacedMetadataError(directory.path, self.roots.metadata_path)
-            if key[0] not in configs:
-                configs[key[0]] = config_of(key[0])
-            start_offset, recovery_point = start_offsets.get(key, 0), recovery_points.get(key, -1)
-            is_empty = name in empty and start_offset == max(recovery_point, 0) == 0
-            log = PartitionLog(
-                self.open_files,
-                self._removals,
-                path,
-                *key,
-                configs[key[0]],
-                recovery_point=0 if is_empty else recovery_point,
-                log_start_offset=start_offset,
-                is_clean=directory.is_clean,
-                is_empty=is_empty,
-                health=directory.health,
-            )
-            log.cleaned_to = cleaned_offsets.get(key, 0)
-            if self._takes_in(log) and not (directory.is_clean or is_empty):
-                log.load()
-
-    def _takes_in(self, log: PartitionLog) -> bool:
-        """Note a log that was found, but for one that is empty and also elsewhere: such a one is removed."""
-        key = (log.topic, log.partition)
-        twin = self.logs.get(key)
-        useless = None if twin is None else empty_twin(self._disk, (log.directory, twin.directory))
-        if useless is not None:
-            self._removals.schedule(useless, 0)
-        if twin is None or useless == twin.directory:
-            self.logs[key] = log
-        elif useless is None:
-            self.twins.append(log)
-        return useless != log.directory
-
     def create(
         self,
         topic: str,
@@ -194,19 +149,18 @@ class LogDirectories:
 
         `assigned` is the id of the directory in which it is said to lie, if that is said. A replica that is not new,
         and that may lie in a directory which is offline, is not made anew elsewhere. A log that is left of an earlier
-        topic of the same name is deleted first. Raises KafkaError(KAFKA_STORAGE_ERROR).
+        topic of the same name is set aside first. Raises KafkaError: KAFKA_STORAGE_ERROR, and INCONSISTENT_TOPIC_ID
+        where the log is not that topic's and cannot be set aside.
         """
+        if topic == CLUSTER_METADATA and topic_id != CLUSTER_METADATA_ID:
+            raise self._is_not_its(f"{topic}-{partition}", topic_id)
         key = (topic, partition)
         log = self.logs.get(key)
         if log is not None and not (is_new and log.health.failure is not None):
             log.health.check()
-            found = self.topic_id_of(log)
-            if found == topic_id:
+            if self.claim(log, topic_id):
                 return log
-            if found is None:
-                self._write_topic_id(log.health, log.directory, topic_id)
-                return log
-            self.delete(log, now_ms=0)
+            self._make_way(log, topic_id)
         while True:
             parent = self._parent_for(key, assigned, is_new)
             path = f"{parent.path}/{partition_directory(topic, partition)}"
@@ -219,7 +173,34 @@ class LogDirectories:
         log = self.logs[key] = PartitionLog(
             self.open_files, self._removals, path, topic, partition, config, is_clean=True, health=parent.health
         )
+        log.owner = topic_id
         return log
+
+    def claim(self, log: PartitionLog, topic_id: UUID) -> bool:
+        """Whether a log is that topic's, by the id in its directory; one that has no id is from now on.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        found = self.topic_id_of(log)
+        if found is None:
+            self._write_topic_id(log.health, log.directory, topic_id)
+        elif found != topic_id:
+            return False
+        log.owner = topic_id
+        return True
+
+    def _make_way(self, log: PartitionLog, topic_id: UUID) -> None:
+        """Put a log aside that has another topic's id than the one that is to lie in its place."""
+        directory = log.directory
+        if not has_replicas(log.topic):
+            raise self._is_not_its(directory, topic_id)
+        path = self.set_aside(log)
+        logger.warning("%s is of an earlier topic: now %s, remove it if it is not missed", directory, path)
+
+    @staticmethod
+    def _is_not_its(what: str, topic_id: UUID) -> KafkaError:
+        message = f"{what} does not belong to the topic of the id {uuid_to_text(topic_id)}: it is left as it is"
+        return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
 
     def topic_id_of(self, log: PartitionLog) -> UUID | None:
         """The id of its topic, if that is known. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
@@ -238,7 +219,7 @@ class LogDirectories:
 
     def _parent_for(self, key: TopicPartition, assigned: UUID | None, is_new: bool) -> LogDirectory:
         """Where to make a log: where it is said to lie, or else in the directory that has the fewest."""
-        if key == (METADATA_TOPIC, 0):
+        if key == METADATA:
             metadata = self.roots[self.roots.metadata_path]
             metadata.health.check()
             return metadata
@@ -264,7 +245,14 @@ class LogDirectories:
         return min(online, key=lambda directory: counts[directory.path])
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
-        """Rename the partition's directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError."""
+        """Rename the partition's directory at once, remove it after `file_delete_delay_ms`.
+
+        Raises KafkaError, also for a log with records that no topic has claimed by its id.
+        """
+        _check_may_go(log)
+        if log.owner is None and not log.is_untouched:
+            message = f"{log.directory} is not deleted: no topic has claimed it by its id"
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
         self.logs.pop((log.topic, log.partition), None)
         log.health.check()
         log.abandon()  # first: a thread that flushes it must not take its files for lost
@@ -276,6 +264,7 @@ class LogDirectories:
 
     def _put_away(self, log: PartitionLog, name_of: Callable[[str, int, UUID], str]) -> str:
         """Rename the directory of a log that is used no longer; returns its path."""
+        _check_may_go(log)
         path = f"{log.parent}/{name_of(log.topic, log.partition, random_uuid(self._random))}"
         try:
             self._disk.rename(log.directory, path)
@@ -285,21 +274,6 @@ class LogDirectories:
         return path
 
     # moving logs from one directory to another
-
-    def _future(
-        self, directory: LogDirectory, path: str, key: TopicPartition, config: LogConfig, is_clean: bool
-    ) -> PartitionLog:
-        """`recovery_point` is not known: no checkpoint has it."""
-        return PartitionLog(
-            self.open_files,
-            self._removals,
-            path,
-            *key,
-            config,
-            recovery_point=-1,
-            is_clean=is_clean,
-            health=directory.health,
-        )
 
     def create_future(self, log: PartitionLog, path: str) -> PartitionLog:
         """An empty log in the log directory `path` that is to become a copy of `log`. Raises KafkaError."""
@@ -311,7 +285,7 @@ class LogDirectories:
         if topic_id is not None:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
         config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before it is promised to anybody
-        future = self._future(directory, f"{path}/{name}", key, config, is_clean=True)
+        future = future_log(self.open_files, self._removals, directory, f"{path}/{name}", key, config, is_clean=True)
         future.truncate_fully_and_start_at(log.log_start_offset, durable=True)  # there may be nothing to flush
         self.futures[key] = future
         return future
@@ -491,3 +465,7 @@ class LogDirectories:
             log.abandon()
         self.logs, self.futures, self.twins = {}, {}, []
         self.roots.abandon()
+
+
+def _check_may_go(log: PartitionLog) -> None:
+    assert log.topic != CLUSTER_METADATA, "the metadata log stays where it is"

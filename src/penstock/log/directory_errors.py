@@ -3,6 +3,12 @@ to do.
 """
 
 import errno
+from collections.abc import Sequence
+
+from penstock.log.names import partition_directory
+from penstock.protocol.internal_topics import CLUSTER_METADATA
+
+METADATA_LOG = partition_directory(CLUSTER_METADATA, 0)
 
 
 class LogDirectoryError(Exception):
@@ -102,8 +108,36 @@ class MisplacedMetadataError(LogDirectoryError):
         super().__init__(
             path,
             f"the log directory {path} holds the metadata log, which belongs into {metadata_path}: "
-            f"move {path}/__cluster_metadata-0 there or set metadata.log.dir to {path}",
+            f"move {path}/{METADATA_LOG} there or set metadata.log.dir to {path}",
         )
+
+
+class NotMetadataLogError(LogDirectoryError):
+    """What lies in the place of the metadata log has a topic's id."""
+
+    def __init__(self, path: str, renamed: Sequence[str]) -> None:
+        super().__init__(
+            path,
+            f"{path} is not the metadata log, but a topic's: an earlier version let clients make a topic of that name."
+            f" Move it away, and {_put_back(renamed)}",
+        )
+
+
+class RenamedMetadataError(LogDirectoryError):
+    """The metadata log was renamed, and nothing lies in its place."""
+
+    def __init__(self, path: str, renamed: Sequence[str]) -> None:
+        super().__init__(
+            path,
+            f"the log directory {path} has no {METADATA_LOG}, but a metadata log that an earlier version renamed:"
+            f" {_put_back(renamed)}",
+        )
+
+
+def _put_back(renamed: Sequence[str]) -> str:
+    if not renamed:
+        return f"restore {METADATA_LOG} from a backup"
+    return f"rename {renamed[-1]} to {METADATA_LOG}, or move it away to begin anew without the cluster's metadata"
 
 
 class UnformattedMetadataError(LogDirectoryError):
@@ -112,6 +146,6 @@ class UnformattedMetadataError(LogDirectoryError):
     def __init__(self, path: str) -> None:
         super().__init__(
             path,
-            f"{path}/__cluster_metadata-0 holds a metadata log, but {path} is not formatted: "
+            f"{path}/{METADATA_LOG} holds a metadata log, but {path} is not formatted: "
             "restore its meta.properties from a backup, or move that log away to begin anew without its data",
         )

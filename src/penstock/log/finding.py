@@ -19,6 +19,7 @@ from penstock.log.names import (
     partition_directory,
     unique_id_of,
 )
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +40,26 @@ def directory_names(disk: Disk, roots: LogRoots) -> dict[str, list[str]]:
 
 
 def partitions_of(names: Sequence[str]) -> dict[str, TopicPartition]:
-    """The partitions whose directories have these names. Those of one topic share its name's object."""
+    """The partitions whose directories have these names. Those of one topic share its name's object.
+
+    The metadata log has one partition: others of its name are passed over, as by Kafka.
+    """
     topics: dict[str, str] = {}
     found = ((name, parse_partition_directory(name)) for name in names)
-    return {name: (topics.setdefault(key[0], key[0]), key[1]) for name, key in found if key is not None}
+    return {
+        name: (topics.setdefault(key[0], key[0]), key[1])
+        for name, key in found
+        if key is not None and (key[0] != CLUSTER_METADATA or key[1] == 0)
+    }
+
+
+def renamed_metadata(names: Sequence[str]) -> list[str]:
+    """Those of the names that the metadata log's directory got where it was taken for a topic's log.
+
+    Earlier versions did so. What is in them may be all that there is of the cluster's metadata.
+    """
+    begins = f"{partition_directory(CLUSTER_METADATA, 0)}."
+    return [name for name in names if name.startswith(begins) and unique_id_of(name) is not None]
 
 
 def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> None:

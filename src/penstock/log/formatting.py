@@ -12,7 +12,8 @@ from penstock.log.directory_errors import (
 )
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.log.names import partition_directory
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid
 
 
@@ -78,7 +79,7 @@ def write_first_snapshot(disk: Disk, path: str, name: str, content: bytes) -> No
 
     One of this name that an interrupted formatting left is replaced. Raises LogDirectoryError, also if there is more.
     """
-    directory = f"{path}/{partition_directory(METADATA_TOPIC, 0)}"
+    directory = f"{path}/{partition_directory(CLUSTER_METADATA, 0)}"
     if any(not other.startswith(name) for other in disk.names(directory)):
         raise UnformattedMetadataError(path)
     try:

@@ -24,7 +24,6 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
-METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_BYTES = 255
 
 

@@ -64,6 +64,7 @@ class PartitionLog:
         "directory",
         "health",
         "is_deleted",
+        "owner",
         "partition",
         "topic",
     )
@@ -92,6 +93,7 @@ class PartitionLog:
         self.config = config
         self.health = health or Health(self.parent)
         self.is_deleted = False
+        self.owner: UUID | None = None  # the id of the topic that has claimed it (`LogDirectories`)
         self._content: LogContent | None = None
         self._unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
         self.cleaned_to = 0

@@ -53,7 +53,6 @@ from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.metadata.security import SECURITY_RECORDS, SecurityImage
 from penstock.metadata.topic_names import metric_name
 from penstock.metadata.topics import (
-    STORAGE_GROUPS,
     PartitionImage,
     Sharing,
     TopicImage,
@@ -62,6 +61,7 @@ from penstock.metadata.topics import (
     partition_from,
     partition_record,
 )
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 __all__ = [
     "NOBODY",

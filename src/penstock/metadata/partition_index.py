@@ -9,7 +9,8 @@ Partitions are held by topic, as a number whose bit n stands for partition n: sm
 
 from collections.abc import Iterator
 
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS, PartitionImage
+from penstock.metadata.topics import NO_LEADER, PartitionImage
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 Partitions = dict[str, int]
 """Partitions by the name of their topic; bit n of the number stands for partition n."""

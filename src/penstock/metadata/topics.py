@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
+from penstock.protocol.internal_topics import STORAGE_GROUPS, is_internal
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -24,12 +25,6 @@ LOST_DIRECTORY = UUID(int=2)
 
 RESERVED_DIRECTORIES = 100
 """Ids below this one name no directory (KIP-858)."""
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-STORAGE_GROUPS = "__storage_group"
-"""Its partition N is storage group N: its replicas are the voters, its log is the group's (decision 0309)."""
-INTERNAL_TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, STORAGE_GROUPS, "__share_group_state")
 
 MAX_SHARED = 16_384
 """Beyond this many different lists they are no longer shared: it bounds the table, not the cluster."""
@@ -79,7 +74,7 @@ class TopicImage:
     @property
     def is_internal(self) -> bool:
         """Whether the cluster keeps its own state in this topic."""
-        return self.name in INTERNAL_TOPICS
+        return is_internal(self.name)
 
     def copy(self) -> "TopicImage":
         """A topic of its own; the partitions, which never change, are the same objects."""

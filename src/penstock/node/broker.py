@@ -11,7 +11,6 @@ from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY, ClusterImage
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.coordinators.groups import GroupCoordinator
@@ -25,6 +24,7 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.handler import Handler
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
 from penstock.replication.partition_leader import PartitionLeader
@@ -122,8 +122,7 @@ class Broker:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
             if index not in known.partitions:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if known.name == STORAGE_GROUPS:
-                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the log of a storage group is for nodes alone")
+            check_allowed(known.name, Act.USE)
             partition = self.replicas.hold_missing(known, index)
         if partition is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from penstock.log.disk import Disk
-from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.voters import InitialController
 from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.control import quorums_in, snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
@@ -65,7 +66,7 @@ def read_first_voters(disk: Disk, metadata_path: str) -> dict[int, InitialContro
     """The voters that a formatted directory was told of; none if it has no such snapshot (any more). Raises DecodeError
     for one that is damaged.
     """
-    path = f"{metadata_path}/{partition_directory(METADATA_TOPIC, 0)}/{FIRST_SNAPSHOT_NAME}"
+    path = f"{metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}/{FIRST_SNAPSHOT_NAME}"
     quorum = Quorum()
     for _, named in quorums_in(disk.read_file(path) or b"", quorum):
         quorum = named

@@ -33,7 +33,7 @@ from penstock.node.controlling.local import answered_here
 from penstock.node.event_loop import steady_clock
 from penstock.node.node_metrics import Figure, describe_metrics
 from penstock.node.quorum.driver import QuorumDriver
-from penstock.node.quorum.metadata_log import METADATA_TOPIC_ID, TOPIC, MetadataLog, SnapshotLimits
+from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerLinks
 from penstock.node.quorum.state_file import StateFile
@@ -45,6 +45,7 @@ from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.node.surroundings import Surroundings
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.settings import RaftSettings
@@ -220,7 +221,7 @@ def _driver(
     advertised: Sequence[AdvertisedEndpoint],
     application: MetadataLog,
 ) -> QuorumDriver:
-    log = directories.create(TOPIC, 0, METADATA_TOPIC_ID, metadata_log_config(config))
+    log = directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, metadata_log_config(config))
     disk = directories.open_files.disk
     snapshots = StoredSnapshots(disk, log.directory, log.health)
     identity = read_meta_properties(disk, log.parent)

@@ -36,12 +36,12 @@ from penstock.node.broker_start import BrokerParts
 from penstock.node.controller_node import ControllerNode
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.quorum.looking import look
-from penstock.node.quorum.metadata_log import TOPIC
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.quorum_start import QuorumParts, metadata_log_config
 from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
 from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
 
 if TYPE_CHECKING:
@@ -224,9 +224,11 @@ async def _start(
 ) -> RunningNode:
     settings = TopicSettingsTable(config)
     was_clean = directories.roots.was_clean
-    directories.open_all(lambda topic: metadata_log_config(config) if topic == TOPIC else settings.settings({}).log)
-    metadata_path = f"{directories.roots.metadata_path}/{partition_directory(TOPIC, 0)}"
-    await look(directories.open_files.disk, metadata_path, directories.logs.get((TOPIC, 0)))
+    directories.open_all(
+        lambda topic: metadata_log_config(config) if topic == CLUSTER_METADATA else settings.settings({}).log
+    )
+    metadata_path = f"{directories.roots.metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}"
+    await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(

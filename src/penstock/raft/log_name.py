@@ -3,6 +3,7 @@
 from typing import Final
 from uuid import UUID
 
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.value import Value
 
 
@@ -17,5 +18,5 @@ class LogName(Value):
         return f"{self.topic}-{self.partition}"
 
 
-METADATA_LOG: Final = LogName("__cluster_metadata", UUID(int=1))
+METADATA_LOG: Final = LogName(CLUSTER_METADATA, CLUSTER_METADATA_ID)
 """The log of the metadata quorum, which messages are about where nothing else is said."""

@@ -10,9 +10,10 @@ from typing import Final
 
 from penstock.log.disk import Disk
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
-from penstock.log.names import METADATA_TOPIC, partition_directory
+from penstock.log.names import partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value
 from penstock.testing.cluster_node import ClusterNode
@@ -193,7 +194,7 @@ def _voters(
     A directory that is missing then is a lost disk, which has forgotten its votes: with a new id it is no voter.
     """
     for path in known:
-        if set(disk.names(f"{path}/{partition_directory(METADATA_TOPIC, 0)}")) - {FIRST_SNAPSHOT_NAME}:
+        if set(disk.names(f"{path}/{partition_directory(CLUSTER_METADATA, 0)}")) - {FIRST_SNAPSHOT_NAME}:
             return {}
     for path in known:  # formatting was interrupted
         if found := read_first_voters(disk, path):

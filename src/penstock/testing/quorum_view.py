@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from penstock.client.blocking_connection import BlockingConnection, parse_addresses
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -20,7 +21,6 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRespons
 PATIENCE_MS: Final = 2_000
 PAUSE_S: Final = 0.01
 LONGEST_PAUSE_S: Final = 0.2
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 Found = TypeVar("Found")
 
@@ -65,7 +65,7 @@ def wait_until(look: Callable[[], Found | None], seconds: float, what: str) -> F
 def _claim(address: str) -> tuple[int, int] | None:
     """The epoch and the leader, if the node at this address knows them at first hand."""
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    topic = DescribeQuorumRequestTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])
     try:
         connection = _connect(address)
     except (OSError, KafkaError):

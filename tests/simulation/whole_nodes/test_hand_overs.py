@@ -8,9 +8,9 @@ from tests.simulation.whole_nodes.planted_plans import first_found, replicated_p
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.leadership.transfer import Effect
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.partitions.hand_over import HandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan
 
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.storage_groups import start
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.replica import GroupReplica
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.machine import Machine

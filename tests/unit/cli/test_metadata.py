@@ -9,8 +9,9 @@ from tests.unit.client.fake_cluster import NODE_ID, FakeCluster, served_in_a_thr
 
 from penstock.cli.main import main
 from penstock.cli.metadata import _contradictions
-from penstock.client.quorum_admin import METADATA_TOPIC, MetadataState
+from penstock.client.quorum_admin import MetadataState
 from penstock.protocol.framing import RequestHeader
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -60,7 +61,7 @@ class WithOneThatLeft(FakeCluster):
                 partition = DescribeQuorumResponsePartitionData(
                     leader_id=NODE_ID, leader_epoch=1, current_voters=[ReplicaState(replica_id=NODE_ID)]
                 )
-                topic = DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+                topic = DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])
                 return DescribeQuorumResponse(topics=[topic])
             case DescribeMetadataRequest():
                 return DescribeMetadataResponse(node_id=NODE_ID, offset=3, epoch=1, checksum="c")

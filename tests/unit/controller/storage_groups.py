@@ -7,8 +7,8 @@ from tests.unit.controller.cluster import active_controller, carry_out, heartbea
 
 from penstock.controller.controller import Controller
 from penstock.metadata.image import PartitionImage
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

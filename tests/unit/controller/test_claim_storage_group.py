@@ -22,8 +22,9 @@ from penstock.controller.claim_storage_group import decide_claim_storage_group
 from penstock.controller.controller import Controller
 from penstock.leadership.balancer import BalanceSettings
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages import alter_partition, assign_replicas_to_dirs
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -9,8 +9,9 @@ from tests.unit.controller.storage_groups import claim, cluster, created, direct
 from penstock.controller.controller import Controller
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import FeatureLevelRecord
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -7,8 +7,8 @@ from tests.unit.controller.storage_groups import claim, cluster, created, direct
 
 from penstock.controller.controller import Controller
 from penstock.controller.reassignments import list_reassignments
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

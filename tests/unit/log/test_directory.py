@@ -5,16 +5,22 @@ from uuid import UUID
 import pytest
 from tests.unit.log.logs import NOW, append, batch
 
+from penstock.log.checkpoint import encode_partition_metadata
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import (
+    METADATA_LOG,
     BadMetaPropertiesError,
     ForeignDirectoryError,
     LockedDirectoryError,
     MisplacedMetadataError,
+    NotMetadataLogError,
+    RenamedMetadataError,
     UnusableDirectoryError,
 )
+from penstock.log.names import PARTITION_METADATA
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID, STORAGE_GROUPS
 
 TOPIC_ID = UUID(int=77)
 CONFIG = LogConfig(file_delete_delay_ms=1000)
@@ -171,11 +177,115 @@ def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_taken_over(tmp_path: 
     assert again.create("t", 0, TOPIC_ID, CONFIG).log_end_offset == 5
     log = again.create("t", 0, UUID(int=78), CONFIG)
     assert (log.log_end_offset, log.topic_id) == (0, UUID(int=78))
-    assert again.remove_due(NOW) == 1
+    assert again.next_removal_ms() is None
+    (aside,) = tmp_path.glob("t-0.*-stray")
+    assert (aside / "00000000000000000000.log").stat().st_size > 0
     (tmp_path / "t-0" / "partition.metadata").unlink()
     assert again.create("t", 0, TOPIC_ID, CONFIG) is log
     assert log.topic_id == TOPIC_ID
     again.close()
+
+
+def test_what_no_topic_has_claimed_by_its_id_is_not_deleted(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(5))
+    directories.create("t", 1, TOPIC_ID, CONFIG)
+    directories.close()
+    again = open_directories(tmp_path)
+    log = again.logs["t", 0]
+    with pytest.raises(KafkaError, match="t-0 is not deleted"):
+        again.delete(log, NOW)
+    assert not again.claim(log, UUID(int=78))
+    with pytest.raises(KafkaError, match="t-0 is not deleted"):
+        again.delete(log, NOW)
+    assert again.logs["t", 0] is log
+    assert again.claim(log, TOPIC_ID)
+    again.delete(log, NOW)
+    again.delete(again.logs["t", 1], NOW)  # nothing is in it
+    assert not again.logs
+    again.close()
+
+
+def test_no_topic_gets_the_metadata_log_whatever_it_is_called(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    log = directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG)
+    append(log, batch(5))
+    for partition in range(2):
+        with pytest.raises(KafkaError) as raised:
+            directories.create(CLUSTER_METADATA, partition, TOPIC_ID, CONFIG)
+        assert raised.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert directories.logs == {(CLUSTER_METADATA, 0): log}
+    assert [path.name for path in tmp_path.glob(f"{CLUSTER_METADATA}*")] == [METADATA_LOG]
+    for put_away in (directories.set_aside, lambda log: directories.delete(log, NOW)):
+        with pytest.raises(AssertionError, match="stays where it is"):
+            put_away(log)
+    assert (tmp_path / METADATA_LOG).is_dir()
+    directories.abandon()
+
+
+def test_the_log_of_another_clusters_storage_group_is_left_as_it_is(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    append(directories.create(STORAGE_GROUPS, 0, TOPIC_ID, CONFIG), batch(5))
+    with pytest.raises(KafkaError) as raised:
+        directories.create(STORAGE_GROUPS, 0, UUID(int=78), CONFIG)
+    assert raised.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert directories.create(STORAGE_GROUPS, 0, TOPIC_ID, CONFIG).log_end_offset == 5
+    directories.close()
+
+
+def stop_with_a_metadata_log(path: Path) -> Path:
+    """The directory of a metadata log with records."""
+    directories = open_directories(path)
+    append(directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG), batch(5))
+    directories.close()
+    return path / METADATA_LOG
+
+
+@pytest.mark.parametrize("kind", ["delete", "stray", "future"])
+def test_a_metadata_log_that_was_renamed_is_not_removed_and_nothing_begins_without_it(
+    tmp_path: Path, kind: str
+) -> None:
+    log = stop_with_a_metadata_log(tmp_path)
+    renamed = log.with_name(f"{log.name}.{TOPIC_ID.hex}-{kind}")
+    log.rename(renamed)
+    for _ in range(2):
+        with pytest.raises(RenamedMetadataError, match=f"rename {renamed.name} to {log.name}, or move it away"):
+            open_directories(tmp_path)
+    renamed.rename(log)
+    directories = open_directories(tmp_path)
+    assert directories.logs[CLUSTER_METADATA, 0].log_end_offset == 5
+    directories.close()
+
+
+def test_a_renamed_metadata_log_beside_another_one_stays_there(tmp_path: Path) -> None:
+    log = stop_with_a_metadata_log(tmp_path)
+    renamed = log.with_name(f"{log.name}.{TOPIC_ID.hex}-delete")
+    log.rename(renamed)
+    (tmp_path / METADATA_LOG).mkdir()
+    directories = open_directories(tmp_path)
+    assert directories.next_removal_ms() is None
+    directories.close()
+    assert renamed.is_dir()
+
+
+def test_a_topics_log_in_the_place_of_the_metadata_log_is_told(tmp_path: Path) -> None:
+    log = stop_with_a_metadata_log(tmp_path)
+    (log / PARTITION_METADATA).write_bytes(encode_partition_metadata(TOPIC_ID))
+    with pytest.raises(NotMetadataLogError, match=f"{log} is not the metadata log.*restore {log.name} from a backup"):
+        open_directories(tmp_path)
+    renamed = log.with_name(f"{log.name}.{TOPIC_ID.hex}-delete")
+    renamed.mkdir()
+    with pytest.raises(NotMetadataLogError, match=f"Move it away, and rename {renamed.name} to {log.name}"):
+        open_directories(tmp_path)
+    (log / PARTITION_METADATA).write_bytes(encode_partition_metadata(CLUSTER_METADATA_ID))
+    open_directories(tmp_path).close()
+
+
+def test_the_metadata_log_has_one_partition_and_others_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / f"{CLUSTER_METADATA}-1").mkdir()
+    directories = open_directories(tmp_path)
+    assert not directories.logs
+    directories.close()
 
 
 def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
@@ -235,24 +345,24 @@ def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
 def test_the_metadata_log_lies_in_its_own_directory_or_in_the_first(tmp_path: Path) -> None:
     data, more, own = tmp_path / "data", tmp_path / "more", tmp_path / "own"
     directories = open_directories(data, more, metadata=own)
-    assert directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(own)
+    assert directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(own)
     for partition in range(4):
         assert directories.create("t", partition, TOPIC_ID, CONFIG).parent != str(own)
     assert [found.path for found in directories.describe()] == [str(data), str(more)]
     directories.close()
     again = open_directories(data, more, metadata=own)
     assert again.roots.was_clean
-    assert again.logs["__cluster_metadata", 0].parent == str(own)
+    assert again.logs[CLUSTER_METADATA, 0].parent == str(own)
     again.close()
     alone = open_directories(tmp_path / "x", tmp_path / "y")
     alone.create("t", 0, TOPIC_ID, CONFIG)
-    assert alone.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "x")
+    assert alone.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(tmp_path / "x")
     alone.close()
 
 
 def test_the_metadata_log_may_also_lie_among_the_partitions(tmp_path: Path) -> None:
     directories = open_directories(tmp_path / "x", tmp_path / "y", metadata=tmp_path / "y")
-    assert directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "y")
+    assert directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(tmp_path / "y")
     assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "x")
     assert len(directories.describe()) == 2
     directories.close()
@@ -260,7 +370,7 @@ def test_the_metadata_log_may_also_lie_among_the_partitions(tmp_path: Path) -> N
 
 def test_a_metadata_log_at_another_place_is_told_and_not_begun_anew(tmp_path: Path) -> None:
     directories = open_directories(tmp_path / "x")
-    directories.create("__cluster_metadata", 0, TOPIC_ID, CONFIG)
+    directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG)
     directories.close()
     with pytest.raises(
         MisplacedMetadataError, match=r"x holds the metadata log, .*/y: move .* or set metadata.log.dir"

@@ -12,7 +12,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from penstock.metadata.topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 
 GROUPS, ORDERS, TRADES, FLIGHTS = (UUID(int=number) for number in range(1, 5))
 

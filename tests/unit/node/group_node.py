@@ -24,7 +24,6 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
@@ -36,6 +35,7 @@ from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.framing import api_of_request
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.schema import Message
 
 CONFIG = {

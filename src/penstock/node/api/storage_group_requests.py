@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.storage_groups.copying import read_for_copy
@@ -25,6 +24,7 @@ from penstock.protocol.codec import decode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame
 from penstock.protocol.framing import encode_response
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from penstock.controller.refusals import refusal
-from penstock.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.node.broker import Broker
 from penstock.node.controlling.commands import deadline_of
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

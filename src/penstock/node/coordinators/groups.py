@@ -12,7 +12,6 @@ from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.coordinators.host import CoordinatorHost, Ground
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.coordinators.misplaced_groups import former_partition, move_misplaced
@@ -20,6 +19,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final
 from penstock.leadership.transfer import Answer, Limits
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.partition_index import each
-from penstock.metadata.topics import STORAGE_GROUPS, PartitionImage
+from penstock.metadata.topics import PartitionImage
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 PAUSE_S: Final = 1.0

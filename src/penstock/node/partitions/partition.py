@@ -11,8 +11,9 @@ from uuid import UUID
 
 from penstock.log.partition_log import AppendResult, PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin
-from penstock.metadata.topics import INTERNAL_TOPICS, PartitionImage
+from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import is_internal
 from penstock.replication.committed import Committed
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
@@ -115,7 +116,7 @@ class Partition:
         self.hand_over: HoldsBack | None = None
         self.follower: PartitionFollower | None = None
         self.committed = Committed(high_watermark)
-        self.is_internal = topic in INTERNAL_TOPICS
+        self.is_internal = is_internal(topic)
         self.dirty: dict[Partition, None] = {}
         """Where the partition enters itself when it was appended to."""
         self.in_sync: InSync | None = None

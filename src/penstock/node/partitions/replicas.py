@@ -44,18 +44,20 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import INTERNAL_TOPICS, STORAGE_GROUPS, is_reserved
+from penstock.metadata.topics import is_reserved
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.consensus_partition import ConsensusPartition, GroupsHere, NoGroups
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.refused_topics import may_have_replicas
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.twins import settle_twins
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import has_replicas, is_internal
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +65,6 @@ OBEYED_AT_ONCE = 100
 """Partitions that change before the event loop gets to do something else."""
 FOUND_AT_ONCE = 1_000
 """Logs whose partitions are looked up likewise."""
-
-LOGS_OF_DRIVERS = ("__cluster_metadata", STORAGE_GROUPS)
-"""Topics whose logs lie beside the others and are not ours: drivers of the consensus core have them."""
 
 
 class LocalReplicas:
@@ -120,7 +119,7 @@ class LocalReplicas:
         ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()
-            if topic.name not in LOGS_OF_DRIVERS
+            if may_have_replicas(topic)
             for index, partition in topic.partitions.items()
             if self._node_id in partition.replicas
         ]
@@ -166,7 +165,7 @@ class LocalReplicas:
         is_ours = partition is not None and self._node_id in partition.replicas
         if known is not None and known.storage_group is not None:  # a group that comes here is ahead of its partitions
             is_ours = self._node_id in self._image.storage_groups[known.storage_group].replicas
-        return not (is_ours or log.topic in LOGS_OF_DRIVERS or self.groups.is_member(log))
+        return has_replicas(log.topic) and not (is_ours or self.groups.is_member(log))
 
     def holds(self, topic: TopicImage, index: int) -> bool:
         """Whether a replica of this partition is here, whether anybody has asked for it or not."""
@@ -308,7 +307,7 @@ class LocalReplicas:
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
-        if topic is None or topic.name in LOGS_OF_DRIVERS:  # a later record of the same commit may have removed it
+        if topic is None or not may_have_replicas(topic):  # a later record of the same commit may have removed it
             return
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)
@@ -352,7 +351,7 @@ class LocalReplicas:
         return (
             log.is_untouched
             and image.replicas == self._alone
-            and log.topic not in INTERNAL_TOPICS
+            and not is_internal(log.topic)
             and not self._image.topics[log.topic].by_consensus
             and log.health.failure is None
             and not (self._directories.futures and (log.topic, log.partition) in self._directories.futures)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Protocol
-from uuid import UUID
 
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
@@ -34,18 +33,15 @@ from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.ports import Reading
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.records import Record, encode_batch, iterate_batches
 from penstock.protocol.value import Value
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum
 
-TOPIC = "__cluster_metadata"
 RECORDS_PER_STEP = 200
 """So many records of a snapshot are applied at a time: some milliseconds' worth."""
-
-METADATA_TOPIC_ID = UUID(int=1)
-"""The id that the metadata log has in every cluster."""
 
 logger = logging.getLogger(__name__)
 
@@ -220,7 +216,9 @@ class MetadataLog:
             for record in records:
                 self.image.apply(record)
         except UnsupportedMetadataError as error:
-            raise UnsupportedMetadataError(f"{TOPIC}-0: {error.what}", self.image.metadata_version) from error
+            raise UnsupportedMetadataError(
+                f"{CLUSTER_METADATA}-0: {error.what}", self.image.metadata_version
+            ) from error
         return records
 
     def read_snapshot(self, content: bytes, snapshot: SnapshotId) -> Reading:
@@ -239,7 +237,9 @@ class MetadataLog:
         except UnsupportedMetadataError:
             raise
         except DecodeError as error:
-            raise DecodeError(f"{TOPIC}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}") from error
+            raise DecodeError(
+                f"{CLUSTER_METADATA}-0/{snapshot_name(snapshot.end_offset, snapshot.epoch)}: {error}"
+            ) from error
         image.applied_to(snapshot.end_offset - 1)
         return partial(self._begin_anew, image, first_records, len(content))
 
@@ -332,7 +332,7 @@ class MetadataLog:
         self._writing = None
         error = None if writing.cancelled() else writing.exception()
         if error is not None:
-            logger.warning("no snapshot of %s-0 could be written: %s", TOPIC, error)
+            logger.warning("no snapshot of %s-0 could be written: %s", CLUSTER_METADATA, error)
 
     async def close(self) -> None:
         """Waits for a snapshot that is being written, or for a last one that makes the next start shorter."""

@@ -33,10 +33,11 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import NO_LEADER, STORAGE_GROUPS
+from penstock.metadata.topics import NO_LEADER
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
@@ -111,7 +112,7 @@ class GroupKeeper:
         groups, logs = self._image.storage_groups, self._parts.directories.logs
         for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
             if number in groups and self._node_id not in groups[number].replicas:
-                self._delete(logs[STORAGE_GROUPS, number])
+                self._delete_left(logs[STORAGE_GROUPS, number])
         self.on_new_image()
         await self._follow()
         self._task = asyncio.create_task(self._work(), name="storage groups")
@@ -219,6 +220,18 @@ class GroupKeeper:
             for log in replica.forget(topic_id):
                 self._delete(log)
             self._note(replica.number)
+
+    def _delete_left(self, log: PartitionLog) -> None:
+        """The log of a group that left while this node was away, if it is this cluster's."""
+        try:
+            is_ours = self._parts.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+            return
+        if is_ours:
+            self._delete(log)
+        else:
+            logger.error("%s is the log of another cluster's storage group: it is left as it is", log.directory)
 
     def _delete(self, log: PartitionLog) -> None:
         try:

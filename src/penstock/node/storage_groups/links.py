@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 from penstock.client.address import Address
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.quorum.peers import Links, Peers
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.protocol.schema import Message

@@ -29,10 +29,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition
-from penstock.metadata.topics import CONSUMER_OFFSETS, PartitionImage
+from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode
 from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.testing.simulator.agreement import Agreement
 from penstock.testing.simulator.client_history import READER, ClientHistory
 from penstock.testing.simulator.given_up import GivenUp

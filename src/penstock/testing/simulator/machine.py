@@ -11,13 +11,13 @@ from uuid import UUID
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
 from penstock.node.partitions.partition import Partition
 from penstock.node.start import RunningNode, StartError, start_node
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.surroundings import Surroundings
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.files import Directory, File
 from penstock.testing.simulator.ledger import Ledger

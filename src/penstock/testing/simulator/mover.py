@@ -11,8 +11,9 @@ from penstock.client.config_admin import ConfigChange, ConfigOperation, Resource
 from penstock.client.partition_admin import ElectionType, Outcome
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
-from penstock.metadata.topics import STORAGE_GROUPS, TopicImage
+from penstock.metadata.topics import TopicImage
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing.simulator.clients import FAILURES, World
 from penstock.testing.simulator.plan import Plan
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from penstock.log.names import LOG_SUFFIX, METADATA_TOPIC
+from penstock.log.names import LOG_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import check_crc, read_header
+from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.testing.simulator.compacted_agreement import CompactedHistory
 
 READ_BYTES = 1 << 20
@@ -59,7 +60,7 @@ class ReplicaAgreement:
         """Somebody wrote, or tried to write, this to an open file."""
         if path.endswith(LOG_SUFFIX):
             name = path.split("/")[-2]
-            if name.rpartition("-")[2].isdigit() and not name.startswith(METADATA_TOPIC):
+            if name.rpartition("-")[2].isdigit() and not name.startswith(CLUSTER_METADATA):
                 self._written.setdefault(name, []).append(content)
 
     def look(

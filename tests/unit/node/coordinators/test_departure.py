@@ -13,7 +13,6 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.api.broker.forward_to_coordinator import forward_to_coordinator
 from penstock.node.coordinators import departure as module
 from penstock.node.serving.handler import load_handlers
@@ -22,6 +21,7 @@ from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.framing import api_of_request
 from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -12,7 +12,6 @@ from penstock.log.config import LogConfig
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.api.broker.find_coordinator import find_coordinator
 from penstock.node.api.broker.heartbeat import heartbeat
 from penstock.node.api.broker.join_group import join_group
@@ -22,6 +21,7 @@ from penstock.node.api.broker.sync_group import sync_group
 from penstock.node.coordinators import host
 from penstock.node.coordinators.hosted import Hosted
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest

@@ -11,8 +11,8 @@ from penstock.coordinator.group.records import CommittedOffset, OffsetRecord, de
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.partitions.cleaner import Cleaner
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.testing.simulator.rounds import CleaningThreads
 

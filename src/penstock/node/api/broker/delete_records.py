@@ -18,6 +18,7 @@ from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -54,9 +55,8 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=NO_LOW_WATERMARK)
     try:
-        known = broker.image.topics.get(topic)
-        if known is not None and known.is_internal:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if topic in broker.image.topics:
+            check_allowed(topic, Act.DELETE_RECORDS)
         partition = broker.partition(topic, wanted.partition_index)
         broker.check_leader(partition)
         if not partition.log.config.deletes:

@@ -24,6 +24,7 @@ from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -108,6 +109,7 @@ def _topic_settings(broker: Broker, name: str) -> Settings:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name not in broker.image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic '{name}'")
+    check_allowed(name, Act.CONFIGURE)
     settings: Settings = broker.image.config_of(ResourceType.TOPIC, name)
     return settings
 

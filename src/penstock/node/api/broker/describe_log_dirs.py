@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.topics import STORAGE_GROUPS
 from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

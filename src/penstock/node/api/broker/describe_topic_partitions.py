@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
-from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.node.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.broker import Broker
@@ -17,6 +16,7 @@ from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -66,7 +66,7 @@ def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) ->
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     is_name = topic_name_error(name) is None
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 
 def _page(topic: TopicImage, view: ListenerView, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Iterable, Mapping
 
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
-from penstock.metadata.topics import INTERNAL_TOPICS
 from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
 from penstock.node.broker import Broker
@@ -22,6 +21,7 @@ from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.slices import Steps, in_slices
 from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import Act, is_internal, refusal_of
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -52,21 +52,24 @@ def metadata(
     if context.api_version == EMPTY_MEANS_ALL and not request.topics:
         request.topics = None
     if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        missing = _creatable_names(broker.image, request.topics)
-        if missing:
-            return _create_first(broker, context, request, missing)
+        missing = _missing_names(broker.image, request.topics)
+        refused = {name: refusal.code for name in missing if (refusal := refusal_of(name, Act.AUTO_CREATE)) is not None}
+        creatable = [name for name in missing if name not in refused]
+        if creatable:
+            return _create_first(broker, context, request, creatable, refused)
+        return in_slices(_answer(broker, context, request, refused), broker.slices)
     return in_slices(_answer(broker, context, request, {}), broker.slices)
 
 
-def _creatable_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
+def _missing_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
     names = {topic.name: None for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID}
     return [name for name in names if name not in image.topics and topic_name_error(name) is None]
 
 
 async def _create_first(
-    broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
+    broker: Broker, context: RequestContext, request: MetadataRequest, creatable: list[str], refused: Failures
 ) -> MetadataResponse:
-    failures = await create_missing(broker, missing)
+    failures = {**refused, **await create_missing(broker, creatable)}
     answer = in_slices(_answer(broker, context, request, failures), broker.slices)
     return answer if isinstance(answer, MetadataResponse) else await answer
 
@@ -126,7 +129,7 @@ def _asked(
     if topic_name_error(asked.name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(
-        error_code=failures.get(asked.name, code), name=asked.name, is_internal=asked.name in INTERNAL_TOPICS
+        error_code=failures.get(asked.name, code), name=asked.name, is_internal=is_internal(asked.name)
     )
 
 

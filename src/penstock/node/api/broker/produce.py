@@ -23,6 +23,7 @@ from penstock.node.serving.late_answer import LateAnswer
 from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.produce import (
     LEADER_FROM,
     encode_appended,
@@ -120,7 +121,7 @@ def _partition(
     if is_late:
         broker.check_lease(partition)
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{partition.topic} is written by the cluster itself")
+        check_allowed(partition.topic, Act.PRODUCE)
     return partition
 
 

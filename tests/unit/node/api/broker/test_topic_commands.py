@@ -9,11 +9,11 @@ from tests.unit.node.gated_log import GatedLog
 from tests.unit.node.metadata_node import context, create, handed_on, start_broker
 
 from penstock.metadata.records import RegisterBrokerRecord
-from penstock.metadata.topics import CONSUMER_OFFSETS
 from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import creatable
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

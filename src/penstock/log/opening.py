@@ -1,0 +1,133 @@
+"""What a start takes in from one log directory after the other: the logs of partitions, and copies on their way.
+
+The metadata log's directory is looked at more closely than others: it lies in one place, has an id of its own, and what
+an earlier version renamed, because a client had made a topic of that name, is neither removed nor forgotten.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from penstock.log.checkpoint import TopicPartition
+from penstock.log.config import LogConfig
+from penstock.log.directory_errors import MisplacedMetadataError, NotMetadataLogError, RenamedMetadataError
+from penstock.log.finding import empty_partitions, empty_twin, partitions_of, renamed_metadata
+from penstock.log.log_directory import LogDirectory
+from penstock.log.names import DELETED_DIRECTORY_SUFFIX, parse_future_directory
+from penstock.log.open_files import OpenFiles
+from penstock.log.partition_log import PartitionLog
+from penstock.log.removals import Removals
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
+
+logger = logging.getLogger(__name__)
+
+METADATA = (CLUSTER_METADATA, 0)
+PartitionLogs = dict[TopicPartition, PartitionLog]
+
+
+class Opening:
+    """What was found so far: `logs` and `futures` as in `LogDirectories`, and `twins`."""
+
+    def __init__(self, open_files: OpenFiles, removals: Removals, metadata_path: str) -> None:
+        self._open_files = open_files
+        self._disk = open_files.disk
+        self._removals = removals
+        self._metadata_path = metadata_path
+        self.logs: PartitionLogs = {}
+        self.futures: PartitionLogs = {}
+        self.twins: list[PartitionLog] = []
+
+    def open(
+        self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig], threads: int
+    ) -> None:
+        """Take in the directories of these names; so many threads look whether they are empty.
+
+        Raises OSError, KafkaError, LogDirectoryError.
+        """
+        renamed = renamed_metadata(names)
+        kept = []
+        for name in names:
+            path = f"{directory.path}/{name}"
+            if name in renamed:
+                logger.warning("%s holds a metadata log that was renamed: remove it if it is not missed", path)
+            elif name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._removals.schedule(path, 0)
+            elif (key := parse_future_directory(name)) is not None:
+                self.futures[key] = future_log(
+                    self._open_files, self._removals, directory, path, key, config_of(key[0]), directory.is_clean
+                )
+            else:
+                kept.append(name)
+        self._open_logs(directory, partitions_of(kept), config_of, threads)
+        if directory.path == self._metadata_path:
+            self._check_metadata(directory.path, renamed)
+
+    def _open_logs(
+        self,
+        directory: LogDirectory,
+        keys: dict[str, TopicPartition],
+        config_of: Callable[[str], LogConfig],
+        threads: int,
+    ) -> None:
+        recovery_points = directory.recovery_points()
+        start_offsets, cleaned_offsets = directory.log_start_offsets(), directory.cleaned_offsets()
+        empty: set[str] = set()
+        if not directory.is_clean:
+            empty = empty_partitions(self._disk, directory.path, list(keys), threads)
+        configs: dict[str, LogConfig] = {}
+        for name, key in keys.items():
+            if key == METADATA and directory.path != self._metadata_path:
+                raise MisplacedMetadataError(directory.path, self._metadata_path)
+            if key[0] not in configs:
+                configs[key[0]] = config_of(key[0])
+            start_offset, recovery_point = start_offsets.get(key, 0), recovery_points.get(key, -1)
+            is_empty = name in empty and start_offset == max(recovery_point, 0) == 0
+            log = PartitionLog(
+                self._open_files,
+                self._removals,
+                f"{directory.path}/{name}",
+                *key,
+                configs[key[0]],
+                recovery_point=0 if is_empty else recovery_point,
+                log_start_offset=start_offset,
+                is_clean=directory.is_clean,
+                is_empty=is_empty,
+                health=directory.health,
+            )
+            log.cleaned_to = cleaned_offsets.get(key, 0)
+            if self._takes_in(log) and not (directory.is_clean or is_empty):
+                log.load()
+
+    def _takes_in(self, log: PartitionLog) -> bool:
+        """Note a log that was found, but for one that is empty and also elsewhere: such a one is removed."""
+        key = (log.topic, log.partition)
+        twin = self.logs.get(key)
+        useless = None if twin is None else empty_twin(self._disk, (log.directory, twin.directory))
+        if useless is not None:
+            self._removals.schedule(useless, 0)
+        if twin is None or useless == twin.directory:
+            self.logs[key] = log
+        elif useless is None:
+            self.twins.append(log)
+        return useless != log.directory
+
+    def _check_metadata(self, path: str, renamed: Sequence[str]) -> None:
+        log = self.logs.get(METADATA)
+        if log is None and renamed:
+            raise RenamedMetadataError(path, renamed)
+        if log is not None and log.topic_id not in (CLUSTER_METADATA_ID, None):
+            raise NotMetadataLogError(log.directory, renamed)
+
+
+def future_log(
+    open_files: OpenFiles,
+    removals: Removals,
+    directory: LogDirectory,
+    path: str,
+    key: TopicPartition,
+    config: LogConfig,
+    is_clean: bool,
+) -> PartitionLog:
+    """A copy of a log on its way to this directory; no checkpoint has its recovery point."""
+    return PartitionLog(
+        open_files, removals, path, *key, config, recovery_point=-1, is_clean=is_clean, health=directory.health
+    )

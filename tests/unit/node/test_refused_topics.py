@@ -1,0 +1,124 @@
+"""A node whose metadata have a topic of the metadata log's own name: it keeps its log, and the topic can be deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.node.stopped_node import METADATA, append, config, stop_a_node
+from tests.wire.naming import apis_that_name_topics, request_that_names, told
+
+from penstock.client.address import Address
+from penstock.client.connection import Connection, connect
+from penstock.client.settings import ClientSettings
+from penstock.log.checkpoint import decode_partition_metadata
+from penstock.log.names import PARTITION_METADATA
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import PartitionRecord, TopicRecord
+from penstock.node.start import RunningNode, start_node
+from penstock.protocol.api import AnyApiKey, ApiKey, api_of
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+
+TOPIC_ID = UUID(int=0xABC)
+PARTITIONS = 2
+
+
+@pytest.fixture
+def with_topic(tmp_path: Path) -> Path:
+    """Directories whose metadata have the topic, as an earlier version let clients create it."""
+    stop_a_node(tmp_path)
+    append(
+        encode_record(TopicRecord(name=CLUSTER_METADATA, topic_id=TOPIC_ID)),
+        *(
+            encode_record(
+                PartitionRecord(partition_id=index, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1, leader_epoch=0)
+            )
+            for index in range(PARTITIONS)
+        ),
+    )(tmp_path)
+    return tmp_path
+
+
+@asynccontextmanager
+async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningNode, Connection]]:
+    node = await start_node(config(tmp_path))
+    connection = await connect(Address("127.0.0.1", node.endpoints[0].port), ClientSettings())
+    try:
+        yield node, connection
+    finally:
+        await connection.close()
+        await node.stop()
+
+
+def assert_metadata_log_is_whole(tmp_path: Path) -> None:
+    (log,) = tmp_path.glob(f"*/{CLUSTER_METADATA}*")
+    assert log == tmp_path / "p1" / METADATA
+    assert decode_partition_metadata((log / PARTITION_METADATA).read_bytes(), "") == CLUSTER_METADATA_ID
+
+
+def test_no_broker_holds_it_and_it_can_be_deleted(with_topic: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with running(with_topic) as (node, connection):
+            assert f"`penstock topics --delete --topic {CLUSTER_METADATA}` removes it" in caplog.text
+            for name in (CLUSTER_METADATA, TOPIC_ID):
+                with pytest.raises(KafkaError) as raised:
+                    node.broker.partition(name, 0)
+                assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert_metadata_log_is_whole(with_topic)
+            made = await connection.request(
+                CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]),
+                CreateTopicsResponse,
+            )
+            assert made.topics[0].error_code == 0
+            gone = await connection.request(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name=CLUSTER_METADATA)]), DeleteTopicsResponse
+            )
+            assert gone.responses[0].error_code == 0
+        assert_metadata_log_is_whole(with_topic)
+        caplog.clear()
+        async with running(with_topic) as (node, _):
+            assert node.broker.image.topics.keys() == {"t"}
+            assert not caplog.text
+
+    asyncio.run(run())
+
+
+IN_THE_METADATA = frozenset(
+    (
+        ApiKey.METADATA,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_QUORUM,
+    )
+)
+"""What shows a topic that is there, deletes it, notes what groups say of it, or means the metadata log itself."""
+
+
+def test_nothing_else_can_be_done_with_it(with_topic: Path) -> None:
+    async def ask(connection: Connection, key: AnyApiKey) -> None:
+        request = request_that_names(key, CLUSTER_METADATA, TOPIC_ID, directory=with_topic / "p1")
+        answer = await connection.request(request, api_of(key).response_class)
+        assert set(told(answer)) in ({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, {ErrorCode.INVALID_REQUEST}), key
+
+    async def run() -> None:
+        async with running(with_topic) as (node, connection):
+            before = dict(node.broker.image.topics[CLUSTER_METADATA].partitions)
+            for key in apis_that_name_topics(node.broker.handlers):
+                if key not in IN_THE_METADATA:
+                    await ask(connection, key)
+            assert node.broker.image.topics[CLUSTER_METADATA].partitions == before
+        assert_metadata_log_is_whole(with_topic)
+
+    asyncio.run(run())
