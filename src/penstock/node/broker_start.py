@@ -244,6 +244,7 @@ class BrokerParts:
 
     async def _start(self) -> None:
         await self.lifecycle.register()
+        self._parts.watch.begin()
         self.dynamic_configs.reload()
         self._listen_to_metadata()
         await self.replicas.open_all()

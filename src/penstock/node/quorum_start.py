@@ -32,6 +32,7 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.local import answered_here
 from penstock.node.event_loop import steady_clock
 from penstock.node.node_metrics import Figure, describe_metrics
+from penstock.node.protection import Watch
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -76,6 +77,7 @@ class QuorumParts:
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.steady_ms = steady_clock(surroundings.now_ms)
         self.log = MetadataLog(self.image, surroundings.now_ms, _snapshot_limits(config))
+        self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
         self.more_figures: list[Callable[[], Iterable[Figure]]] = []
@@ -154,7 +156,14 @@ class QuorumParts:
     def _registering(self) -> ControllerRegistration:
         """Only a controller that others can reach has something to register."""
         incarnation_id = random_uuid(self.surroundings.random)
-        return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
+        return ControllerRegistration(
+            self.config.node_id,
+            incarnation_id,
+            self._advertised,
+            self.channel,
+            self.log,
+            on_registered=self.watch.begin,
+        )
 
     def fail(self, error: Exception) -> None:
         """End this node: something failed that nothing here can make up for."""

@@ -2,9 +2,10 @@
 
 | step                                           | what can go wrong: `StartError`, one line                |
 | ---------------------------------------------- | -------------------------------------------------------- |
+| look at what keys ask for (`protection`)       | protection that is not there yet                         |
 | bind the listeners (port 0 gets a real one)    | the address is taken or is not ours                      |
 | lock the log directories that are there        | in use, not writable, of another node or cluster         |
-| find the logs, look at the metadata            | the metadata log is damaged, or of a newer release       |
+| find the logs, look at the metadata            | they are damaged, of a newer release, or ask for more    |
 | make and format new log directories            | the disk fails                                           |
 | take part in the quorum (`quorum_start`)       | the disk fails                                           |
 | as a broker: join and serve (`broker_start`)   | no controller is found or it refuses; damaged logs       |
@@ -35,6 +36,7 @@ from penstock.node.broker import Broker
 from penstock.node.broker_start import BrokerParts
 from penstock.node.controller_node import ControllerNode
 from penstock.node.partitions.log_configs import TopicSettingsTable
+from penstock.node.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
 from penstock.node.quorum_start import QuorumParts, metadata_log_config
@@ -146,6 +148,7 @@ async def start_node(
     listeners: list[BoundListener] = []
     directories: LogDirectories | None = None
     try:
+        check_keys(config)
         _bind(config, surroundings, listeners)
         _check_identity(config, surroundings)
         directories = LogDirectories(
@@ -171,7 +174,7 @@ async def start_node(
 
 def _reason(error: BaseException) -> str | None:
     """The line for what a user can mend; None for a defect."""
-    if isinstance(error, LogDirectoryError | QuorumStateError):
+    if isinstance(error, LogDirectoryError | QuorumStateError | UnprotectedError):
         return str(error)
     if isinstance(error, DecodeError | InconsistentLogError):
         return f"the metadata log cannot be read: {error}"
@@ -228,7 +231,8 @@ async def _start(
         lambda topic: metadata_log_config(config) if topic == CLUSTER_METADATA else settings.settings({}).log
     )
     metadata_path = f"{directories.roots.metadata_path}/{partition_directory(CLUSTER_METADATA, 0)}"
-    await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
+    seen = await look(directories.open_files.disk, metadata_path, directories.logs.get((CLUSTER_METADATA, 0)))
+    check_metadata(seen, config)
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(

@@ -1,13 +1,15 @@
 """What broker keys must fulfil together: who a node is, where it is found, and limits, by Kafka's rules.
 
-For now listeners speak PLAINTEXT. Whatever asks for more is refused with an error that says so. What the roles of a
-node ask of its listeners and its quorum is in `role_rules`.
+For now listeners speak PLAINTEXT. A node whose listeners are to speak anything else does not start (`protection`), or
+starts without them where `penstock.security.ignored` is set. What the roles of a node ask of its listeners and its
+quorum is in `role_rules`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.listeners import Listener, parse_listeners, parse_protocol_map
+from penstock.metadata.configs.protection import IGNORED_KEY, PLAINTEXT
 from penstock.metadata.configs.role_rules import check_roles
 from penstock.metadata.configs.voters import (
     BOOTSTRAP_KEY,
@@ -42,6 +44,12 @@ class Addresses:
     voters: dict[int, Voter]
     bootstrap_servers: tuple[ServerAddress, ...]
     log_dirs: tuple[str, ...]
+    listener_names: tuple[str, ...]
+    """Of all listeners in the file, and of the controllers' own."""
+    unserved: tuple[str, ...]
+    """The listeners, and the ways to the controllers, for which the file wants TLS or SASL."""
+    unopened: tuple[Listener, ...] = ()
+    """The listeners that are left out for that reason, because security is ignored."""
 
     def read_addresses(self, static: Mapping[str, str], value: ValueOf) -> None:
         """Read the keys that say who a node is and where it is found.
@@ -55,6 +63,15 @@ class Addresses:
         listeners = parse_listeners("listeners", _texts(value("listeners")), protocols)
         if not listeners:
             raise ConfigError("listeners", static.get("listeners"), "at least one listener")
+        self.listener_names = tuple(dict.fromkeys((*(one.name for one in listeners), *controller_names)))
+        self.unserved = tuple(_unserved(listeners, controller_names, protocols))
+        every_listener = listeners
+        if value(IGNORED_KEY):
+            self.unopened = tuple(one for one in listeners if one.security_protocol != PLAINTEXT)
+            listeners = tuple(one for one in listeners if one.security_protocol == PLAINTEXT)
+        if not listeners:
+            allowed = f"at least one with {PLAINTEXT}: {IGNORED_KEY} opens no others"
+            raise ConfigError("listeners", static.get("listeners"), allowed)
         self.process_roles = roles
         self.node_id, self.voters = _node_id(static, value), parse_voters(_texts(value(VOTERS_KEY)))
         self.bootstrap_servers = parse_servers(BOOTSTRAP_KEY, _texts(value(BOOTSTRAP_KEY)))
@@ -64,11 +81,23 @@ class Addresses:
         self.broker_listeners = tuple(one for one in listeners if one.name not in controller_names)
         self.controller_listeners = tuple(one for one in listeners if one.name in controller_names)
         self.controller_listener_names = controller_names
-        own = _advertised(static, value, protocols, self.broker_listeners, listeners)
+        own = _advertised(static, value, protocols, self.broker_listeners, every_listener)
         self.advertised_listeners = tuple(own.get(one.name, one) for one in self.broker_listeners)
         self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
         self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
         self.log_dirs = _log_dirs(value)
+
+
+def _unserved(
+    listeners: tuple[Listener, ...], controller_names: tuple[str, ...], protocols: Mapping[str, str]
+) -> Iterator[str]:
+    own = [listener.name for listener in listeners]
+    for listener in listeners:
+        if listener.security_protocol != PLAINTEXT:
+            yield f"the listener {listener} with {listener.security_protocol}"
+    for name in controller_names:
+        if name not in own and protocols[name] != PLAINTEXT:
+            yield f"the controllers' listener {name} with {protocols[name]}"
 
 
 def _texts(value: ConfigValue) -> tuple[str, ...]:
@@ -167,15 +196,8 @@ _AT_MOST = (
 )
 
 
-def check_rules(listeners: tuple[Listener, ...], value: ValueOf) -> None:
-    """Check what keys must fulfil together, and what cannot be done yet."""
-    for listener in listeners:
-        if listener.security_protocol != "PLAINTEXT":
-            raise ConfigError(
-                "listeners",
-                str(listener),
-                f"PLAINTEXT for now: {listener.security_protocol} listeners are not there yet",
-            )
+def check_rules(value: ValueOf) -> None:
+    """Check what keys must fulfil together."""
     for smaller, larger in _AT_MOST:
         low, high = value(smaller), value(larger)
         assert isinstance(low, int)

@@ -3,6 +3,10 @@
 from penstock.metadata.configs.table import read_table
 
 SECURITY_CONFIGS = read_table("""
+penstock.security.ignored boolean false * fixed high
+    | Whether this node starts, and serves everybody, although keys or the metadata ask for protection that is not there
+    | yet: access rules, SCRAM users, delegation tokens, listeners with TLS or SASL. Such listeners are not opened.
+    | A key of Penstock's own.
 authorizer.class.name string "" * fixed low | The class that decides who may do what.
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder \
     * broker medium

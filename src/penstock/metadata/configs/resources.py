@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
-from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
+from penstock.metadata.configs.broker import BROKER_CONFIGS, definition_of_key, is_free_key
 from penstock.metadata.configs.definitions import (
     ConfigDefinition,
     ConfigError,
@@ -21,7 +21,9 @@ from penstock.metadata.configs.definitions import (
 )
 from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from penstock.metadata.configs.listener_keys import parse_listener_key
 from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
+from penstock.metadata.configs.protection import IGNORED_KEY, asked_by_keys
 from penstock.metadata.configs.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
@@ -45,6 +47,8 @@ class UnknownKeyError(ConfigError):
 
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
     """Find the definition of a resource's key."""
+    if resource.resource_type is ResourceType.BROKER:
+        return definition_of_key(key)
     return _KEYS[resource.resource_type].get(key)
 
 
@@ -70,8 +74,9 @@ def check_settings(resource: ConfigResource, settings: Settings, layers: Layers)
 
 
 def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
-    kind = resource.resource_type
-    return UnknownKeyError(key, text, _KINDS[kind], nearest_key(key, _KEYS[kind]))
+    kind, of_listener = resource.resource_type, parse_listener_key(key)
+    nearest = nearest_key(key, _KEYS[kind]) if of_listener is None else of_listener.nearest
+    return UnknownKeyError(key, text, _KINDS[kind], nearest)
 
 
 def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
@@ -105,8 +110,13 @@ def _check_consensus(settings: Settings, values: Mapping[str, ConfigValue]) -> N
 
 
 def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
+    if broker_text(layers, IGNORED_KEY) != "true":
+        for setting in asked_by_keys(settings):  # all nodes would stop
+            key, _, value = setting.partition("=")
+            allowed = f"nothing that asks for protection: it is not there yet, and {IGNORED_KEY} is not set"
+            raise ConfigError(key, value, allowed)
     for key, text in settings.items():
-        definition = BROKER_CONFIGS.get(key)
+        definition = definition_of_key(key)
         if definition is None:
             continue
         if definition.read_only:

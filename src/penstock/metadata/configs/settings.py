@@ -48,6 +48,7 @@ class BrokerSettings:
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
     leader_lease_on_quorum_loss: str
+    penstock_security_ignored: bool
     leader_replication_throttled_rate: int
     metadata_log_max_record_bytes_between_snapshots: int
     metadata_log_max_snapshot_interval_ms: int

@@ -50,7 +50,6 @@ from penstock.node.partitions.consensus_partition import ConsensusPartition, Gro
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.log_configs import TopicSettingsTable
 from penstock.node.partitions.partition import Partition
-from penstock.node.partitions.refused_topics import may_have_replicas
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.throttles import Throttles
@@ -119,7 +118,7 @@ class LocalReplicas:
         ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()
-            if may_have_replicas(topic)
+            if has_replicas(topic.name)
             for index, partition in topic.partitions.items()
             if self._node_id in partition.replicas
         ]
@@ -307,7 +306,7 @@ class LocalReplicas:
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
-        if topic is None or not may_have_replicas(topic):  # a later record of the same commit may have removed it
+        if topic is None or not has_replicas(topic.name):  # a later record of the same commit may have removed it
             return
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)

@@ -15,6 +15,7 @@ from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, check_frame, decode_record
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord, PartitionRecord
+from penstock.metadata.security import SECURITY_RECORDS
 from penstock.metadata.snapshot import parse_snapshot_name, record_values, snapshot_name, snapshot_values
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import read_whole
@@ -24,10 +25,14 @@ from penstock.protocol.records import iterate_batches
 SLICE_BYTES: Final = 64 * 1024
 """So much is looked at before the event loop gets to do something else."""
 
+KAFKAS_BOOTSTRAP: Final = "bootstrap.checkpoint"
+"""In the log directory: what Kafka's storage tool wrote for a quorum with static voters."""
+
 _FRAME_BYTES: Final = 3
 _ONE_BYTE: Final = 0x80
 _MOST = (PartitionRecord.record_type, PartitionChangeRecord.record_type)
-_REFUSED_BY_CONTENT = (FeatureLevelRecord, ConfigRecord)
+_APPLIED = (FeatureLevelRecord, ConfigRecord, *SECURITY_RECORDS)
+"""What may be refused for what it says."""
 
 
 class Look:
@@ -36,18 +41,29 @@ class Look:
     def __init__(self, name: str) -> None:
         """`name` is that of the metadata log's directory."""
         self._name = name
-        self._image = ClusterImage()
+        self.image = ClusterImage()
+        """Features, configs, users, rights and quotas; nothing else."""
         self._known: set[bytes] = set()
         """How records begin that need no more than a look at that."""
 
     def check_features(self) -> None:
         """Raises UnsupportedMetadataError for a level that is unknown here: the controller would refuse this broker."""
-        for name, level in self._image.features.items():
+        for name, level in self.image.features.items():
             known = SUPPORTED_FEATURES.get(name)
             if known is not None and not known.lowest <= level <= known.newest:
                 levels = f"known are {known.lowest} to {known.newest}"
                 what = f"{self._name}: the cluster is at level {level} of {name}, {levels}"
-                raise UnsupportedMetadataError(what, self._image.metadata_version)
+                raise UnsupportedMetadataError(what, self.image.metadata_version)
+
+    def take_bootstrap(self, content: bytes) -> None:
+        """Note the users of a directory that Kafka formatted and never started: it would begin with them.
+
+        Raises DecodeError.
+        """
+        for values in snapshot_values(content) if content else ():
+            for record in map(decode_record, values):
+                if isinstance(record, SECURITY_RECORDS):
+                    self.image.apply(record)
 
     def check(self, values: Iterable[bytes]) -> None:
         """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
@@ -61,14 +77,14 @@ class Look:
                         self._known.add(begins)
                     continue
                 record = decode_record(value)
-                if isinstance(record, _REFUSED_BY_CONTENT):
-                    self._image.apply(record)
+                if isinstance(record, _APPLIED):
+                    self.image.apply(record)
         except UnsupportedMetadataError as error:
-            raise UnsupportedMetadataError(f"{self._name}: {error.what}", self._image.metadata_version) from error
+            raise UnsupportedMetadataError(f"{self._name}: {error.what}", self.image.metadata_version) from error
 
 
-async def look(disk: Disk, directory: str, log: PartitionLog | None) -> None:
-    """Read the state of the quorum, the newest snapshot and the log behind it.
+async def look(disk: Disk, directory: str, log: PartitionLog | None) -> ClusterImage:
+    """Read the state of the quorum, the newest snapshot and the log behind it; what was kept of them (`Look.image`).
 
     Raises QuorumStateError, DecodeError, KafkaError and OSError, as taking part with them would.
     """
@@ -95,4 +111,7 @@ async def look(disk: Disk, directory: str, log: PartitionLog | None) -> None:
                 seen.check(record_values(batches, position, header))
             offset = header.last_offset + 1
         await asyncio.sleep(0)
+    if end_offset == 0 and (log is None or log.log_end_offset == 0):
+        seen.take_bootstrap(disk.read_file(f"{directory.rpartition('/')[0]}/{KAFKAS_BOOTSTRAP}") or b"")
     seen.check_features()
+    return seen.image

@@ -244,7 +244,6 @@ def test_roles_listeners_and_the_quorum_go_together(settings: dict[str, str], ke
         ({"listeners": "PLAINTEXT://h:port"}, "listeners", "name://host:port"),
         ({"listeners": "PLAINTEXT://h:70000"}, "listeners", "name://host:port"),
         ({"listeners": "INSIDE://h:1"}, "listeners", "listener.security.protocol.map knows"),
-        ({"listeners": "SSL://h:1"}, "listeners", "SSL listeners are not there yet"),
         ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, "listeners", "a name of its own"),
         ({"listener.security.protocol.map": "A:TLS"}, "listener.security.protocol.map", "name:protocol pairs"),
         (

@@ -123,12 +123,6 @@ def test_topic_defaults_agree_with_those_of_the_broker() -> None:
             "ssl.keystore.location has no effect: only PLAINTEXT listeners are served yet, and nobody has to log in",
         ),
         (
-            "listener.name.internal.ssl.client.auth",
-            "none",
-            "listener.name.internal.ssl.client.auth has no effect: keys of a single listener, and of classes of the "
-            "user's, are not read yet",
-        ),
-        (
             "num.io.threads",
             "9",
             "num.io.threads has no effect: one event loop does the work, so there are no threads to count",

@@ -2,6 +2,7 @@ import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.effective import ConfigSource
 from penstock.metadata.configs.resources import check_settings, is_list
 from penstock.metadata.resources import ConfigResource, ResourceType
 
@@ -38,6 +39,29 @@ def test_what_goes_is_accepted(resource: ConfigResource, settings: dict[str, str
             TOPIC,
             {"retention.m": "5"},
             "retention.m: no key of a topic is called so, and its value '5' goes nowhere; did you mean retention.ms?",
+        ),
+        (
+            ALL_BROKERS,
+            {"ssl.client.auth": "required"},
+            "ssl.client.auth: 'required' is not allowed; expected nothing that asks for protection: it is not there"
+            " yet, and penstock.security.ignored is not set",
+        ),
+        (
+            BROKER,
+            {"listener.name.a.ssl.client.auth": "required"},
+            "listener.name.a.ssl.client.auth: 'required' is not allowed; expected nothing that asks for protection:"
+            " it is not there yet, and penstock.security.ignored is not set",
+        ),
+        (
+            BROKER,
+            {"listener.name.a.ssl.client.atuh": "none"},
+            "listener.name.a.ssl.client.atuh: no key of a broker is called so, and its value 'none' goes nowhere; did"
+            " you mean listener.name.a.ssl.client.auth?",
+        ),
+        (
+            BROKER,
+            {"listener.name.a.ssl.client.auth": "requird"},
+            "listener.name.a.ssl.client.auth: 'requird' is not allowed; expected a string of required, requested, none",
         ),
         (TOPIC, {"zzz": "5"}, "zzz: no key of a topic is called so, and its value '5' goes nowhere"),
         (TOPIC, {"retention.ms": "x"}, "retention.ms: 'x' is not allowed; expected a long of at least -1"),
@@ -123,3 +147,8 @@ def test_lists_are_known_as_lists() -> None:
     assert is_list(METRICS, "metrics")
     assert not is_list(TOPIC, "retention.ms")
     assert not is_list(GROUP, "no.such.key")
+
+
+def test_where_security_is_ignored_it_may_be_asked_for() -> None:
+    layers = ((ConfigSource.STATIC_BROKER, {"penstock.security.ignored": "true"}),)
+    check_settings(BROKER, {"ssl.client.auth": "required"}, layers)

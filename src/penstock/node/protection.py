@@ -1,0 +1,143 @@
+"""A node that is asked for protection which is not there yet does not serve: it would serve everybody.
+
+| what asks                                                | when it is looked at                           |
+| -------------------------------------------------------- | ---------------------------------------------- |
+| keys of the node's file                                  | first of all                                   |
+| metadata on a controller's disk                          | at the start, before anything there is touched |
+| metadata that come from others                           | when all is here; then the node stops          |
+| metadata that are committed while the node runs          | at once; then the node stops                   |
+
+`penstock.security.ignored` lets it serve all the same; each start says then what it passes over. A topic of the name of
+the metadata log, which an earlier version let clients create, is passed over as well, and complained of.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.protection import IGNORED_KEY, asked_by_keys
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
+from penstock.metadata.resources import ResourceType
+from penstock.metadata.security import SECURITY_RECORDS
+from penstock.node.quorum.metadata_log import MetadataLog
+from penstock.protocol.internal_topics import CLUSTER_METADATA
+
+logger = logging.getLogger(__name__)
+
+ASKS: Final[Mapping[str, str]] = {
+    "access_rules": "access rules (ACLs)",
+    "scram_credentials": "SCRAM credentials",
+    "delegation_tokens": "delegation tokens",
+}
+"""Fields of `SecurityImage` that ask for protection if there is anything in them, and what that is."""
+LIMITS: Final[Mapping[str, str]] = {"client_quotas": "client quotas"}
+"""Those that ask for fairness: who passes over them opens nothing."""
+
+
+class UnprotectedError(Exception):
+    """A node would have to ignore what it is asked to protect; the text names it, and what to do."""
+
+    def __init__(self, source: str, asked: Iterable[str]) -> None:
+        super().__init__(
+            f"{source} for protection that is not there yet ({', '.join(asked)}), and without it everybody may do"
+            f" everything: take that away, or set {IGNORED_KEY}=true to serve everybody"
+        )
+
+
+def check_keys(config: BrokerConfig) -> None:
+    """Raises UnprotectedError for what the node's file asks for."""
+    _check("the configuration asks", [*config.unserved, *asked_by_keys(config.static)], config)
+
+
+def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
+    """Raises UnprotectedError for what metadata ask for that were found at the start.
+
+    Only a controller acts on them: what a broker has on its disk may have been taken back since, and it hears of that
+    before it serves.
+    """
+    if not config.is_controller:
+        return
+    brokers = [resource.name for resource in image.configs if resource.resource_type is ResourceType.BROKER]
+    _check_asked(list(asked_by_metadata(image, brokers)), config)
+
+
+def asked_by_metadata(image: ClusterImage, brokers: Iterable[str]) -> Iterator[str]:
+    """What asks for protection, in words; `brokers` are those whose configs count, an empty name is that of all."""
+    yield from _there(image, ASKS)
+    for name in brokers:
+        of = f"broker {name}" if name else "all brokers"
+        yield from (f"{setting} of {of}" for setting in asked_by_keys(image.config_of(ResourceType.BROKER, name)))
+
+
+def _there(image: ClusterImage, fields: Mapping[str, str]) -> Iterator[str]:
+    return (words for name, words in fields.items() if getattr(image.security, name))
+
+
+def _check_asked(asked: Sequence[str], config: BrokerConfig) -> None:
+    _check("the cluster's metadata ask", asked, config)
+
+
+def _check(source: str, asked: Sequence[str], config: BrokerConfig) -> None:
+    if asked and not config.penstock_security_ignored:
+        raise UnprotectedError(source, asked)
+
+
+class Watch:
+    """Looks at committed metadata, and has `fail` called with an UnprotectedError. Says what is passed over, once.
+
+    It begins when this node has all metadata: what is read before that may have been taken back since.
+    """
+
+    def __init__(self, log: MetadataLog, config: BrokerConfig, fail: Callable[[Exception], None]) -> None:
+        self._image = log.image
+        self._config = config
+        self._fail = fail
+        self._said = ""
+        self._has_begun = False
+        log.add_listener(self._on_records, self._look)
+        log.add_leader_listener(self._on_leader)
+
+    def begin(self) -> None:
+        """This node leads the quorum, or its registration was applied: it knows what held a moment ago."""
+        self._has_begun = True
+        self._look()
+
+    def _on_leader(self, leader_id: int | None, epoch: int) -> None:
+        if leader_id == self._config.node_id:
+            self.begin()
+
+    def _on_records(self, records: Iterable[MetadataRecord]) -> None:
+        if any(map(_is_looked_at, records)):
+            self._look()
+
+    def _look(self) -> None:
+        """At what the image has of all this; its cost does not depend on topics."""
+        if not self._has_begun:
+            return
+        brokers = dict.fromkeys(("", str(self._config.node_id), *map(str, self._image.brokers)))
+        asked = list(asked_by_metadata(self._image, brokers))
+        try:
+            _check_asked(asked, self._config)
+        except UnprotectedError as error:
+            self._fail(error)
+        passed_over = ", ".join((*asked, *_there(self._image, LIMITS)))
+        if passed_over and passed_over != self._said:
+            logger.warning("the cluster's metadata have %s, and nothing acts on them yet", passed_over)
+        self._said = passed_over
+        if CLUSTER_METADATA in self._image.topics:
+            logger.error(
+                "the metadata have a topic called %s, but its log is the metadata log: no broker holds a replica of it."
+                " An earlier version let it be created: `penstock topics --delete --topic %s` removes it",
+                CLUSTER_METADATA,
+                CLUSTER_METADATA,
+            )
+
+
+def _is_looked_at(record: MetadataRecord) -> bool:
+    if isinstance(record, ConfigRecord):
+        return record.resource_type == ResourceType.BROKER
+    if isinstance(record, TopicRecord):
+        return record.name == CLUSTER_METADATA
+    return isinstance(record, SECURITY_RECORDS)

@@ -1,0 +1,76 @@
+"""A cluster that is secured stands open through no node that joins it, as a broker or as a controller."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.cluster.nodes_in_a_loop import Nodes
+
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.security_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from penstock.node.protection import UnprotectedError
+from penstock.node.start import StartError, start_node
+
+IGNORED = {"penstock_security_ignored": "true"}
+USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
+GONE = RemoveUserScramCredentialRecord(name="alice", mechanism=1)
+
+
+async def write(nodes: Nodes, *records: MetadataRecord) -> None:
+    """As a controller of Kafka's would, each in a batch of its own."""
+    while True:
+        for node in nodes.running.values():
+            controller = node.parts.controller
+            if controller is not None and controller.is_active:
+                for record in records:
+                    await node.parts.log.append([record], controller.epoch)
+                return
+        await asyncio.sleep(0)
+
+
+def test_a_broker_does_not_join_a_secured_cluster(tmp_path: Path) -> None:
+    async def run() -> None:
+        nodes = Nodes(tmp_path, {1: "controller", 2: "broker"}, **IGNORED)
+        await nodes.start(1)
+        await write(nodes, USER)
+        try:
+            with pytest.raises(StartError, match=r"the cluster's metadata ask .*SCRAM credentials"):
+                await start_node(nodes.config(2, penstock_security_ignored="false"))
+            await write(nodes, GONE)
+            nodes.running[2] = await start_node(nodes.config(2, penstock_security_ignored="false"))
+        finally:
+            await nodes.stop()
+
+    asyncio.run(run())
+
+
+def test_nor_does_a_controller_that_comes_later(tmp_path: Path) -> None:
+    async def run() -> None:
+        nodes = Nodes(tmp_path, dict.fromkeys((1, 2, 3), "controller"), **IGNORED)
+        await nodes.start(1, 2)
+        await write(nodes, USER, GONE)
+        late = nodes.running[3] = await start_node(nodes.config(3, penstock_security_ignored="false"))
+        try:
+            await write(nodes, USER)
+            assert isinstance(await late.failed, UnprotectedError)
+            assert not nodes.running[1].failed.done()
+        finally:
+            await nodes.stop()
+
+    asyncio.run(run())
+
+
+def test_all_nodes_of_a_cluster_stop_when_it_is_secured(tmp_path: Path) -> None:
+    async def run() -> None:
+        nodes = Nodes(tmp_path, dict.fromkeys((1, 2, 3), "broker,controller"))
+        await nodes.start()
+        try:
+            await asyncio.wait([asyncio.create_task(write(nodes, USER))])
+            for node in nodes.running.values():
+                assert isinstance(await node.failed, UnprotectedError)
+        finally:
+            await nodes.stop()
+
+    asyncio.run(run())

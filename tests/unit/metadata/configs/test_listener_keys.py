@@ -1,0 +1,77 @@
+"""Keys of a single listener are known by name, so that a typo in one is told."""
+
+import pytest
+
+from penstock.metadata.configs.broker import key_warning
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.listener_keys import parse_listener_key
+
+LISTENERS = ("INTERNAL", "EXTERNAL")
+NO_EFFECT = "has no effect: keys of a single listener are not obeyed yet"
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("listener.name.internal.ssl.keystore.location", f"listener.name.internal.ssl.keystore.location {NO_EFFECT}"),
+        ("listener.name.internal.max.connections", f"listener.name.internal.max.connections {NO_EFFECT}"),
+        (
+            "listener.name.internal.scram-sha-256.sasl.jaas.config",
+            f"listener.name.internal.scram-sha-256.sasl.jaas.config {NO_EFFECT}",
+        ),
+        (
+            "listener.name.internal.ssl.keystor.location",
+            "unknown key listener.name.internal.ssl.keystor.location; did you mean"
+            " listener.name.internal.ssl.keystore.location?",
+        ),
+        (
+            "listener.name.internal.plain.sasl.jas.config",
+            "unknown key listener.name.internal.plain.sasl.jas.config; did you mean"
+            " listener.name.internal.plain.sasl.jaas.config?",
+        ),
+        (
+            "listener.name.internal.num.partitions",
+            "unknown key listener.name.internal.num.partitions; it has no effect",
+        ),
+        ("listener.name.internal.super.users", "unknown key listener.name.internal.super.users; it has no effect"),
+        ("listener.name.internal", "unknown key listener.name.internal; it has no effect"),
+        (
+            "listener.name.intrenal.ssl.client.auth",
+            "listener.name.intrenal.ssl.client.auth is about no listener of this node: it has INTERNAL, EXTERNAL;"
+            " did you mean listener.name.internal.ssl.client.auth?",
+        ),
+        (
+            "listener.name.other.ssl.client.auth",
+            "listener.name.other.ssl.client.auth is about no listener of this node: it has INTERNAL, EXTERNAL",
+        ),
+    ],
+)
+def test_a_typo_is_told_with_what_may_have_been_meant(name: str, warning: str) -> None:
+    assert key_warning(name, "x", LISTENERS) == warning
+
+
+def test_other_keys_are_none() -> None:
+    assert parse_listener_key("listeners") is None
+    assert parse_listener_key("listener.security.protocol.map") is None
+
+
+def test_a_value_that_the_key_does_not_allow_is_refused_by_its_whole_name() -> None:
+    with pytest.raises(ConfigError, match=r"^listener\.name\.plaintext\.ssl\.client\.auth: 'requird' is not allowed"):
+        BrokerConfig.embedded({"listener.name.plaintext.ssl.client.auth": "requird"})
+
+
+def test_a_node_knows_its_listeners_and_its_controllers() -> None:
+    config = BrokerConfig.embedded(
+        {
+            "listeners": "PLAINTEXT://h:1,C://h:2",
+            "controller.listener.names": "C",
+            "controller.quorum.voters": "1@h:2",
+            "listener.name.c.ssl.keystore.type": "PEM",
+            "listener.name.d.ssl.keystore.type": "PEM",
+        }
+    )
+    assert list(config.warnings()) == [
+        f"listener.name.c.ssl.keystore.type {NO_EFFECT}",
+        "listener.name.d.ssl.keystore.type is about no listener of this node: it has PLAINTEXT, C",
+    ]

@@ -1,0 +1,156 @@
+"""A node that is asked for protection which is not there yet does not start, and stops when it is asked later."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.unit.node.stopped_node import METADATA, append, config, files, stop_a_node
+
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.record_frames import encode_record
+from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.metadata.resources import ResourceType
+from penstock.metadata.security import SecurityImage
+from penstock.metadata.security_records import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    EntityData,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from penstock.metadata.snapshot import snapshot_name
+from penstock.node.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
+from penstock.node.start import RunningNode, StartError, start_node
+
+IGNORED = {"penstock_security_ignored": "true"}
+USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
+QUOTA = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name="alice")], key="k", value=1.0)
+NOT_REQUIRED = ConfigRecord(
+    resource_type=ResourceType.BROKER, resource_name="", name="ssl.client.auth", value="requested"
+)
+ASKING: dict[str, tuple[MetadataRecord, str]] = {
+    "a rule": (AccessControlEntryRecord(principal="User:alice"), r"access rules \(ACLs\)"),
+    "a user": (USER, "SCRAM credentials"),
+    "a token": (DelegationTokenRecord(token_id="t"), "delegation tokens"),
+    "a config": (NOT_REQUIRED.replace(value="required"), "ssl.client.auth=required of all brokers"),
+}
+KEYS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+    "ssl.client.auth": "required",
+    "listener.name.plaintext.ssl.client.auth": "required",
+    "security.inter.broker.protocol": "SSL",
+    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+}
+CURE = "take that away, or set penstock.security.ignored=true to serve everybody"
+
+
+async def run_and_stop(tmp_path: Path, **settings: str) -> RunningNode:
+    node = await start_node(config(tmp_path, **settings))
+    await node.stop()
+    return node
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_that_asks_is_refused_before_anything_is_touched(tmp_path: Path, key: str) -> None:
+    with pytest.raises(StartError, match=f"the configuration asks .*{KEYS[key].split(',')[-1]}.*{CURE}"):
+        asyncio.run(start_node(config(tmp_path, **{key: KEYS[key]})))
+    assert not files(tmp_path)
+    asyncio.run(run_and_stop(tmp_path, **{key: KEYS[key]}, **IGNORED))
+
+
+def test_all_that_keys_ask_for_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(StartError) as raised:
+        asyncio.run(start_node(config(tmp_path, **KEYS)))
+    assert all(f"{key}={value}" in str(raised.value) for key, value in KEYS.items() if key != "listeners")
+    assert "the listener SSL://127.0.0.1:0 with SSL" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ASKING)
+def test_a_directory_of_a_secured_cluster_is_not_taken_over(tmp_path: Path, kind: str) -> None:
+    stop_a_node(tmp_path)
+    record, words = ASKING[kind]
+    append(encode_record(record))(tmp_path)
+    before = files(tmp_path)
+    for _ in range(2):
+        with pytest.raises(StartError, match=f"the cluster's metadata ask .*{words}.*{CURE}"):
+            asyncio.run(start_node(config(tmp_path)))
+        assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", [f"{METADATA}/{snapshot_name(0, 0)}", "bootstrap.checkpoint"])
+def test_nor_is_one_that_kafka_formatted_and_never_started(tmp_path: Path, name: str) -> None:
+    """As kafka-storage.sh of Kafka 4.4 writes it with --add-scram; earlier ones gave the file the other name."""
+    (tmp_path / "p1" / METADATA).mkdir(parents=True)
+    (tmp_path / "p1" / "meta.properties").write_text("version=1\ncluster.id=kafkas\nnode.id=1\n")
+    shutil.copy(Path(__file__).with_name("kafka_4_4_first.checkpoint"), tmp_path / "p1" / name)
+    with pytest.raises(StartError, match="SCRAM credentials"):
+        asyncio.run(start_node(config(tmp_path)))
+    assert not (tmp_path / "p1" / METADATA / "quorum-state").exists()
+    asyncio.run(run_and_stop(tmp_path, **IGNORED))
+
+
+def test_what_is_gone_again_stops_nobody(tmp_path: Path) -> None:
+    stop_a_node(tmp_path)
+    gone = RemoveUserScramCredentialRecord(name=USER.name, mechanism=USER.mechanism)
+    append(encode_record(USER))(tmp_path)
+    append(encode_record(gone))(tmp_path)  # a batch of its own: for a moment of the start the user is there
+    asyncio.run(run_and_stop(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ASKING)
+def test_a_node_stops_when_its_metadata_begin_to_ask(tmp_path: Path, kind: str) -> None:
+    record, words = ASKING[kind]
+
+    async def run() -> None:
+        node = await start_node(config(tmp_path))
+        assert node.parts.controller is not None
+        committed = node.parts.log.append([record], node.parts.controller.epoch)
+        error = await node.failed
+        await asyncio.wait([committed])
+        assert isinstance(error, UnprotectedError)
+        with pytest.raises(UnprotectedError, match=words):
+            raise error
+        await node.stop()
+
+    asyncio.run(run())
+    with pytest.raises(StartError, match=words):
+        asyncio.run(start_node(config(tmp_path)))
+
+
+def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run(*records: MetadataRecord, **settings: str) -> list[str]:
+        caplog.clear()
+        node = await start_node(config(tmp_path, **settings))
+        assert node.parts.controller is not None
+        for record in records:
+            await node.parts.log.append([record], node.parts.controller.epoch)
+        assert not node.failed.done()
+        await node.stop()
+        return [message for message in caplog.messages if "nothing acts on them" in message]
+
+    said = "the cluster's metadata have {}, and nothing acts on them yet".format
+    assert asyncio.run(run(QUOTA, QUOTA, NOT_REQUIRED)) == [said("client quotas")]
+    both = said("SCRAM credentials, client quotas")
+    assert asyncio.run(run(USER, NOT_REQUIRED, **IGNORED)) == [said("client quotas"), both]
+    assert asyncio.run(run(**IGNORED)) == [both]
+
+
+def test_every_field_asks_for_protection_or_for_limits() -> None:
+    assert {*ASKS, *LIMITS} == vars(SecurityImage()).keys()
+    assert not {*ASKS} & {*LIMITS}
+
+
+def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
+    image = ClusterImage()
+    image.apply(ASKING["a config"][0])
+    image.apply(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="7", name="super.users", value="User:a"))
+    image.apply(ConfigRecord(resource_type=ResourceType.GROUP, resource_name="7", name="super.users", value="User:a"))
+    assert list(asked_by_metadata(image, ("", "7", "8"))) == [
+        "ssl.client.auth=required of all brokers",
+        "super.users=User:a of broker 7",
+    ]
