@@ -42,6 +42,13 @@ class Asking:
             text = await answer.text()
             return answer.status, json.loads(text) if text else None
 
+    async def settled(self, verb: str, path: str) -> Answer:
+        """Ask until no rebalance is in the way, which Connect answers with 409."""
+        async with asyncio.timeout(LIMIT_S):
+            while (answer := await self.ask(verb, path))[0] == 409:
+                await asyncio.sleep(0.02)
+            return answer
+
     async def until(self, path: str, wanted: object, *keys: str | int) -> Any:
         """Ask until what lies behind these keys is that."""
         async with asyncio.timeout(LIMIT_S):

@@ -161,21 +161,21 @@ async def test_it_is_paused_stopped_and_resumed_again_and_again(asking: Asking, 
     await asking.ask("PUT", "/connectors/c/config", several(topic))
     await states(asking, "c", "RUNNING", *["RUNNING"] * 4)
     for _ in range(2):
-        assert (await asking.ask("PUT", "/connectors/c/stop"))[0] == 204
+        assert (await asking.settled("PUT", "/connectors/c/stop"))[0] == 204
     await states(asking, "c", "STOPPED")
     await without_tasks(asking, "c")
     for _ in range(2):
-        assert (await asking.ask("PUT", "/connectors/c/resume"))[0] == 202
+        assert (await asking.settled("PUT", "/connectors/c/resume"))[0] == 202
     await states(asking, "c", "RUNNING", *["RUNNING"] * 4)
     for _ in range(2):
-        assert (await asking.ask("PUT", "/connectors/c/pause"))[0] == 202
+        assert (await asking.settled("PUT", "/connectors/c/pause"))[0] == 202
     await states(asking, "c", "PAUSED", *["PAUSED"] * 4)
-    assert (await asking.ask("PUT", "/connectors/c/stop"))[0] == 204
+    assert (await asking.settled("PUT", "/connectors/c/stop"))[0] == 204
     await states(asking, "c", "STOPPED")
     await without_tasks(asking, "c")
-    assert (await asking.ask("PUT", "/connectors/c/pause"))[0] == 202
+    assert (await asking.settled("PUT", "/connectors/c/pause"))[0] == 202
     await states(asking, "c", "PAUSED")
-    assert (await asking.ask("PUT", "/connectors/c/resume"))[0] == 202
+    assert (await asking.settled("PUT", "/connectors/c/resume"))[0] == 202
     await states(asking, "c", "RUNNING", *["RUNNING"] * 4)
     for tasks in (6, 2):
         change = {"tasks.max": str(tasks), "added": "a", "removed": None}
