@@ -6,7 +6,7 @@ from the declarations of the messages, so an API that is new is tried here witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 from tests.wire.naming import apis_that_name_topics, has_ids, has_names, request_that_names, told
-from tests.wire.raw_client import RawClient
+from tests.wire.raw_client import RawClient, decode_all
 
 from penstock.log.checkpoint import decode_partition_metadata
 from penstock.log.names import PARTITION_METADATA, partition_directory
@@ -81,6 +81,9 @@ OF_NODES = frozenset((ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS, Ow
 NOT_HERE = {ErrorCode.NOT_COORDINATOR}
 IS_NOT_THERE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 FOR_BEING_INTERNAL = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+NOT_YET_THERE = {ErrorCode.LOG_DIR_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND}
+IS_ONLY_ASKED = {ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_PARTITION_REASSIGNMENTS}
+JAVA_FRAMES = Path(__file__).with_name("java_client_frames.txt")
 GROUPED = "grouped"
 KEPT = "kept"
 RECORDS = 100
@@ -151,6 +154,24 @@ class Attempts:
     def _before_ids(self, key: AnyApiKey, version: int) -> set[ErrorCode]:
         """Metadata has a field for ids before anything can be asked by it (KIP-516)."""
         return {ErrorCode.INVALID_REQUEST} if key is ApiKey.METADATA and version < 12 else set()
+
+
+def frames_of_java() -> Iterator[tuple[AnyApiKey, int, bytes]]:
+    """API, version and frame of requests about the metadata log, as a Java client sent them."""
+    for line in JAVA_FRAMES.read_text().splitlines():
+        if not line.startswith("#"):
+            name, version, frame = line.split()
+            yield next(api.key for api in map(api_of, ApiKey) if api.name == name), int(version), bytes.fromhex(frame)
+
+
+def try_frames_of_java(client: RawClient) -> None:
+    for key, version, frame in frames_of_java():
+        client.send_frame(frame)
+        _, message, left = decode_all(key, version, client.receive_frame())
+        answer = set(told(message))
+        assert not left
+        assert answer - NOT_HERE - NOT_YET_THERE <= IS_NOT_THERE | {ErrorCode.INVALID_REQUEST}, (key, answer)
+        assert answer or key in IS_ONLY_ASKED, key
 
 
 def attempts_of_librdkafka(bootstrap: str) -> dict[str, int | None]:
@@ -256,6 +277,7 @@ def test_internal_topics_stand_whatever_clients_try(tmp_path: Path, nodes: int, 
                         topic_id=None if topic is None else topic.topic_id,
                         directory=cluster.nodes[0].directory,
                     ).make()
+            try_frames_of_java(client)
         controller = cluster.node(cluster.active_controller).controller_address
         if controller is not None:
             with RawClient(controller) as client:
