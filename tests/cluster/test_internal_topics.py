@@ -35,9 +35,9 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_ID,
-    CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
-    STORAGE_GROUPS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
     Act,
     refusal_of,
 )
@@ -251,6 +251,11 @@ def received(bootstrap: str, topic: str) -> list[int]:
     return found
 
 
+def test_every_api_of_brokers_that_names_topics_is_in_the_table() -> None:
+    found = apis_that_name_topics(load_handlers(BROKER_HANDLERS))
+    assert ACTS.keys() | OF_THE_QUORUM == {*found}
+
+
 @pytest.mark.parametrize("has_own_directory", [False, True], ids=["beside", "own-directory"])
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_internal_topics_stand_whatever_clients_try(tmp_path: Path, nodes: int, has_own_directory: bool) -> None:
@@ -264,19 +269,20 @@ def test_internal_topics_stand_whatever_clients_try(tmp_path: Path, nodes: int, 
         with RawClient(bootstrap.split(",")[0]) as client:
             client.create_topic(GROUPED, configs={"replication.mode": "consensus"})
             client.find_coordinator("a-group")
+            for name in (TRANSACTION_STATE, SHARE_GROUP_STATE):
+                client.create_topic(name)
             there = topics(client)
-            assert {CONSUMER_OFFSETS, STORAGE_GROUPS} <= there.keys()
+            assert there.keys() == {*INTERNAL_TOPICS, GROUPED} - {CLUSTER_METADATA}
             send(bootstrap, KEPT)
             for name in INTERNAL_TOPICS:
                 topic = there.get(name)
-                if topic is not None or name == CLUSTER_METADATA:
-                    Attempts(
-                        client,
-                        load_handlers(BROKER_HANDLERS),
-                        name,
-                        topic_id=None if topic is None else topic.topic_id,
-                        directory=cluster.nodes[0].directory,
-                    ).make()
+                Attempts(
+                    client,
+                    load_handlers(BROKER_HANDLERS),
+                    name,
+                    topic_id=None if topic is None else topic.topic_id,
+                    directory=cluster.nodes[0].directory,
+                ).make()
             try_frames_of_java(client)
         controller = cluster.node(cluster.active_controller).controller_address
         if controller is not None:

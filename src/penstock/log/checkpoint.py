@@ -9,6 +9,7 @@ import uuid
 from contextlib import suppress
 
 from penstock.log.disk import Disk
+from penstock.log.names import PARTITION_METADATA
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 VERSION = "0"
@@ -106,3 +107,13 @@ def decode_partition_metadata(content: bytes, path: str) -> uuid.UUID:
         return uuid_from_text(pairs["topic_id"])
     except ValueError as error:
         raise CorruptCheckpointError(f"{path}: {error}") from None
+
+
+def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
+    """The id of the topic whose directory this is; None if the file is missing or damaged. Raises OSError."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    content = disk.read_file(path)
+    try:
+        return None if content is None else decode_partition_metadata(content, path)
+    except CorruptCheckpointError:
+        return None

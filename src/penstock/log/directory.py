@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from uuid import UUID
 
-from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
+from penstock.log.checkpoint import TopicPartition, encode_partition_metadata, read_topic_id
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.directory_description import DirectoryDescription, describe
 from penstock.log.directory_errors import (
@@ -108,9 +108,13 @@ class LogDirectories:
         finish_swaps(self._disk, self.roots, names)
         opening = Opening(self.open_files, self._removals, self.roots.metadata_path)
         self.logs, self.futures, self.twins = opening.logs, opening.futures, opening.twins
+        self._useless = opening.useless
+        removes = not self.roots.offline
         for directory in self.roots.online:
             try:
-                opening.open(directory, names[directory.path], config_of, self._recovery_threads)
+                opening.open(
+                    directory, names[directory.path], config_of, threads=self._recovery_threads, removes=removes
+                )
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
             except KafkaError as error:
@@ -131,9 +135,9 @@ class LogDirectories:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
         if len(self.roots.offline) > known:
             self.roots.check()
-        if not self.roots.offline:
-            for key in [key for key in self.futures if key not in self.logs]:
-                self.drop_future(key, 0)
+        for log in self._useless:
+            self._remove_later(log, 0)
+        self._useless = []
 
     def create(
         self,
@@ -165,22 +169,36 @@ class LogDirectories:
             parent = self._parent_for(key, assigned, is_new)
             path = f"{parent.path}/{partition_directory(topic, partition)}"
             try:
-                self._write_topic_id(parent.health, path, topic_id)
+                is_there = self._take(parent.health, path, topic_id)
                 break
             except KafkaError:
                 if parent.is_online:
                     raise
         log = self.logs[key] = PartitionLog(
-            self.open_files, self._removals, path, topic, partition, config, is_clean=True, health=parent.health
+            self.open_files, self._removals, path, topic, partition, config, is_clean=not is_there, health=parent.health
         )
         log.owner = topic_id
         return log
+
+    def _take(self, health: Health, path: str, topic_id: UUID) -> bool:
+        """Make the directory of a log that is not known, for this topic; whether there was one that may be its."""
+        try:
+            is_there = self._disk.is_directory(path)
+            found = read_topic_id(self._disk, path) if is_there else None
+        except OSError as error:
+            raise health.report(error, f"reading {path}") from error
+        if found not in (None, topic_id):
+            raise self._is_not_its(path, topic_id)
+        self._write_topic_id(health, path, topic_id)
+        return is_there
 
     def claim(self, log: PartitionLog, topic_id: UUID) -> bool:
         """Whether a log is that topic's, by the id in its directory; one that has no id is from now on.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
+        if log.owner is not None:
+            return log.owner == topic_id
         found = self.topic_id_of(log)
         if found is None:
             self._write_topic_id(log.health, log.directory, topic_id)
@@ -247,16 +265,20 @@ class LogDirectories:
     def delete(self, log: PartitionLog, now_ms: int) -> None:
         """Rename the partition's directory at once, remove it after `file_delete_delay_ms`.
 
-        Raises KafkaError, also for a log with records that no topic has claimed by its id.
+        Raises KafkaError, also for a log that no topic has claimed by its id. What cannot be renamed is still known.
         """
         _check_may_go(log)
-        if log.owner is None and not log.is_untouched:
+        if log.owner is None:
             message = f"{log.directory} is not deleted: no topic has claimed it by its id"
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
-        self.logs.pop((log.topic, log.partition), None)
         log.health.check()
         log.abandon()  # first: a thread that flushes it must not take its files for lost
         self._remove_later(log, now_ms)
+        self._forget(log)
+
+    def _forget(self, log: PartitionLog) -> None:
+        if self.logs.get((log.topic, log.partition)) is log:
+            del self.logs[log.topic, log.partition]
 
     def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
         path = self._put_away(log, deleted_partition_directory)
@@ -264,7 +286,6 @@ class LogDirectories:
 
     def _put_away(self, log: PartitionLog, name_of: Callable[[str, int, UUID], str]) -> str:
         """Rename the directory of a log that is used no longer; returns its path."""
-        _check_may_go(log)
         path = f"{log.parent}/{name_of(log.topic, log.partition, random_uuid(self._random))}"
         try:
             self._disk.rename(log.directory, path)
@@ -297,6 +318,12 @@ class LogDirectories:
             future.abandon()
         else:
             self._remove_later(future, now_ms)
+
+    def set_future_aside(self, key: TopicPartition) -> str:
+        """Rename the directory of a copy of which nobody knows the original; returns its path. Raises KafkaError."""
+        path = self._put_away(self.futures[key], stray_partition_directory)
+        del self.futures[key]
+        return path
 
     def swap(self, log: PartitionLog, now_ms: int) -> None:
         """Let the copy of `log`, which was closed, take its place. The original is removed later. Raises KafkaError.
@@ -334,10 +361,10 @@ class LogDirectories:
 
         Nothing here removes it: whoever runs the node decides.
         """
+        _check_may_go(log)
         log.health.check()
         path = self._put_away(log, stray_partition_directory)
-        if self.logs.get((log.topic, log.partition)) is log:
-            del self.logs[log.topic, log.partition]
+        self._forget(log)
         return path
 
     def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
@@ -468,4 +495,5 @@ class LogDirectories:
 
 
 def _check_may_go(log: PartitionLog) -> None:
-    assert log.topic != CLUSTER_METADATA, "the metadata log stays where it is"
+    if log.topic == CLUSTER_METADATA:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.directory} stays: it is the metadata log")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.log.checkpoint import TopicPartition
+from penstock.log.checkpoint import TopicPartition, read_topic_id
 from penstock.log.directory_errors import UnusableDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.log_roots import LogRoots
@@ -16,6 +16,7 @@ from penstock.log.names import (
     offset_prefix,
     parse_future_directory,
     parse_partition_directory,
+    parse_put_away_directory,
     partition_directory,
     unique_id_of,
 )
@@ -58,8 +59,8 @@ def renamed_metadata(names: Sequence[str]) -> list[str]:
 
     Earlier versions did so. What is in them may be all that there is of the cluster's metadata.
     """
-    begins = f"{partition_directory(CLUSTER_METADATA, 0)}."
-    return [name for name in names if name.startswith(begins) and unique_id_of(name) is not None]
+    found = ((name, parse_put_away_directory(name)) for name in names)
+    return [name for name, key in found if key is not None and key[0] == CLUSTER_METADATA]
 
 
 def finish_swaps(disk: Disk, roots: LogRoots, names: dict[str, list[str]]) -> None:
@@ -93,10 +94,13 @@ def empty_partitions(disk: Disk, path: str, names: Sequence[str], threads: int) 
 
 
 def empty_twin(disk: Disk, paths: Sequence[str]) -> str | None:
-    """Which of these directories of one partition is empty; None if there are records in each. Raises OSError.
+    """Which of these directories of one partition is empty; None if there are records in each, or if they belong to
+    different topics: the metadata know then which is right. Raises OSError.
 
     Its log directory failed while it was made, and it was made again elsewhere.
     """
+    if len({read_topic_id(disk, path) for path in paths} - {None}) > 1:
+        return None
     for path in paths:
         if _is_empty(disk, path):
             logger.warning("%s is empty and also elsewhere: it is removed", path)

@@ -72,14 +72,20 @@ def unique_id_of(name: str) -> uuid.UUID | None:
 
 def parse_future_directory(name: str) -> tuple[str, int] | None:
     """(topic, partition) of a replica that is on its way, or None if the name is of another kind."""
-    if not name.endswith(FUTURE_DIRECTORY_SUFFIX) or unique_id_of(name) is None:
-        return None
-    return parse_partition_directory(name.rpartition(".")[0])
+    return parse_put_away_directory(name) if name.endswith(FUTURE_DIRECTORY_SUFFIX) else None
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
     """(topic, partition) of a partition's directory, or None if the name is of another kind."""
     topic, dash, digits = name.rpartition("-")
-    if not (topic and dash and digits.isdecimal() and digits.isascii()):
+    if not (topic and dash and digits.isdecimal() and digits.isascii()) or digits != str(int(digits)):
         return None
     return topic, int(digits)
+
+
+def parse_put_away_directory(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a directory that was renamed, be it deleted, set aside or on its way; else None."""
+    suffixes = (DELETED_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)
+    if not name.endswith(suffixes) or unique_id_of(name) is None:
+        return None
+    return parse_partition_directory(name.rpartition(".")[0])

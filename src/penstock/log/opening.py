@@ -7,12 +7,17 @@ an earlier version renamed, because a client had made a topic of that name, is n
 import logging
 from collections.abc import Callable, Sequence
 
-from penstock.log.checkpoint import TopicPartition
+from penstock.log.checkpoint import TopicPartition, read_topic_id
 from penstock.log.config import LogConfig
 from penstock.log.directory_errors import MisplacedMetadataError, NotMetadataLogError, RenamedMetadataError
 from penstock.log.finding import empty_partitions, empty_twin, partitions_of, renamed_metadata
 from penstock.log.log_directory import LogDirectory
-from penstock.log.names import DELETED_DIRECTORY_SUFFIX, parse_future_directory
+from penstock.log.names import (
+    DELETED_DIRECTORY_SUFFIX,
+    parse_future_directory,
+    parse_put_away_directory,
+    partition_directory,
+)
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
@@ -35,12 +40,21 @@ class Opening:
         self.logs: PartitionLogs = {}
         self.futures: PartitionLogs = {}
         self.twins: list[PartitionLog] = []
+        self.useless: list[PartitionLog] = []
+        """Logs without a record of partitions that have another log in `logs`."""
 
     def open(
-        self, directory: LogDirectory, names: list[str], config_of: Callable[[str], LogConfig], threads: int
+        self,
+        directory: LogDirectory,
+        names: list[str],
+        config_of: Callable[[str], LogConfig],
+        *,
+        threads: int,
+        removes: bool,
     ) -> None:
         """Take in the directories of these names; so many threads look whether they are empty.
 
+        `removes`: whether what was deleted before is removed; it may be the original of a copy that is offline.
         Raises OSError, KafkaError, LogDirectoryError.
         """
         renamed = renamed_metadata(names)
@@ -49,17 +63,19 @@ class Opening:
             path = f"{directory.path}/{name}"
             if name in renamed:
                 logger.warning("%s holds a metadata log that was renamed: remove it if it is not missed", path)
-            elif name.endswith(DELETED_DIRECTORY_SUFFIX):
-                self._removals.schedule(path, 0)
+            elif name.endswith(DELETED_DIRECTORY_SUFFIX) and parse_put_away_directory(name) is not None:
+                if removes:
+                    self._removals.schedule(path, 0)
             elif (key := parse_future_directory(name)) is not None:
                 self.futures[key] = future_log(
                     self._open_files, self._removals, directory, path, key, config_of(key[0]), directory.is_clean
                 )
             else:
                 kept.append(name)
-        self._open_logs(directory, partitions_of(kept), config_of, threads)
+        keys = partitions_of(kept)
         if directory.path == self._metadata_path:
-            self._check_metadata(directory.path, renamed)
+            self._check_metadata(directory.path, has_one=METADATA in keys.values(), renamed=renamed)
+        self._open_logs(directory, keys, config_of, threads)
 
     def _open_logs(
         self,
@@ -101,21 +117,26 @@ class Opening:
         """Note a log that was found, but for one that is empty and also elsewhere: such a one is removed."""
         key = (log.topic, log.partition)
         twin = self.logs.get(key)
-        useless = None if twin is None else empty_twin(self._disk, (log.directory, twin.directory))
-        if useless is not None:
-            self._removals.schedule(useless, 0)
-        if twin is None or useless == twin.directory:
+        if twin is None:
             self.logs[key] = log
-        elif useless is None:
+            return True
+        empty = empty_twin(self._disk, (log.directory, twin.directory))
+        if empty is None:
             self.twins.append(log)
-        return useless != log.directory
+        elif empty == log.directory:
+            self.useless.append(log)
+        else:
+            self.useless.append(twin)
+            self.logs[key] = log
+        return empty != log.directory
 
-    def _check_metadata(self, path: str, renamed: Sequence[str]) -> None:
-        log = self.logs.get(METADATA)
-        if log is None and renamed:
-            raise RenamedMetadataError(path, renamed)
-        if log is not None and log.topic_id not in (CLUSTER_METADATA_ID, None):
-            raise NotMetadataLogError(log.directory, renamed)
+    def _check_metadata(self, path: str, *, has_one: bool, renamed: Sequence[str]) -> None:
+        put_back = [name for name in renamed if parse_put_away_directory(name) == METADATA]
+        directory = f"{path}/{partition_directory(*METADATA)}"
+        if not has_one and put_back:
+            raise RenamedMetadataError(path, put_back)
+        if has_one and read_topic_id(self._disk, directory) not in (CLUSTER_METADATA_ID, None):
+            raise NotMetadataLogError(directory, put_back)
 
 
 def future_log(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from penstock.log.checkpoint import CorruptCheckpointError, decode_partition_metadata
+from penstock.log.checkpoint import read_topic_id
 from penstock.log.config import LogConfig
 from penstock.log.health import Health
 from penstock.log.leader_epochs import LeaderEpochs
@@ -19,7 +19,7 @@ from penstock.log.loading import load_log
 from penstock.log.log_content import LogContent
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.log.lookup import Search, find_max_timestamp, find_timestamp
-from penstock.log.names import LOG_SUFFIX, PARTITION_METADATA
+from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
 from penstock.log.removals import Removals
@@ -160,12 +160,7 @@ class PartitionLog:
     @property
     def topic_id(self) -> UUID | None:
         """The topic's id as `partition.metadata` has it, read from the file; None if that is missing or damaged."""
-        path = f"{self.directory}/{PARTITION_METADATA}"
-        content = self._open_files.disk.read_file(path)
-        try:
-            return None if content is None else decode_partition_metadata(content, path)
-        except CorruptCheckpointError:
-            return None
+        return read_topic_id(self._open_files.disk, self.directory)
 
     @property
     def start_to_checkpoint(self) -> int | None:

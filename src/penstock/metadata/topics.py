@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
-from penstock.protocol.internal_topics import STORAGE_GROUPS, is_internal
+from penstock.protocol.internal_topics import STORAGE_GROUPS, has_replicas, is_internal
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -70,6 +70,11 @@ class TopicImage:
     def by_consensus(self) -> bool:
         """Whether storage groups elect who leads its partitions, and the controller does not."""
         return self.storage_group is not None or self.name == STORAGE_GROUPS
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether brokers hold its logs; if not, they belong to a driver of the consensus core."""
+        return has_replicas(self.name)
 
     @property
     def is_internal(self) -> bool:

@@ -96,6 +96,8 @@ class Watch:
         self._fail = fail
         self._said = ""
         self._has_begun = False
+        self._has_namesake = False
+        """Whether there is a topic of the metadata log's name."""
         log.add_listener(self._on_records, self._look)
         log.add_leader_listener(self._on_leader)
 
@@ -126,7 +128,8 @@ class Watch:
         if passed_over and passed_over != self._said:
             logger.warning("the cluster's metadata have %s, and nothing acts on them yet", passed_over)
         self._said = passed_over
-        if CLUSTER_METADATA in self._image.topics:
+        had_namesake, self._has_namesake = self._has_namesake, CLUSTER_METADATA in self._image.topics
+        if self._has_namesake and not had_namesake:
             logger.error(
                 "the metadata have a topic called %s, but its log is the metadata log: no broker holds a replica of it."
                 " An earlier version let it be created: `penstock topics --delete --topic %s` removes it",

@@ -181,9 +181,13 @@ def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_taken_over(tmp_path: 
     (aside,) = tmp_path.glob("t-0.*-stray")
     assert (aside / "00000000000000000000.log").stat().st_size > 0
     (tmp_path / "t-0" / "partition.metadata").unlink()
-    assert again.create("t", 0, TOPIC_ID, CONFIG) is log
-    assert log.topic_id == TOPIC_ID
+    other = again.create("t", 0, TOPIC_ID, CONFIG)
+    assert other is not log, "whoever has claimed it has it, whatever its file says"
+    (tmp_path / "t-0" / "partition.metadata").unlink()
     again.close()
+    last = open_directories(tmp_path)
+    assert last.create("t", 0, TOPIC_ID, CONFIG).topic_id == TOPIC_ID
+    last.close()
 
 
 def test_what_no_topic_has_claimed_by_its_id_is_not_deleted(tmp_path: Path) -> None:
@@ -201,8 +205,7 @@ def test_what_no_topic_has_claimed_by_its_id_is_not_deleted(tmp_path: Path) -> N
     assert again.logs["t", 0] is log
     assert again.claim(log, TOPIC_ID)
     again.delete(log, NOW)
-    again.delete(again.logs["t", 1], NOW)  # nothing is in it
-    assert not again.logs
+    assert again.logs.keys() == {("t", 1)}
     again.close()
 
 
@@ -217,8 +220,9 @@ def test_no_topic_gets_the_metadata_log_whatever_it_is_called(tmp_path: Path) ->
     assert directories.logs == {(CLUSTER_METADATA, 0): log}
     assert [path.name for path in tmp_path.glob(f"{CLUSTER_METADATA}*")] == [METADATA_LOG]
     for put_away in (directories.set_aside, lambda log: directories.delete(log, NOW)):
-        with pytest.raises(AssertionError, match="stays where it is"):
+        with pytest.raises(KafkaError, match="stays: it is the metadata log"):
             put_away(log)
+    append(log, batch(5))
     assert (tmp_path / METADATA_LOG).is_dir()
     directories.abandon()
 
@@ -282,9 +286,76 @@ def test_a_topics_log_in_the_place_of_the_metadata_log_is_told(tmp_path: Path) -
 
 
 def test_the_metadata_log_has_one_partition_and_others_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / f"{CLUSTER_METADATA}-1").mkdir()
+    for name in ("1", "00", f"1.{TOPIC_ID.hex}-future"):
+        (tmp_path / f"{CLUSTER_METADATA}-{name}").mkdir()
     directories = open_directories(tmp_path)
     assert not directories.logs
+    assert not directories.futures
+    directories.close()
+
+
+@pytest.mark.parametrize("topic", [f"{CLUSTER_METADATA}-0.{TOPIC_ID.hex}", f"{CLUSTER_METADATA}-0", "t-delete"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_topics_name_that_looks_like_a_renamed_log_is_a_name(tmp_path: Path, topic: str, is_clean: bool) -> None:
+    stop_with_a_metadata_log(tmp_path)
+    directories = open_directories(tmp_path)
+    append(directories.create(topic, 0, TOPIC_ID, CONFIG), batch(5))
+    directories.close() if is_clean else directories.abandon()
+    again = open_directories(tmp_path)
+    log = again.create(topic, 0, TOPIC_ID, CONFIG)
+    assert log.log_end_offset == 5
+    again.delete(log, NOW)
+    again.close()
+    last = open_directories(tmp_path)
+    assert last.remove_due(NOW) == 1
+    assert last.logs.keys() == {(CLUSTER_METADATA, 0)}
+    last.close()
+
+
+def test_a_directory_that_is_not_known_is_not_taken_for_another_topics_log(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    append(directories.create("t", 0, TOPIC_ID, CONFIG), batch(5))
+    log = directories.logs.pop(("t", 0))
+    with pytest.raises(KafkaError) as raised:
+        directories.create("t", 0, UUID(int=78), CONFIG)
+    assert raised.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+    log.close()
+    assert directories.create("t", 0, TOPIC_ID, CONFIG).log_end_offset == 5, "its own is read"
+    directories.close()
+
+
+def test_a_topic_that_comes_before_the_one_of_its_name_has_gone(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path)
+    before = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(before, batch(5))
+    after = directories.create("t", 0, UUID(int=78), CONFIG)
+    append(after, batch(3))
+    directories.delete(before, NOW)
+    assert directories.logs == {("t", 0): after}
+    assert directories.remove_due(NOW + CONFIG.file_delete_delay_ms) == 1
+    assert [path.name for path in tmp_path.glob("t-0*")] == ["t-0"]
+    assert after.log_end_offset == 3
+    directories.close()
+
+
+def test_twins_of_different_topics_are_left_to_the_metadata_though_one_is_empty(tmp_path: Path) -> None:
+    """The disk of the first was away while its topic was deleted and made again."""
+    paths = tmp_path / "p1", tmp_path / "p2"
+    for path, topic_id, count in zip(paths, (TOPIC_ID, UUID(int=78)), (5, 0), strict=True):
+        directories = open_directories(path)
+        log = directories.create("t", 0, topic_id, CONFIG)
+        if count:
+            append(log, batch(count))
+        directories.close()
+    (paths[1] / "meta.properties").write_text(
+        (paths[0] / "meta.properties")
+        .read_text()
+        .replace("directory.id=", "directory.id=AAAAAAAAAAAAAAAAAAAAZQ\nother=")
+    )
+    directories = open_directories(*paths)
+    assert len(directories.twins) == 1
+    assert directories.remove_due(NOW) == 0
+    assert all((path / "t-0").is_dir() for path in paths)
     directories.close()
 
 

@@ -223,6 +223,9 @@ def test_a_copy_whose_log_is_gone_is_no_log(tmp_path: Path) -> None:
     directories.abandon()
     again = opened(tmp_path)
     assert again.logs == {}
+    path = Path(again.set_future_aside(("t", 0)))
+    assert path.is_dir()
+    assert path.name.endswith("-stray")
     assert again.futures == {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -18,24 +18,39 @@ from penstock.client.settings import ClientSettings
 from penstock.log.checkpoint import decode_partition_metadata
 from penstock.log.names import PARTITION_METADATA
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import PartitionRecord, TopicRecord
+from penstock.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
+from penstock.metadata.resources import ResourceType
 from penstock.node.start import RunningNode, start_node
 from penstock.protocol.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 TOPIC_ID = UUID(int=0xABC)
 PARTITIONS = 2
 
 
-@pytest.fixture
-def with_topic(tmp_path: Path) -> Path:
-    """Directories whose metadata have the topic, as an earlier version let clients create it."""
-    stop_a_node(tmp_path)
+def add_topic(tmp_path: Path, **configs: str) -> None:
+    """The metadata have the topic, as an earlier version let clients create it."""
     append(
         encode_record(TopicRecord(name=CLUSTER_METADATA, topic_id=TOPIC_ID)),
+        *(
+            encode_record(
+                ConfigRecord(
+                    resource_type=ResourceType.TOPIC,
+                    resource_name=CLUSTER_METADATA,
+                    name=name.replace("_", "."),
+                    value=value,
+                )
+            )
+            for name, value in configs.items()
+        ),
         *(
             encode_record(
                 PartitionRecord(partition_id=index, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1, leader_epoch=0)
@@ -43,6 +58,13 @@ def with_topic(tmp_path: Path) -> Path:
             for index in range(PARTITIONS)
         ),
     )(tmp_path)
+
+
+@pytest.fixture
+def with_topic(tmp_path: Path) -> Path:
+    """Directories whose metadata have the topic."""
+    stop_a_node(tmp_path)
+    add_topic(tmp_path)
     return tmp_path
 
 
@@ -90,6 +112,41 @@ def test_no_broker_holds_it_and_it_can_be_deleted(with_topic: Path, caplog: pyte
     asyncio.run(run())
 
 
+async def leads(node: RunningNode, topic: str) -> None:
+    """Wait until this node leads partition 0."""
+    while True:
+        with suppress(KafkaError):
+            node.broker.check_leader(node.broker.partition(topic, 0))
+            return
+        await asyncio.sleep(0)
+
+
+def test_nor_does_a_storage_group_that_it_is_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with running(tmp_path) as (node, connection):
+            topic = CreatableTopic(
+                name="grouped",
+                num_partitions=1,
+                replication_factor=1,
+                configs=[CreatableTopicConfig(name="replication.mode", value="consensus")],
+            )
+            await connection.request(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+            await leads(node, "grouped")
+        add_topic(tmp_path, replication_mode="consensus", storage_group="0")
+        async with running(tmp_path) as (node, connection):
+            await leads(node, "grouped")
+            assert caplog.text.count("penstock topics --delete") == 1
+            gone = await connection.request(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name=CLUSTER_METADATA)]), DeleteTopicsResponse
+            )
+            assert gone.responses[0].error_code == 0
+        assert_metadata_log_is_whole(tmp_path)
+        async with running(tmp_path) as (node, _):
+            await leads(node, "grouped")
+
+    asyncio.run(run())
+
+
 IN_THE_METADATA = frozenset(
     (
         ApiKey.METADATA,
@@ -110,7 +167,9 @@ def test_nothing_else_can_be_done_with_it(with_topic: Path) -> None:
     async def ask(connection: Connection, key: AnyApiKey) -> None:
         request = request_that_names(key, CLUSTER_METADATA, TOPIC_ID, directory=with_topic / "p1")
         answer = await connection.request(request, api_of(key).response_class)
-        assert set(told(answer)) in ({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, {ErrorCode.INVALID_REQUEST}), key
+        is_creation = key is ApiKey.CREATE_TOPICS
+        expected = ErrorCode.INVALID_REQUEST if is_creation else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert set(told(answer)) == {expected}, key
 
     async def run() -> None:
         async with running(with_topic) as (node, connection):

@@ -73,14 +73,23 @@ class DirectoryMoves:
 
     def start(self) -> None:
         """Go on with the copies that were found, and work in the background."""
-        for key, future in self._directories.futures.items():
+        for key, future in list(self._directories.futures.items()):
             partition = self._table.get(*key)
-            if partition is None or future.topic_id != partition.topic_id:
-                self._unwanted[key] = None
-            else:
+            if partition is not None and future.topic_id == partition.topic_id:
                 self._wanted[key] = partition, future.parent
+            elif not self._directories.roots.offline:  # the original may be there
+                self._set_aside(key)
         self._changed.set()
         self._task = asyncio.create_task(self._run(), name="moves between log directories")
+
+    def _set_aside(self, key: Key) -> None:
+        directory = self._directories.futures[key].directory
+        try:
+            path = self._directories.set_future_aside(key)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+        else:
+            logger.warning("%s is a copy of no replica here: now %s, remove it if it is not missed", directory, path)
 
     async def stop(self) -> None:
         """Stop working; the caller closes the logs."""

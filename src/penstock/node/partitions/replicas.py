@@ -118,7 +118,7 @@ class LocalReplicas:
         ours = [
             (topic.topic_id, index)
             for topic in self._image.topics.values()
-            if has_replicas(topic.name)
+            if topic.has_replicas
             for index, partition in topic.partitions.items()
             if self._node_id in partition.replicas
         ]
@@ -260,7 +260,7 @@ class LocalReplicas:
                 self._drop(partition)
         for topic_id, log in self._table.untouched():
             if not self._is_there(topic_id, log.partition):
-                self._drop_untouched(topic_id, log)
+                self._drop_untouched(topic_id, log.partition)
         self.configure_all()
         self._todo.extend(
             (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
@@ -306,17 +306,18 @@ class LocalReplicas:
 
     def _on_partition(self, topic_id: UUID, index: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
-        if topic is None or not has_replicas(topic.name):  # a later record of the same commit may have removed it
+        if topic is None:  # it was removed, perhaps by a later record of the same commit
+            self._drop_untouched(topic_id, index)
+        if topic is None or not topic.has_replicas:
             return
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)
         if self._node_id not in image.replicas:
             self._offline.pop((topic_id, index), None)
-            untouched = self._table.get_untouched(topic_id, index)
             if partition is not None:
                 self._drop(partition)
-            elif untouched is not None:
-                self._drop_untouched(topic_id, untouched)
+            else:
+                self._drop_untouched(topic_id, index)
         elif partition is None:
             self._hold(topic.name, index, topic_id, image)
         else:
@@ -451,8 +452,7 @@ class LocalReplicas:
     def _on_topic_removed(self, topic_id: UUID) -> None:
         for partition in self._table.of_topic(topic_id):
             self._drop(partition)
-        for log in self._table.untouched_of(topic_id):
-            self._drop_untouched(topic_id, log)
+        self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
         for key in [key for key in self._offline if key[0] == topic_id]:
             del self._offline[key]
 
@@ -461,18 +461,21 @@ class LocalReplicas:
         self.on_dropped(partition)
         self.misplaced.pop((partition.topic_id, partition.index), None)
         if not partition.by_consensus:
-            self._delete(partition.log)
+            self._delete(partition.log, partition.topic_id)
         self._upkeep.forget(partition)
         self.fetchers.leave(partition)
         partition.resign()
 
-    def _drop_untouched(self, topic_id: UUID, log: PartitionLog) -> None:
-        self._table.forget_untouched(topic_id, log.partition)
-        self._delete(log)
+    def _drop_untouched(self, topic_id: UUID, index: int) -> None:
+        log = self._table.get_untouched(topic_id, index)
+        if log is not None:
+            self._table.forget_untouched(topic_id, index)
+            self._delete(log, topic_id)
 
-    def _delete(self, log: PartitionLog) -> None:
+    def _delete(self, log: PartitionLog, topic_id: UUID) -> None:
         try:
-            self._directories.delete(log, self._now_ms())
+            if self._directories.claim(log, topic_id):
+                self._directories.delete(log, self._now_ms())
         except KafkaError as error:
             logger.error("%s", error.message)
 

@@ -37,7 +37,7 @@ from penstock.metadata.topics import NO_LEADER
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import STORAGE_GROUPS
+from penstock.protocol.internal_topics import STORAGE_GROUPS, has_replicas
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
@@ -204,7 +204,7 @@ class GroupKeeper:
 
     def _enter(self, topic: TopicImage | None) -> None:
         """A topic may have come into a group, or has more partitions."""
-        if topic is None or topic.storage_group is None:
+        if topic is None or topic.storage_group is None or not topic.has_replicas:
             return
         self._note(topic.storage_group)
         replica = self._groups.by_number.get(topic.storage_group)
@@ -264,7 +264,8 @@ class GroupKeeper:
         for number in changed:
             replica = self._groups.by_number.get(number)
             if replica is not None:
-                replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
+                topics = [topic for topic in self._image.topics_of_storage_group(number) if topic.has_replicas]
+                replica.sort_out(topics, self._image.offset)
 
     def _is_elsewhere(self, number: int) -> bool:
         """Whether this node has a replica of a group that has none here any more."""
@@ -457,6 +458,8 @@ class GroupKeeper:
 
     def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
         """The log of a partition, which may be in no metadata here yet. Raises KafkaError."""
+        if not has_replicas(topic):  # once the metadata have it, it counts as removed
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic} has no replicas: its log is somebody else's")
         directories, config = self._parts.directories, self._config_of(topic)
         log = directories.create(topic, partition.number, partition.topic_id, config, assigned=directory_id)
         log.config = config
@@ -469,7 +472,8 @@ class GroupKeeper:
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         """Whether the metadata do not have the topic any more that they had at that offset."""
-        return topic_id not in self._image.topics_by_id and self._image.offset >= since
+        topic = self._image.topics_by_id.get(topic_id)
+        return self._image.offset >= since if topic is None else not topic.has_replicas
 
     # Figures.
 
