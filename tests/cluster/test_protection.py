@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.nodes_in_a_loop import Nodes
 
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION
+from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.security_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from penstock.node.protection import UnprotectedError
 from penstock.node.start import StartError, start_node
@@ -53,9 +54,46 @@ def test_nor_does_a_controller_that_comes_later(tmp_path: Path) -> None:
         await write(nodes, USER, GONE)
         late = nodes.running[3] = await start_node(nodes.config(3, penstock_security_ignored="false"))
         try:
+            while late.parts.image.offset < nodes.running[1].parts.image.offset:
+                await asyncio.sleep(0)
+            assert not late.failed.done(), "it has read of a user that is gone"
             await write(nodes, USER)
             assert isinstance(await late.failed, UnprotectedError)
             assert not nodes.running[1].failed.done()
+        finally:
+            await nodes.stop()
+
+    asyncio.run(run())
+
+
+def test_one_whose_cluster_has_no_record_of_controllers_stops_as_well(tmp_path: Path) -> None:
+    async def run() -> None:
+        nodes = Nodes(tmp_path, dict.fromkeys((1, 2, 3), "controller"), **IGNORED)
+        await nodes.start(1, 2)
+        await write(nodes, FeatureLevelRecord(name=METADATA_VERSION, feature_level=CONTROLLER_REGISTRATION_LEVEL - 1))
+        await write(nodes, USER)
+        late = nodes.running[3] = await start_node(nodes.config(3, penstock_security_ignored="false"))
+        try:
+            assert isinstance(await late.failed, UnprotectedError)
+        finally:
+            await nodes.stop()
+
+    asyncio.run(run())
+
+
+def test_one_that_has_to_stop_does_not_lead_when_it_is_elected(tmp_path: Path) -> None:
+    async def run() -> None:
+        nodes = Nodes(tmp_path, dict.fromkeys((1, 2, 3), "controller"))
+        await nodes.start()
+        try:
+            await asyncio.wait([asyncio.create_task(write(nodes, USER))])
+            for node in nodes.running.values():
+                await node.failed
+            parts = [node.parts for node in nodes.running.values()]
+            epoch = max(part.quorum.epoch for part in parts)
+            while max(part.quorum.epoch for part in parts) <= epoch + 1:  # others are elected, and give it up as well
+                assert not any(part.controller is not None and part.controller.is_active for part in parts)
+                await asyncio.sleep(0)
         finally:
             await nodes.stop()
 

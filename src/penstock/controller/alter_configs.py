@@ -93,6 +93,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
+    state.settings.rules.check_changes(resource, changed)
     state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
     return [
         *(

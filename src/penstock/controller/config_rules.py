@@ -1,11 +1,11 @@
 """What may be set on topics, brokers, groups and client metrics: the controller's view of the config definitions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.controller.decision import TopicConfigEntry
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text, topic_entries, topic_text
-from penstock.metadata.configs.resources import NotChangeableError, check_settings, definition_of, is_list
+from penstock.metadata.configs.resources import NotChangeableError, check_change, check_settings, definition_of, is_list
 from penstock.metadata.image import ClusterImage, ConfigResource, ResourceType
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -26,6 +26,15 @@ class DefinedConfigs:
             check_settings(resource, settings, self._layers(image))
         except NotChangeableError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    def check_changes(self, resource: ConfigResource, changes: Iterable[tuple[str, str | None]]) -> None:
+        """Refuses what a resource may have from earlier on, and gets no more. Raises KafkaError with INVALID_CONFIG."""
+        try:
+            for key, text in changes:
+                if text is not None:
+                    check_change(resource, key, text)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 

@@ -1,6 +1,6 @@
 """What the areas of the controller share: what they decide from, and the form of a decision."""
 
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -53,6 +53,9 @@ class ConfigRules(Protocol):
 
     def check(self, image: ClusterImage, resource: ConfigResource, settings: Mapping[str, str]) -> None:
         """Refuses what `resource` must not be set to: KafkaError INVALID_CONFIG that names key and value."""
+
+    def check_changes(self, resource: ConfigResource, changes: Iterable[tuple[str, str | None]]) -> None:
+        """Refuses values that a resource may have from earlier on, and gets no more. Raises KafkaError."""
 
     def is_list(self, resource: ConfigResource, key: str) -> bool:
         """Whether `key` holds a list, to which one can append."""

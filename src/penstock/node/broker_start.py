@@ -262,6 +262,8 @@ class BrokerParts:
     async def stop(self) -> None:
         """Hand over what this broker leads, and serve nobody any more."""
         parts = self._parts
+        if parts.is_unprotected:
+            await self._server.stop()
         await self._stop(hand_over=parts.config.controlled_shutdown_enable and parts.quorum.failure is None)
 
     async def _stop(self, *, hand_over: bool = False) -> None:

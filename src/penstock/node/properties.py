@@ -18,7 +18,6 @@ from pathlib import Path
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.broker_config import BrokerConfig, embedded_settings
 from penstock.metadata.configs.definitions import nearest_key
-from penstock.metadata.configs.listener_keys import parse_listener_key
 from penstock.protocol.value import Value
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
@@ -99,7 +98,7 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-        if key in BROKER_CONFIGS or is_free_key(key) or parse_listener_key(key) is not None:
+        if key in BROKER_CONFIGS or is_free_key(key):
             settings[key] = value
         elif (nearest := nearest_key(key, BROKER_CONFIGS)) is not None:
             meant = ENVIRONMENT_PREFIX + nearest.upper().replace(".", "_")

@@ -18,7 +18,7 @@ from typing import Final
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.protection import IGNORED_KEY, asked_by_keys
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
+from penstock.metadata.records import ConfigRecord, MetadataRecord, RegisterBrokerRecord, TopicRecord
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.security import SECURITY_RECORDS
 from penstock.node.quorum.metadata_log import MetadataLog
@@ -42,7 +42,7 @@ class UnprotectedError(Exception):
     def __init__(self, source: str, asked: Iterable[str]) -> None:
         super().__init__(
             f"{source} for protection that is not there yet ({', '.join(asked)}), and without it everybody may do"
-            f" everything: take that away, or set {IGNORED_KEY}=true to serve everybody"
+            f" everything: remove that where it was set, or set {IGNORED_KEY}=true to serve everybody"
         )
 
 
@@ -57,16 +57,14 @@ def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
     Only a controller acts on them: what a broker has on its disk may have been taken back since, and it hears of that
     before it serves.
     """
-    if not config.is_controller:
-        return
-    brokers = [resource.name for resource in image.configs if resource.resource_type is ResourceType.BROKER]
-    _check_asked(list(asked_by_metadata(image, brokers)), config)
+    if config.is_controller:
+        _check_asked(list(asked_by_metadata(image, config.node_id)), config)
 
 
-def asked_by_metadata(image: ClusterImage, brokers: Iterable[str]) -> Iterator[str]:
-    """What asks for protection, in words; `brokers` are those whose configs count, an empty name is that of all."""
+def asked_by_metadata(image: ClusterImage, node_id: int) -> Iterator[str]:
+    """What asks for protection, in words; the configs of this node count, of registered brokers, and of all brokers."""
     yield from _there(image, ASKS)
-    for name in brokers:
+    for name in dict.fromkeys(("", str(node_id), *map(str, image.brokers))):
         of = f"broker {name}" if name else "all brokers"
         yield from (f"{setting} of {of}" for setting in asked_by_keys(image.config_of(ResourceType.BROKER, name)))
 
@@ -100,9 +98,10 @@ class Watch:
         """Whether there is a topic of the metadata log's name."""
         log.add_listener(self._on_records, self._look)
         log.add_leader_listener(self._on_leader)
+        log.add_caught_up_listener(self.begin)
 
     def begin(self) -> None:
-        """This node leads the quorum, or its registration was applied: it knows what held a moment ago."""
+        """This node leads the quorum, or has what a leader has told of: it knows what held a moment ago."""
         self._has_begun = True
         self._look()
 
@@ -118,12 +117,12 @@ class Watch:
         """At what the image has of all this; its cost does not depend on topics."""
         if not self._has_begun:
             return
-        brokers = dict.fromkeys(("", str(self._config.node_id), *map(str, self._image.brokers)))
-        asked = list(asked_by_metadata(self._image, brokers))
+        asked = list(asked_by_metadata(self._image, self._config.node_id))
         try:
             _check_asked(asked, self._config)
         except UnprotectedError as error:
             self._fail(error)
+            return
         passed_over = ", ".join((*asked, *_there(self._image, LIMITS)))
         if passed_over and passed_over != self._said:
             logger.warning("the cluster's metadata have %s, and nothing acts on them yet", passed_over)
@@ -143,4 +142,4 @@ def _is_looked_at(record: MetadataRecord) -> bool:
         return record.resource_type == ResourceType.BROKER
     if isinstance(record, TopicRecord):
         return record.name == CLUSTER_METADATA
-    return isinstance(record, SECURITY_RECORDS)
+    return isinstance(record, (*SECURITY_RECORDS, RegisterBrokerRecord))

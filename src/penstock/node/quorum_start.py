@@ -32,7 +32,7 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.local import answered_here
 from penstock.node.event_loop import steady_clock
 from penstock.node.node_metrics import Figure, describe_metrics
-from penstock.node.protection import Watch
+from penstock.node.protection import UnprotectedError, Watch
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
@@ -123,6 +123,11 @@ class QuorumParts:
         )
         self._registration = self._registering() if self._listeners else None
 
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether this node has to stop because it may serve nobody."""
+        return self.failed.done() and isinstance(self.failed.result(), UnprotectedError)
+
     def metrics(self) -> DescribeMetricsResponse:
         """What the node says of itself in numbers."""
         offline = len(self.directories.roots.offline)
@@ -156,19 +161,13 @@ class QuorumParts:
     def _registering(self) -> ControllerRegistration:
         """Only a controller that others can reach has something to register."""
         incarnation_id = random_uuid(self.surroundings.random)
-        return ControllerRegistration(
-            self.config.node_id,
-            incarnation_id,
-            self._advertised,
-            self.channel,
-            self.log,
-            on_registered=self.watch.begin,
-        )
+        return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
 
     def fail(self, error: Exception) -> None:
         """End this node: something failed that nothing here can make up for."""
         if self.controller is not None:
             self.controller.resign()
+            asyncio.get_running_loop().call_soon(self.log.resign)  # it may be the log that tells of the failure
         if not self.failed.done():
             self.failed.set_result(error)
 

@@ -124,6 +124,7 @@ class Fetching:
             return
         if answer.records:
             self._append(answer.records)
+        replica.told_high_watermark = answer.high_watermark
         replica.commit(min(answer.high_watermark, replica.log.end_offset))
 
     def _take_piece(self, answer: FetchSnapshotAnswer, now_ms: int) -> None:

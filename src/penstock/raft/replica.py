@@ -42,6 +42,7 @@ class Replica:
         "settings",
         "snapshots",
         "state",
+        "told_high_watermark",
         "voters",
     )
 
@@ -63,6 +64,8 @@ class Replica:
         self.state = state
         self.voters = VoterHistory(configured)
         self.high_watermark = 0
+        self.told_high_watermark = 0
+        """What a leader said last, be there so much here or not."""
         self.flushed_offset = 0
         self._flush_covers: int | None = None
         self.promise = Granter(settings.fetch_timeout_ms)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
@@ -29,6 +30,7 @@ class ThreadNode:
         self._ready: Future[str] = Future()
         self._stop = asyncio.Event()
         self._starting: asyncio.Future[RunningNode] | None = None
+        self._failure: Exception | None = None
         try:
             config = BrokerConfig.embedded(settings)
         except ConfigError as error:
@@ -45,11 +47,17 @@ class ThreadNode:
             raise RuntimeError(f"the node did not start within {START_SECONDS} seconds") from None
 
     def stop(self) -> None:
-        """Stop the node cleanly and wait until it has stopped; one that still starts gives up."""
-        self._loop.call_soon_threadsafe(self._stop_now)
+        """Stop the node cleanly and wait until it has stopped; one that still starts gives up.
+
+        Raises RuntimeError, also where it had to stop by itself.
+        """
+        with suppress(RuntimeError):  # its loop has ended
+            self._loop.call_soon_threadsafe(self._stop_now)
         self._thread.join(STOP_SECONDS)
         if self._thread.is_alive():
             raise RuntimeError(f"the node did not stop within {STOP_SECONDS} seconds")
+        if self._failure is not None:
+            raise RuntimeError(f"the node had to stop: {self._failure}")
 
     def _stop_now(self) -> None:
         self._stop.set()
@@ -70,5 +78,8 @@ class ThreadNode:
         self._starting = None
         endpoint = node.endpoints[0]
         self._ready.set_result(f"{endpoint.host or LOOPBACK}:{endpoint.port}")
+        node.failed.add_done_callback(lambda _: self._stop.set())
         await self._stop.wait()
         await node.stop()
+        if node.failed.done():
+            self._failure = node.failed.result()

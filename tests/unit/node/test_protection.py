@@ -11,7 +11,13 @@ from tests.unit.node.stopped_node import METADATA, append, config, files, stop_a
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import encode_record
-from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+)
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.security import SecurityImage
 from penstock.metadata.security_records import (
@@ -25,6 +31,7 @@ from penstock.metadata.security_records import (
 from penstock.metadata.snapshot import snapshot_name
 from penstock.node.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
 from penstock.node.start import RunningNode, StartError, start_node
+from penstock.testing.thread_node import ThreadNode
 
 IGNORED = {"penstock_security_ignored": "true"}
 USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
@@ -46,7 +53,7 @@ KEYS = {
     "security.inter.broker.protocol": "SSL",
     "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
 }
-CURE = "take that away, or set penstock.security.ignored=true to serve everybody"
+CURE = "remove that where it was set, or set penstock.security.ignored=true to serve everybody"
 
 
 async def run_and_stop(tmp_path: Path, **settings: str) -> RunningNode:
@@ -147,10 +154,54 @@ def test_every_field_asks_for_protection_or_for_limits() -> None:
 
 def test_configs_of_brokers_count_and_those_of_others_do_not() -> None:
     image = ClusterImage()
+    image.apply(RegisterBrokerRecord(broker_id=7))
     image.apply(ASKING["a config"][0])
-    image.apply(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="7", name="super.users", value="User:a"))
+    for name in ("7", "8", "9"):
+        image.apply(
+            ConfigRecord(resource_type=ResourceType.BROKER, resource_name=name, name="super.users", value="User:a")
+        )
     image.apply(ConfigRecord(resource_type=ResourceType.GROUP, resource_name="7", name="super.users", value="User:a"))
-    assert list(asked_by_metadata(image, ("", "7", "8"))) == [
+    assert list(asked_by_metadata(image, node_id=8)) == [
         "ssl.client.auth=required of all brokers",
+        "super.users=User:a of broker 8",
         "super.users=User:a of broker 7",
     ]
+
+
+def test_what_an_aborted_transaction_had_is_not_there(tmp_path: Path) -> None:
+    stop_a_node(tmp_path)
+    append(*map(encode_record, (BeginTransactionRecord(name="t"), USER, AbortTransactionRecord(reason="r"))))(tmp_path)
+    asyncio.run(run_and_stop(tmp_path))
+
+
+def test_a_damaged_checkpoint_of_kafkas_is_named(tmp_path: Path) -> None:
+    (tmp_path / "p1").mkdir()
+    (tmp_path / "p1" / "bootstrap.checkpoint").write_text("nonsense" * 20)
+    with pytest.raises(StartError, match=r"p1/bootstrap\.checkpoint: "):
+        asyncio.run(start_node(config(tmp_path)))
+
+
+def test_a_node_that_has_to_stop_is_no_controller_any_more(tmp_path: Path) -> None:
+    async def run() -> None:
+        node = await start_node(config(tmp_path))
+        controller = node.parts.controller
+        assert controller is not None
+        committed = node.parts.log.append([USER], controller.epoch)
+        await node.failed
+        await asyncio.wait([committed])
+        while node.parts.quorum.is_leader(node.parts.quorum.epoch) and node.parts.quorum.is_running:
+            await asyncio.sleep(0)
+            if node.parts.quorum.leader_id is None:
+                break
+        assert not controller.is_active
+        await node.stop()
+
+    asyncio.run(run())
+
+
+def test_a_node_in_a_thread_stops_as_well(tmp_path: Path) -> None:
+    node = ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})
+    node.stop()
+    append(encode_record(USER))(tmp_path)
+    with pytest.raises(RuntimeError, match=r"the node did not start: .*SCRAM credentials"):
+        ThreadNode({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "p1")})

@@ -7,7 +7,7 @@ from penstock.metadata.configs.broker_log import LOG_CONFIGS
 from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition, nearest_key
-from penstock.metadata.configs.listener_keys import listener_key_warning, parse_listener_key
+from penstock.metadata.configs.listener_keys import PREFIX, listener_key_warning
 from penstock.metadata.configs.without_effect import why_value_has_no_effect
 
 BROKER_CONFIGS: dict[str, ConfigDefinition] = {
@@ -35,8 +35,8 @@ _REMOVED = (
 )
 _REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
 
-_FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "confluent.")
-"""Keys that belong to a class of the user's: accepted as they are."""
+_FREE_PREFIXES = (PREFIX, "rsm.config.", "rlmm.config.", "confluent.")
+"""Keys that belong to a listener or to a class of the user's: there is no end of their names."""
 _FREE_KEY = "keys of classes of the user's are not read yet"
 _OF_ONE_LISTENER = "keys of a single listener are not obeyed yet"
 
@@ -46,20 +46,15 @@ def is_free_key(name: str) -> bool:
     return name.startswith(_FREE_PREFIXES)
 
 
-def definition_of_key(name: str) -> ConfigDefinition | None:
-    """Find the definition of a key of a broker, or of one of its listeners."""
-    parsed = parse_listener_key(name)
-    if parsed is None or parsed.definition is None:
-        return BROKER_CONFIGS.get(name)
-    return parsed.definition.replace(name=name)
-
-
 def key_warning(name: str, value: str, listeners: Collection[str] = ()) -> str | None:
     """Say what a user who sets `name` to `value` on a node with these listeners should know, in one line; None if
     there is nothing to say.
     """
-    if parse_listener_key(name) is not None:
-        return listener_key_warning(name, listeners) or f"{name} has no effect: {_OF_ONE_LISTENER}"
+    warning = listener_key_warning(name, listeners)
+    if warning is not None:
+        return warning
+    if name.startswith(PREFIX):
+        return f"{name} has no effect: {_OF_ONE_LISTENER}"
     definition = BROKER_CONFIGS.get(name)
     if definition is not None and value == definition.default:
         return None

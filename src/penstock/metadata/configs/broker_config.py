@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
-from penstock.metadata.configs.broker import BROKER_CONFIGS, definition_of_key, key_warning
+from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import (
     Addresses,
     check_rules,
@@ -21,7 +21,8 @@ from penstock.metadata.configs.broker_rules import (
 )
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
-from penstock.metadata.configs.protection import IGNORED_KEY
+from penstock.metadata.configs.listener_keys import parse_listener_value
+from penstock.metadata.configs.protection import IGNORED_KEY, asks
 from penstock.metadata.configs.settings import BrokerSettings
 
 EMBEDDED_DEFAULTS: dict[str, str] = {
@@ -64,11 +65,12 @@ class BrokerConfig(BrokerSettings, Addresses):
         self.dynamic: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         for name, text in self.static.items():
-            definition = definition_of_key(name)
-            if definition is not None:
-                parse_value(definition, text)
+            if name in BROKER_CONFIGS:
+                parse_value(BROKER_CONFIGS[name], text)
         self._load()
         self.read_addresses(self.static, self.value)
+        for name, text in self.static.items():
+            parse_listener_value(name, text, self.listener_names)
         check_rules(self.value)
 
     @classmethod
@@ -132,7 +134,7 @@ class BrokerConfig(BrokerSettings, Addresses):
         """Say, one line each, what a user should know about the keys that were set."""
         for name, text in self.static.items():
             warning = key_warning(name, text, self.listener_names)
-            if warning is not None:
+            if warning is not None and (self.penstock_security_ignored or not asks(name, text)):
                 yield warning
         yield from (f"{what} is not opened: {IGNORED_KEY} is set" for what in self.unopened)
         if self.is_broker and self.is_controller and not self.controller_listeners:  # nobody can join this node

@@ -67,6 +67,7 @@ class Addresses:
         self.unserved = tuple(_unserved(listeners, controller_names, protocols))
         every_listener = listeners
         if value(IGNORED_KEY):
+            _check_needed(static, controller_names, protocols)
             self.unopened = tuple(one for one in listeners if one.security_protocol != PLAINTEXT)
             listeners = tuple(one for one in listeners if one.security_protocol == PLAINTEXT)
         if not listeners:
@@ -86,6 +87,18 @@ class Addresses:
         self.advertised_controller_listeners = tuple(own.get(one.name, one) for one in self.controller_listeners)
         self.inter_broker_listener_name = _inter_broker_name(static, value, self.broker_listeners)
         self.log_dirs = _log_dirs(value)
+
+
+def _check_needed(static: Mapping[str, str], controller_names: tuple[str, ...], protocols: Mapping[str, str]) -> None:
+    """A node cannot do without the ways between nodes: these are not left out, and not spoken in plaintext either."""
+    between = "inter.broker.listener.name"
+    needed = [("controller.listener.names", name) for name in controller_names]
+    if static.get(between, "").strip():
+        needed.append((between, static[between].strip().upper()))
+    for key, name in needed:
+        if protocols.get(name, PLAINTEXT) != PLAINTEXT:
+            allowed = f"a listener with {PLAINTEXT}: {protocols[name]} is not there yet, {IGNORED_KEY} or not"
+            raise ConfigError(key, name, allowed)
 
 
 def _unserved(

@@ -3,68 +3,96 @@
 The listener's name is in small letters, as in Kafka, and the key is one that Kafka lets a listener have of its own.
 """
 
+import re
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Final
 
 from penstock.metadata.configs.broker_network import NETWORK_CONFIGS
 from penstock.metadata.configs.broker_security import SECURITY_CONFIGS
-from penstock.metadata.configs.definitions import ConfigDefinition, Definitions, nearest_key
+from penstock.metadata.configs.definitions import ConfigDefinition, Definitions, nearest_key, parse_value
 from penstock.protocol.value import Value
 
 PREFIX: Final = "listener.name."
+_NEARLY_PREFIX: Final = re.compile(r"listeners?\.names?\.", re.IGNORECASE)
 MECHANISMS: Final = ("gssapi", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
+_OF_MECHANISMS: Final = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+    "sasl.oauthbearer.",
+)
 _LIMITS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-_OF_ALL_LISTENERS: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+_BEGIN: Final = ("ssl.", "sasl.", "security.providers", "principal.builder.class", "connections.max.reauth.ms")
 _KEYS: Final[Definitions] = {
     **{name: NETWORK_CONFIGS[name] for name in _LIMITS},
-    **{
-        name: definition
-        for name, definition in SECURITY_CONFIGS.items()
-        if name not in _OF_ALL_LISTENERS and not name.startswith("delegation.")
-    },
+    **{name: definition for name, definition in SECURITY_CONFIGS.items() if name.startswith(_BEGIN)},
+}
+_KEYS_OF_MECHANISMS: Final[Definitions] = {
+    name: definition for name, definition in _KEYS.items() if name.startswith(_OF_MECHANISMS)
 }
 
 
 class ListenerKey(Value):
-    """One such key. `listener` is in capitals, as in `listeners`; `definition` is that of the key for all listeners."""
+    """One such key: what stands before the key itself, the listener in it as it was written, and the key."""
 
-    listener: str
     before: str
+    listener: str
     key: str
+    known: Definitions
 
     @property
     def definition(self) -> ConfigDefinition | None:
         """What the key is, if a listener has such a one."""
-        return _KEYS.get(self.key)
+        return self.known.get(self.key)
 
     @property
     def nearest(self) -> str | None:
         """The key that may have been meant, with all that stands before it."""
-        nearest = nearest_key(self.key, _KEYS)
+        nearest = nearest_key(self.key, self.known)
         return None if nearest is None else self.before + nearest
 
 
-def parse_listener_key(name: str) -> ListenerKey | None:
-    """What a key's name says; None for one that is not about a single listener."""
+def parse_listener_key(name: str, listeners: Collection[str] = ()) -> ListenerKey | None:
+    """What a key's name says; None for one that is not about a single listener.
+
+    A listener's own name may have dots: it is looked for among `listeners` first.
+    """
     if not name.startswith(PREFIX):
         return None
-    listener, _, key = name.removeprefix(PREFIX).partition(".")
-    mechanism, _, rest = key.partition(".")
+    rest = name.removeprefix(PREFIX)
+    ours = [one for one in listeners if rest.startswith(f"{one.lower()}.")]
+    listener = max(ours, key=len).lower() if ours else rest.partition(".")[0]
+    key = rest[len(listener) + 1 :]
+    mechanism, _, after = key.partition(".")
     if mechanism in MECHANISMS:
-        key = rest
-    return ListenerKey(listener.upper(), name.removesuffix(key), key)
+        return ListenerKey(name.removesuffix(after), listener, after, _KEYS_OF_MECHANISMS)
+    return ListenerKey(name.removesuffix(key), listener, key, _KEYS)
 
 
 def listener_key_warning(name: str, listeners: Collection[str]) -> str | None:
-    """What is wrong with such a key's name on a node with these listeners, in one line; None if nothing is."""
-    parsed = parse_listener_key(name)
+    """What is wrong with a key's name on a node with these listeners, in one line; None if nothing is, or if it is of
+    another kind.
+    """
+    parsed = parse_listener_key(name, listeners)
     if parsed is None:
-        return None
+        nearly = _NEARLY_PREFIX.match(name)
+        return nearly and f"unknown key {name}; did you mean {PREFIX}{name[nearly.end() :]}?"
     if parsed.definition is None:
         return f"unknown key {name}" + (f"; did you mean {parsed.nearest}?" if parsed.nearest else "; it has no effect")
-    if parsed.listener not in listeners:
-        near = get_close_matches(parsed.listener, listeners, n=1)
-        hint = f"; did you mean {name.replace(parsed.listener.lower(), near[0].lower(), 1)}?" if near else ""
+    ours = [one.lower() for one in listeners]
+    if parsed.listener not in ours:
+        near = get_close_matches(parsed.listener.lower(), ours, n=1)
+        behind = name.removeprefix(f"{PREFIX}{parsed.listener}")
+        hint = f"; did you mean {PREFIX}{near[0]}{behind}?" if near else ""
         return f"{name} is about no listener of this node: it has {', '.join(listeners)}{hint}"
     return None
+
+
+def parse_listener_value(name: str, text: str, listeners: Collection[str]) -> None:
+    """Raises ConfigError for a value that a key of one of these listeners does not allow."""
+    parsed = parse_listener_key(name, listeners)
+    if parsed is not None and parsed.definition is not None and parsed.listener.upper() in listeners:
+        parse_value(parsed.definition.replace(name=name), text)

@@ -1,17 +1,21 @@
 """Keys of a node that ask it to protect what it has, and which of that it does not do yet.
 
 A node that ignored them would serve everybody where its administrator wants few to be served. So it does not start
-unless `penstock.security.ignored` says so. Each key of security is in one of the two tables, by test: it asks for
-protection with some values, or it says how a protection works that another key asks for.
+unless `penstock.security.ignored` says so. All other keys of security say how a protection works that one of these, or
+a listener of another protocol than PLAINTEXT, asks for; a test names them, so that a new key has to be thought of.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from penstock.metadata.configs.listener_keys import parse_listener_key
+from penstock.metadata.configs.listener_keys import PREFIX
 
 IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
+
+
+OF_LISTENERS: Final = ".ssl.client.auth"
+"""How such a key of a single listener ends, whatever the listener's name is."""
 
 
 def _is_set(value: str) -> bool:
@@ -24,21 +28,18 @@ ASKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "ssl.client.auth": lambda value: value == "required",
     "security.inter.broker.protocol": lambda value: value != PLAINTEXT,
 }
-"""With which values a key asks for protection; listeners of other protocols than PLAINTEXT do as well."""
-
-SAYS_HOW: Final[Mapping[str, tuple[str, ...]]] = {
-    "a listener with TLS": ("ssl.", "security.providers"),
-    "a listener with SASL": ("sasl.", "connections.max.reauth.ms", "delegation.token."),
-    "an authorizer": ("allow.everyone.if.no.acl.found", "principal.builder.class"),
-    "any of all this": (IGNORED_KEY,),
-}
-"""What a key is about that asks for nothing by itself; a name that ends with a dot stands for all that begin so."""
+"""With which values a key asks for protection."""
 
 
 def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
     """The keys of a file, or of the metadata, that ask for protection; as `key=value`."""
     for name, text in settings.items():
-        parsed = parse_listener_key(name)
-        asks = ASKS.get(name if parsed is None else parsed.key)
-        if asks is not None and asks(text.strip()):
+        if asks(name, text):
             yield f"{name}={text.strip()}"
+
+
+def asks(name: str, text: str) -> bool:
+    """Whether a key asks for protection with this value."""
+    is_of_listener = name.startswith(PREFIX) and name.endswith(OF_LISTENERS)
+    rule = ASKS.get(name.rpartition(OF_LISTENERS)[1][1:] if is_of_listener else name)
+    return rule is not None and rule(text.strip())

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
-from penstock.metadata.configs.broker import BROKER_CONFIGS, definition_of_key, is_free_key
+from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.definitions import (
     ConfigDefinition,
     ConfigError,
@@ -23,7 +23,7 @@ from penstock.metadata.configs.effective import Layers, broker_text, definitions
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from penstock.metadata.configs.listener_keys import parse_listener_key
 from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
-from penstock.metadata.configs.protection import IGNORED_KEY, asked_by_keys
+from penstock.metadata.configs.protection import asks
 from penstock.metadata.configs.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
@@ -47,8 +47,6 @@ class UnknownKeyError(ConfigError):
 
 def definition_of(resource: ConfigResource, key: str) -> ConfigDefinition | None:
     """Find the definition of a resource's key."""
-    if resource.resource_type is ResourceType.BROKER:
-        return definition_of_key(key)
     return _KEYS[resource.resource_type].get(key)
 
 
@@ -74,9 +72,27 @@ def check_settings(resource: ConfigResource, settings: Settings, layers: Layers)
 
 
 def _unknown(resource: ConfigResource, key: str, text: str) -> ConfigError:
-    kind, of_listener = resource.resource_type, parse_listener_key(key)
-    nearest = nearest_key(key, _KEYS[kind]) if of_listener is None else of_listener.nearest
-    return UnknownKeyError(key, text, _KINDS[kind], nearest)
+    kind = resource.resource_type
+    return UnknownKeyError(key, text, _KINDS[kind], nearest_key(key, _KEYS[kind]))
+
+
+def check_change(resource: ConfigResource, key: str, text: str) -> None:
+    """Check a value that a resource gets now, beyond what may have been kept from earlier on.
+
+    Raises:
+        ConfigError: It asks for protection that no node has, and so all would stop, or is about a listener and wrong.
+    """
+    if resource.resource_type is not ResourceType.BROKER:
+        return
+    if asks(key, text):
+        raise ConfigError(key, text, "a value that asks for no protection: that is not there yet, and nodes would stop")
+    of_listener = parse_listener_key(key)
+    if of_listener is None:
+        return
+    if of_listener.definition is not None:
+        parse_value(of_listener.definition.replace(name=key), text)
+    elif of_listener.nearest is not None:
+        raise UnknownKeyError(key, "[hidden]", "listener", of_listener.nearest)
 
 
 def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
@@ -110,13 +126,8 @@ def _check_consensus(settings: Settings, values: Mapping[str, ConfigValue]) -> N
 
 
 def _check_broker(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
-    if broker_text(layers, IGNORED_KEY) != "true":
-        for setting in asked_by_keys(settings):  # all nodes would stop
-            key, _, value = setting.partition("=")
-            allowed = f"nothing that asks for protection: it is not there yet, and {IGNORED_KEY} is not set"
-            raise ConfigError(key, value, allowed)
     for key, text in settings.items():
-        definition = definition_of_key(key)
+        definition = BROKER_CONFIGS.get(key)
         if definition is None:
             continue
         if definition.read_only:

@@ -6,7 +6,7 @@ metadata.version has the record. A quorum of one without a listener of its own h
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -37,10 +37,7 @@ class ControllerRegistration:
         endpoints: Sequence[Endpoint],
         controller: ActiveController,
         log: MetadataLog,
-        *,
-        on_registered: Callable[[], None],
     ) -> None:
-        """`on_registered` is called when the registration was applied here."""
         self._command = ControllerRegistrationRequest(
             controller_id=node_id,
             incarnation_id=incarnation_id,
@@ -54,7 +51,6 @@ class ControllerRegistration:
             ],
         )
         self._controller = controller
-        self._on_registered = on_registered
         self._image = log.image
         self._metadata_changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -71,26 +67,16 @@ class ControllerRegistration:
             await asyncio.wait([self._task])
 
     async def _register(self) -> None:
-        await self._applied(lambda: self._image.features.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION_LEVEL)
-        while (code := await self._ask()) != ErrorCode.NONE:
-            logger.info("this controller could not be registered yet: %s", code.name)
-            await asyncio.sleep(RETRY_S)
-        await self._applied(self._is_registered)
-        self._on_registered()
-
-    def _is_registered(self) -> bool:
-        known = self._image.controllers.get(self._command.controller_id)
-        return known is not None and known.incarnation_id == self._command.incarnation_id
-
-    async def _applied(self, is_so: Callable[[], bool]) -> None:
-        """Wait until the metadata that was applied here say so."""
-        while not is_so():
+        while self._image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION_LEVEL:
             self._metadata_changed.clear()
             await self._metadata_changed.wait()
-
-    async def _ask(self) -> ErrorCode:
-        try:
-            reply = await self._controller.submit(self._command, ControllerRegistrationResponse)
-        except KafkaError as error:
-            return error.code
-        return ErrorCode(reply.error_code)
+        while True:
+            try:
+                reply = await self._controller.submit(self._command, ControllerRegistrationResponse)
+                code = ErrorCode(reply.error_code)
+            except KafkaError as error:
+                code = error.code
+            if code == ErrorCode.NONE:
+                return
+            logger.info("this controller could not be registered yet: %s", code.name)
+            await asyncio.sleep(RETRY_S)

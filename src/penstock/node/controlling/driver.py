@@ -93,6 +93,7 @@ class ControllerDriver:
         self._epoch = -1
         self._queue: deque[_Queued] = deque()
         self._working = False
+        self._has_resigned = False
         self._is_holding = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -150,13 +151,14 @@ class ControllerDriver:
             self._work_soon()
 
     def resign(self) -> None:
-        """Decides nothing any more; what was decided is answered when the quorum has it, or has ended."""
+        """Decides nothing more, whoever leads. What was decided is answered when the quorum has it, or has ended."""
+        self._has_resigned = True
         self._deactivate()
 
     # -- who is active ------------------------------------------------------------------------------------------------
 
     def _leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        if leader_id == self._node_id:
+        if leader_id == self._node_id and not self._has_resigned:
             self._activate(epoch)
         else:
             self._deactivate()

@@ -70,7 +70,6 @@ class QuorumDriver:
         self.failure: Exception | None = None
         self.on_failure: Callable[[Exception], None] = _only_logged
         self.remedy = "Make sure that its disk has room and works, then restart the node"
-        """What the line in the log advises then."""
         self._local = local
         self._settings = settings
         self._log = log
@@ -93,15 +92,12 @@ class QuorumDriver:
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
         self._events: deque[Event] = deque()
-        self._is_busy = False
-        self._is_starting = False
+        self._is_busy = self._is_starting = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._flush: asyncio.Future[None] | None = None
         self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
-
-    # Looking at it.
 
     @property
     def raft(self) -> Raft:
@@ -139,6 +135,11 @@ class QuorumDriver:
     def high_watermark(self) -> int:
         """All records before this offset are committed."""
         return 0 if self._raft is None else self._raft.high_watermark
+
+    @property
+    def told_high_watermark(self) -> int:
+        """What a leader has said of it last; 0 before one has."""
+        return 0 if self._raft is None else self._raft.replica.told_high_watermark
 
     @property
     def applied_offset(self) -> int:

@@ -14,9 +14,17 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import UnsupportedMetadataError, check_frame, decode_record
-from penstock.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord, PartitionRecord
+from penstock.metadata.records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from penstock.metadata.security import SECURITY_RECORDS
 from penstock.metadata.snapshot import parse_snapshot_name, record_values, snapshot_name, snapshot_values
+from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import read_whole
 from penstock.protocol.errors import DecodeError
@@ -31,8 +39,8 @@ KAFKAS_BOOTSTRAP: Final = "bootstrap.checkpoint"
 _FRAME_BYTES: Final = 3
 _ONE_BYTE: Final = 0x80
 _MOST = (PartitionRecord.record_type, PartitionChangeRecord.record_type)
-_APPLIED = (FeatureLevelRecord, ConfigRecord, *SECURITY_RECORDS)
-"""What may be refused for what it says."""
+_APPLIED = (FeatureLevelRecord, ConfigRecord, RegisterBrokerRecord, UnregisterBrokerRecord, *SECURITY_RECORDS)
+"""What may be refused for what it says, and whose configs count."""
 
 
 class Look:
@@ -42,7 +50,8 @@ class Look:
         """`name` is that of the metadata log's directory."""
         self._name = name
         self.image = ClusterImage()
-        """Features, configs, users, rights and quotas; nothing else."""
+        """Features, configs, brokers, users, rights and quotas; nothing else."""
+        self._transaction = MetadataTransaction()
         self._known: set[bytes] = set()
         """How records begin that need no more than a look at that."""
 
@@ -55,15 +64,19 @@ class Look:
                 what = f"{self._name}: the cluster is at level {level} of {name}, {levels}"
                 raise UnsupportedMetadataError(what, self.image.metadata_version)
 
-    def take_bootstrap(self, content: bytes) -> None:
+    def take_bootstrap(self, disk: Disk, path: str) -> None:
         """Note the users of a directory that Kafka formatted and never started: it would begin with them.
 
-        Raises DecodeError.
+        Raises DecodeError, OSError.
         """
-        for values in snapshot_values(content) if content else ():
-            for record in map(decode_record, values):
-                if isinstance(record, SECURITY_RECORDS):
-                    self.image.apply(record)
+        content = disk.read_file(path)
+        try:
+            for values in snapshot_values(content) if content else ():
+                for record in map(decode_record, values):
+                    if isinstance(record, SECURITY_RECORDS):
+                        self.image.apply(record)
+        except DecodeError as error:
+            raise DecodeError(f"{path}: {error}") from error
 
     def check(self, values: Iterable[bytes]) -> None:
         """Raises DecodeError, and UnsupportedMetadataError for what this release cannot keep."""
@@ -76,9 +89,9 @@ class Look:
                     if max(begins) < _ONE_BYTE:  # each number of the frame is one
                         self._known.add(begins)
                     continue
-                record = decode_record(value)
-                if isinstance(record, _APPLIED):
-                    self.image.apply(record)
+                for record in self._transaction.take([decode_record(value)]):
+                    if isinstance(record, _APPLIED):
+                        self.image.apply(record)
         except UnsupportedMetadataError as error:
             raise UnsupportedMetadataError(f"{self._name}: {error.what}", self.image.metadata_version) from error
 
@@ -112,6 +125,6 @@ async def look(disk: Disk, directory: str, log: PartitionLog | None) -> ClusterI
             offset = header.last_offset + 1
         await asyncio.sleep(0)
     if end_offset == 0 and (log is None or log.log_end_offset == 0):
-        seen.take_bootstrap(disk.read_file(f"{directory.rpartition('/')[0]}/{KAFKAS_BOOTSTRAP}") or b"")
+        seen.take_bootstrap(disk, f"{directory.rpartition('/')[0]}/{KAFKAS_BOOTSTRAP}")
     seen.check_features()
     return seen.image

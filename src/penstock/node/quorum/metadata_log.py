@@ -77,6 +77,10 @@ class ReplicatedLog(Protocol):
         """The offset that the next record gets."""
 
     @property
+    def told_high_watermark(self) -> int:
+        """The high watermark that a leader has told last; 0 before one has."""
+
+    @property
     def has_all(self) -> bool:
         """Whether this node leads within its lease, and has applied all that is committed."""
 
@@ -125,6 +129,7 @@ class MetadataLog:
         self._limits = limits
         self._listeners: list[_Listener] = []
         self._leader_listeners: list[OnLeader] = []
+        self._caught_up_listeners: list[Callable[[], None]] = []
         self._transaction = MetadataTransaction()
         self._own: dict[tuple[int, int], Sequence[MetadataRecord]] = {}
         self._bytes_since_snapshot = 0
@@ -142,6 +147,16 @@ class MetadataLog:
     def add_leader_listener(self, on_leader: OnLeader) -> None:
         """From now on `on_leader` is called when another node leads the quorum, or nobody is known to."""
         self._leader_listeners.append(on_leader)
+
+    def add_caught_up_listener(self, on_caught_up: Callable[[], None]) -> None:
+        """`on_caught_up` is called once, when the image is as new as a leader has said that the log is."""
+        self._caught_up_listeners.append(on_caught_up)
+
+    def _look_whether_caught_up(self) -> None:
+        if self._caught_up_listeners and 0 < self.quorum.told_high_watermark <= self.image.offset + 1:
+            listeners, self._caught_up_listeners = self._caught_up_listeners, []
+            for on_caught_up in listeners:
+                on_caught_up()
 
     # -- appending ----------------------------------------------------------------------------------------------------
 
@@ -204,6 +219,7 @@ class MetadataLog:
             self._bytes_since_snapshot += header.size_in_bytes
             if records:
                 self._tell(records)
+        self._look_whether_caught_up()
         self._snapshot_if_due()
 
     def _apply(

@@ -51,6 +51,33 @@ def test_a_typo_is_told_with_what_may_have_been_meant(name: str, warning: str) -
     assert key_warning(name, "x", LISTENERS) == warning
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("listeners.name.internal.ssl.client.auth", "listener.name.internal.ssl.client.auth"),
+        ("Listener.Name.internal.ssl.client.auth", "listener.name.internal.ssl.client.auth"),
+        ("listener.name.INTERNAL.ssl.client.auth", "listener.name.internal.ssl.client.auth"),
+        ("listener.name.external.plain.sasl.login.clas", "listener.name.external.plain.sasl.login.class"),
+    ],
+)
+def test_a_key_is_told_that_nobody_reads(name: str, meant: str) -> None:
+    assert str(key_warning(name, "x", LISTENERS)).endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize("key", ["plain.ssl.keystore.location", "plain.max.connections", "penstock.security.ignored"])
+def test_not_every_key_may_stand_there(key: str) -> None:
+    assert str(key_warning(f"listener.name.internal.{key}", "x", LISTENERS)).startswith("unknown key")
+
+
+def test_names_of_listeners_may_look_like_keys() -> None:
+    assert key_warning("listener.name.a.b.ssl.client.auth", "none", ("A.B",)) == (
+        f"listener.name.a.b.ssl.client.auth {NO_EFFECT}"
+    )
+    assert str(key_warning("listener.name.name.ssl.client.auth", "none", ("NAMED",))).endswith(
+        "did you mean listener.name.named.ssl.client.auth?"
+    )
+
+
 def test_other_keys_are_none() -> None:
     assert parse_listener_key("listeners") is None
     assert parse_listener_key("listener.security.protocol.map") is None

@@ -2,8 +2,7 @@ import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.effective import ConfigSource
-from penstock.metadata.configs.resources import check_settings, is_list
+from penstock.metadata.configs.resources import check_change, check_settings, is_list
 from penstock.metadata.resources import ConfigResource, ResourceType
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "orders")
@@ -39,29 +38,6 @@ def test_what_goes_is_accepted(resource: ConfigResource, settings: dict[str, str
             TOPIC,
             {"retention.m": "5"},
             "retention.m: no key of a topic is called so, and its value '5' goes nowhere; did you mean retention.ms?",
-        ),
-        (
-            ALL_BROKERS,
-            {"ssl.client.auth": "required"},
-            "ssl.client.auth: 'required' is not allowed; expected nothing that asks for protection: it is not there"
-            " yet, and penstock.security.ignored is not set",
-        ),
-        (
-            BROKER,
-            {"listener.name.a.ssl.client.auth": "required"},
-            "listener.name.a.ssl.client.auth: 'required' is not allowed; expected nothing that asks for protection:"
-            " it is not there yet, and penstock.security.ignored is not set",
-        ),
-        (
-            BROKER,
-            {"listener.name.a.ssl.client.atuh": "none"},
-            "listener.name.a.ssl.client.atuh: no key of a broker is called so, and its value 'none' goes nowhere; did"
-            " you mean listener.name.a.ssl.client.auth?",
-        ),
-        (
-            BROKER,
-            {"listener.name.a.ssl.client.auth": "requird"},
-            "listener.name.a.ssl.client.auth: 'requird' is not allowed; expected a string of required, requested, none",
         ),
         (TOPIC, {"zzz": "5"}, "zzz: no key of a topic is called so, and its value '5' goes nowhere"),
         (TOPIC, {"retention.ms": "x"}, "retention.ms: 'x' is not allowed; expected a long of at least -1"),
@@ -149,6 +125,38 @@ def test_lists_are_known_as_lists() -> None:
     assert not is_list(GROUP, "no.such.key")
 
 
-def test_where_security_is_ignored_it_may_be_asked_for() -> None:
-    layers = ((ConfigSource.STATIC_BROKER, {"penstock.security.ignored": "true"}),)
-    check_settings(BROKER, {"ssl.client.auth": "required"}, layers)
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "ssl.client.auth",
+            "required",
+            "ssl.client.auth: 'required' is not allowed; expected a value that asks for no protection: that is not"
+            " there yet, and nodes would stop",
+        ),
+        ("listener.name.a.b.ssl.client.auth", " required ", "expected a value that asks for no protection"),
+        (
+            "listener.name.a.plain.sasl.jas.config",
+            "secret",
+            "no key of a listener is called so, and its value '[hidden]' goes nowhere; did you mean"
+            " listener.name.a.plain.sasl.jaas.config?",
+        ),
+        (
+            "listener.name.a.ssl.client.auth",
+            "requird",
+            "listener.name.a.ssl.client.auth: 'requird' is not allowed; expected a string of required, requested, none",
+        ),
+    ],
+)
+def test_what_a_broker_gets_is_looked_at_more_closely_than_what_it_has(key: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_change(BROKER, key, value)
+    assert message in str(raised.value)
+    if key.startswith("listener."):
+        check_settings(BROKER, {key: value}, LAYERS)
+
+
+@pytest.mark.parametrize("key", ["listener.name.a.ssl.keystore.password", "listener.name.a.aws_msk_iam.what.ever"])
+def test_what_is_no_typo_is_taken(key: str) -> None:
+    check_change(BROKER, key, "secret")
+    check_change(TOPIC, "ssl.client.auth", "required")

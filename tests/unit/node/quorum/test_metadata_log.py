@@ -53,6 +53,7 @@ class Replicated:
     """What the metadata log asks of the quorum; it remembers the snapshots."""
 
     log_end_offset = 0
+    told_high_watermark = 0
     has_all = False
 
     def __init__(self) -> None:
