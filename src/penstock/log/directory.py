@@ -8,8 +8,8 @@ The logs of a directory that is offline stay known, so that nobody makes one of 
 KAFKA_STORAGE_ERROR.
 
 A log is its topic's by the topic's id, which lies in its directory, and never by its name alone: `create` and `claim`
-give it only to that topic, and what no topic has claimed is not deleted if there is a record in it. The metadata log
-is the quorum's: its directory is never renamed or deleted, whatever the metadata say.
+give it only to that topic, and what no topic has claimed is not deleted. The metadata log is the quorum's: its
+directory is never renamed or deleted, whatever the metadata say.
 """
 
 import logging
@@ -20,15 +20,9 @@ from uuid import UUID
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata, read_topic_id
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.directory_description import DirectoryDescription, describe
-from penstock.log.directory_errors import (
-    DamagedDirectoryError,
-    UnusableDirectoryError,
-)
+from penstock.log.directory_errors import DamagedDirectoryError, UnusableDirectoryError
 from penstock.log.disk import Disk
-from penstock.log.finding import (
-    directory_names,
-    finish_swaps,
-)
+from penstock.log.finding import directory_names, finish_swaps
 from penstock.log.health import Health
 from penstock.log.log_directory import LogDirectory
 from penstock.log.log_roots import LogRoots
@@ -211,7 +205,7 @@ class LogDirectories:
         """Put a log aside that has another topic's id than the one that is to lie in its place."""
         directory = log.directory
         if not has_replicas(log.topic):
-            raise self._is_not_its(directory, topic_id)
+            raise self._is_not_its(f"{directory} (move it away if it is not missed)", topic_id)
         path = self.set_aside(log)
         logger.warning("%s is of an earlier topic: now %s, remove it if it is not missed", directory, path)
 

@@ -1,14 +1,18 @@
-"""The directories of a node that was stopped, and what may happen to them before it starts again."""
+"""The directories of a node that was stopped, what may happen to them, and the node that starts on them again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from penstock.client.address import Address
+from penstock.client.connection import Connection, connect
+from penstock.client.settings import ClientSettings
 from penstock.log.names import LOCK
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.start import start_node
+from penstock.node.start import RunningNode, start_node
 from penstock.protocol.batch import read_header
 from penstock.protocol.records import Record, encode_batch
 
@@ -61,3 +65,15 @@ def append(*values: bytes) -> Callable[[Path], None]:
         path.write_bytes(content + batch)
 
     return damage
+
+
+@asynccontextmanager
+async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningNode, Connection]]:
+    """A node on these directories, and a connection to it."""
+    node = await start_node(config(tmp_path))
+    connection = await connect(Address("127.0.0.1", node.endpoints[0].port), ClientSettings())
+    try:
+        yield node, connection
+    finally:
+        await connection.close()
+        await node.stop()

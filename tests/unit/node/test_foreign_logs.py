@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
-from tests.unit.node.stopped_node import config
+from tests.unit.node.stopped_node import running
 
-from penstock.client.address import Address
-from penstock.client.connection import Connection, connect
-from penstock.client.settings import ClientSettings
+from penstock.client.connection import Connection
 from penstock.log.checkpoint import encode_partition_metadata
 from penstock.log.names import PARTITION_METADATA
-from penstock.node.start import RunningNode, start_node
+from penstock.node.start import RunningNode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.records import Record, encode_batch
 
 FOREIGN = UUID(int=0xFEED)
 FIRST_LOG = "00000000000000000000.log"
-
-
-@asynccontextmanager
-async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningNode, Connection]]:
-    node = await start_node(config(tmp_path))
-    connection = await connect(Address("127.0.0.1", node.endpoints[0].port), ClientSettings())
-    try:
-        yield node, connection
-    finally:
-        await connection.close()
-        await node.stop()
 
 
 async def create(connection: Connection, *names: str) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.node.stopped_node import METADATA, append, config, stop_a_node
+from tests.unit.node.stopped_node import METADATA, append, running, stop_a_node
 from tests.wire.naming import apis_that_name_topics, request_that_names, told
 
-from penstock.client.address import Address
-from penstock.client.connection import Connection, connect
-from penstock.client.settings import ClientSettings
+from penstock.client.connection import Connection
 from penstock.log.checkpoint import decode_partition_metadata
 from penstock.log.names import PARTITION_METADATA
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from penstock.metadata.resources import ResourceType
-from penstock.node.start import RunningNode, start_node
+from penstock.node.start import RunningNode
 from penstock.protocol.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
@@ -66,17 +63,6 @@ def with_topic(tmp_path: Path) -> Path:
     stop_a_node(tmp_path)
     add_topic(tmp_path)
     return tmp_path
-
-
-@asynccontextmanager
-async def running(tmp_path: Path) -> AsyncIterator[tuple[RunningNode, Connection]]:
-    node = await start_node(config(tmp_path))
-    connection = await connect(Address("127.0.0.1", node.endpoints[0].port), ClientSettings())
-    try:
-        yield node, connection
-    finally:
-        await connection.close()
-        await node.stop()
 
 
 def assert_metadata_log_is_whole(tmp_path: Path) -> None:
