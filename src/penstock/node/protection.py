@@ -110,7 +110,7 @@ class Watch:
             self.begin()
 
     def _on_records(self, records: Iterable[MetadataRecord]) -> None:
-        if any(map(_is_looked_at, records)):
+        if any(type(record) in _LOOKED_AT and _may_ask(record) for record in records):
             self._look()
 
     def _look(self) -> None:
@@ -137,9 +137,10 @@ class Watch:
             )
 
 
-def _is_looked_at(record: MetadataRecord) -> bool:
+_LOOKED_AT: Final = frozenset((ConfigRecord, TopicRecord, RegisterBrokerRecord, *SECURITY_RECORDS))
+
+
+def _may_ask(record: MetadataRecord) -> bool:
     if isinstance(record, ConfigRecord):
         return record.resource_type == ResourceType.BROKER
-    if isinstance(record, TopicRecord):
-        return record.name == CLUSTER_METADATA
-    return isinstance(record, (*SECURITY_RECORDS, RegisterBrokerRecord))
+    return not isinstance(record, TopicRecord) or record.name == CLUSTER_METADATA

@@ -12,10 +12,8 @@ from penstock.metadata.configs.listener_keys import PREFIX
 
 IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
-
-
-OF_LISTENERS: Final = ".ssl.client.auth"
-"""How such a key of a single listener ends, whatever the listener's name is."""
+OF_LISTENERS: Final = "ssl.client.auth"
+"""What of this a single listener may have, whatever its name is."""
 
 
 def _is_set(value: str) -> bool:
@@ -40,6 +38,6 @@ def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
 
 def asks(name: str, text: str) -> bool:
     """Whether a key asks for protection with this value."""
-    is_of_listener = name.startswith(PREFIX) and name.endswith(OF_LISTENERS)
-    rule = ASKS.get(name.rpartition(OF_LISTENERS)[1][1:] if is_of_listener else name)
+    is_of_listener = name.startswith(PREFIX) and name.endswith(f".{OF_LISTENERS}")
+    rule = ASKS.get(OF_LISTENERS if is_of_listener else name)
     return rule is not None and rule(text.strip())
