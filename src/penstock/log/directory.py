@@ -405,12 +405,19 @@ class LogDirectories:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What `write_high_watermarks` wrote last beside the logs that are in `logs`."""
-        return {
-            key: offset
-            for directory in self.roots.online
-            for key, offset in directory.high_watermarks().items()
-            if key in self.logs and self.logs[key].parent == directory.path
-        }
+        found: dict[TopicPartition, int] = {}
+        for directory in self.roots.online:
+            try:
+                written = directory.high_watermarks()
+            except OSError as error:  # it has failed since it was opened; the others go on
+                logger.error("%s", directory.health.report(error, f"reading {directory.path}").message)
+                continue
+            found.update(
+                (key, offset)
+                for key, offset in written.items()
+                if key in self.logs and self.logs[key].parent == directory.path
+            )
+        return found
 
     def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
         """Keep the high watermarks of partitions, each beside its log. Raises KafkaError(KAFKA_STORAGE_ERROR)."""

@@ -267,3 +267,17 @@ def test_each_cause_at_the_start_has_its_own_sentence(tmp_path: Path, number: in
     with pytest.raises(LogDirectoryError, match=text):
         again.open_all(lambda topic: CONFIG)
     again.abandon()
+
+
+def test_a_directory_that_fails_when_its_high_watermarks_are_read_is_offline(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    for index in range(2):
+        directories.create("t", index, TOPIC_ID, CONFIG)
+    directories.write_high_watermarks({("t", 0): 3, ("t", 1): 4})
+    disk.fail("read file", "p2/replication-offset-checkpoint")
+    assert directories.high_watermarks().keys() == {
+        key for key, log in directories.logs.items() if log.parent.endswith("p1")
+    }
+    assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]
+    directories.abandon()
