@@ -26,6 +26,7 @@ from penstock.protocol.internal_topics import CLUSTER_METADATA
 
 logger = logging.getLogger(__name__)
 
+BY_METADATA: Final = "the cluster's metadata ask"
 ASKS: Final[Mapping[str, str]] = {
     "access_rules": "access rules (ACLs)",
     "scram_credentials": "SCRAM credentials",
@@ -58,7 +59,7 @@ def check_metadata(image: ClusterImage, config: BrokerConfig) -> None:
     before it serves.
     """
     if config.is_controller:
-        _check_asked(list(asked_by_metadata(image, config.node_id)), config)
+        _check(BY_METADATA, list(asked_by_metadata(image, config.node_id)), config)
 
 
 def asked_by_metadata(image: ClusterImage, node_id: int) -> Iterator[str]:
@@ -71,10 +72,6 @@ def asked_by_metadata(image: ClusterImage, node_id: int) -> Iterator[str]:
 
 def _there(image: ClusterImage, fields: Mapping[str, str]) -> Iterator[str]:
     return (words for name, words in fields.items() if getattr(image.security, name))
-
-
-def _check_asked(asked: Sequence[str], config: BrokerConfig) -> None:
-    _check("the cluster's metadata ask", asked, config)
 
 
 def _check(source: str, asked: Sequence[str], config: BrokerConfig) -> None:
@@ -119,7 +116,7 @@ class Watch:
             return
         asked = list(asked_by_metadata(self._image, self._config.node_id))
         try:
-            _check_asked(asked, self._config)
+            _check(BY_METADATA, asked, self._config)
         except UnprotectedError as error:
             self._fail(error)
             return

@@ -51,14 +51,14 @@ def metadata(
     """Answers from the committed image, at once unless topics are to be created."""
     if context.api_version == EMPTY_MEANS_ALL and not request.topics:
         request.topics = None
+    refused: Failures = {}
     if request.topics and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         missing = _missing_names(broker.image, request.topics)
         refused = {name: refusal.code for name in missing if (refusal := refusal_of(name, Act.AUTO_CREATE)) is not None}
         creatable = [name for name in missing if name not in refused]
         if creatable:
             return _create_first(broker, context, request, creatable, refused)
-        return in_slices(_answer(broker, context, request, refused), broker.slices)
-    return in_slices(_answer(broker, context, request, {}), broker.slices)
+    return in_slices(_answer(broker, context, request, refused), broker.slices)
 
 
 def _missing_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> list[str]:
