@@ -1,6 +1,5 @@
-"""Writes the pages that are derived from the code: the file map in `docs/architecture.md`, `docs/protocol.md`,
-`docs/configuration.md`, `docs/cli.md`, `docs/scripts.md`, `docs/connect-rest.json`, the options in `docs/spark.md`
-and the settings in `docs/client.md`.
+"""Writes the pages that are derived from the code: `docs/protocol.md`, `docs/configuration.md`, `docs/cli.md`,
+`docs/scripts.md`, `docs/connect-rest.json`, the options in `docs/spark.md` and the settings in `docs/client.md`.
 
 `python tools/generate_docs.py` writes; with `--check` it only says what is out of date (exit code 1).
 """
@@ -10,12 +9,10 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "penstock"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PROTOCOL = ROOT / "docs" / "protocol.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 CLI = ROOT / "docs" / "cli.md"
@@ -59,10 +56,6 @@ but that it cannot be created. Metadata of an earlier state may have a topic of 
 | topic | refused | with |
 | --- | --- | --- |
 """
-LAYERS = (
-    "protocol", "log", "metadata", "raft", "leadership", "controller", "replication", "coordinator", "client", "node",
-    "work", "pipeline", "web", "testing", "cli",
-)  # fmt: skip
 
 
 def first_sentence(path: Path) -> str:
@@ -70,28 +63,6 @@ def first_sentence(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     paragraph = " ".join(docstring.split("\n\n")[0].split())
     return re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0].rstrip(".").replace("|", "\\|")
-
-
-def file_map() -> str:
-    """A table per package, from the lowest layer to the highest."""
-    parts: list[str] = []
-    for package in (name for name in LAYERS if (SOURCE / name).is_dir()):
-        parts.append(f"### `{package}/`: {first_sentence(SOURCE / package / '__init__.py')}\n")
-        parts.append("| file | what it is for |\n| --- | --- |")
-        parts += [f"| `{name}` | {sentence} |" for name, sentence in package_rows(SOURCE / package)]
-        parts.append("")
-    return "\n".join(parts)
-
-
-def package_rows(package: Path) -> Iterator[tuple[str, str]]:
-    """Each module of a package and its sentence; generated messages are one row."""
-    for path in sorted(package.rglob("*.py")):
-        name = str(path.relative_to(package))
-        if path.name == "__init__.py" or name.startswith("messages/"):
-            continue
-        yield name, first_sentence(path)
-    if (package / "messages").is_dir():
-        yield "messages/", "Generated: one class per Kafka message for all its versions"
 
 
 def page_with_part(path: Path, name: str, part: str) -> str:
@@ -158,7 +129,6 @@ def pages() -> dict[Path, str]:
     from penstock.work.connect.rest.openapi import document
 
     return {
-        ARCHITECTURE: page_with_part(ARCHITECTURE, "file map", file_map()),
         PROTOCOL: protocol_page(),
         CONFIGURATION: configuration_page(),
         CLI: cli_page(),
