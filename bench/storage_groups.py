@@ -25,7 +25,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
-from penstock.node.broker import wall_clock_ms
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerAnswer

@@ -37,6 +37,7 @@ from penstock.log.directory import LogDirectories
 from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.node.environment.environment import Environment
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
@@ -44,7 +45,6 @@ from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.server import BoundListener, Endpoint, Server
-from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.uuids import random_uuid
 from penstock.raft.log_name import METADATA_LOG
@@ -105,30 +105,30 @@ class RunningServer:
         self._failed.set()
 
 
-async def start_server(options: ServerOptions, surroundings: Surroundings | None = None) -> RunningServer:
+async def start_server(options: ServerOptions, environment: Environment | None = None) -> RunningServer:
     """Start a server on the running event loop; it listens when this returns. Raises ServerStartError."""
-    surroundings = surroundings or Surroundings()
+    environment = environment or Environment()
     async with AsyncExitStack() as undo:
         try:
-            listener = _bind(options.me, surroundings)
+            listener = _bind(options.me, environment)
             undo.callback(listener.close)
-            directory_id = _format(options, surroundings.disk, surroundings.random)
+            directory_id = _format(options, environment.disk, environment.random)
             directories = LogDirectories(
                 [options.raft.data_dir],
                 node_id=options.me.id,
-                random=surroundings.random,
+                random=environment.random,
                 cluster_id=CLUSTER_ID,
-                disk=surroundings.disk,
+                disk=environment.disk,
             )
             undo.callback(directories.abandon)
-            return await _start(options, surroundings, directories, directory_id, listener, undo)
+            return await _start(options, environment, directories, directory_id, listener, undo)
         except (LogDirectoryError, OSError, KafkaError, DecodeError, QuorumStateError, InconsistentLogError) as error:
             raise ServerStartError(str(error)) from error
 
 
 async def _start(
     options: ServerOptions,
-    surroundings: Surroundings,
+    environment: Environment,
     directories: LogDirectories,
     directory_id: UUID,
     listener: BoundListener,
@@ -136,16 +136,16 @@ async def _start(
 ) -> RunningServer:
     in_files = options.raft.keeps_values_in == "sqlite"
     replica = StoreReplica(SqliteFiles(options.raft.data_dir) if in_files else MemoryValues)
-    quorum = _quorum(options, surroundings, directories, directory_id, replica)
+    quorum = _quorum(options, environment, directories, directory_id, replica)
     parts = AsyncExitStack()
     undo.push_async_callback(parts.aclose)
     parts.callback(lambda: replica.store.close())
     await quorum.start()
     parts.push_async_callback(quorum.stop)
-    snapshots = Snapshots(replica, quorum, options.raft, surroundings.now_ms)
+    snapshots = Snapshots(replica, quorum, options.raft, environment.now_ms)
     snapshots.start()
     parts.push_async_callback(snapshots.stop)
-    dispatcher = StoreDispatcher(store_node(quorum, CLUSTER_ID), StoreService(replica, quorum, surroundings.now_ms))
+    dispatcher = StoreDispatcher(store_node(quorum, CLUSTER_ID), StoreService(replica, quorum, environment.now_ms))
     limits = ConnectionLimits(max_frame_bytes=MAX_FRAME_BYTES, max_idle_ms=-1)
     server = Server(Connections(dispatcher, limits, asyncio.get_running_loop()))
     parts.push_async_callback(server.stop)
@@ -154,21 +154,21 @@ async def _start(
     return RunningServer(options, directories, quorum, replica, parts)
 
 
-def _bind(me: ServerAddress, surroundings: Surroundings) -> BoundListener:
+def _bind(me: ServerAddress, environment: Environment) -> BoundListener:
     try:
-        return surroundings.bind(Endpoint(LISTENER, me.host, me.port))
+        return environment.bind(Endpoint(LISTENER, me.host, me.port))
     except OSError as error:
         raise ServerStartError(f"cannot listen on {me.address} ({error.strerror or error})") from error
 
 
 def _quorum(
     options: ServerOptions,
-    surroundings: Surroundings,
+    environment: Environment,
     directories: LogDirectories,
     directory_id: UUID,
     replica: StoreReplica,
 ) -> QuorumDriver:
-    disk, timing = surroundings.disk, options.raft.quorum
+    disk, timing = environment.disk, options.raft.quorum
     config = _log_config(options.raft)
     directories.open_all(lambda topic: config)
     log = directories.create(METADATA_LOG.topic, METADATA_LOG.partition, METADATA_LOG.topic_id, config)
@@ -180,8 +180,8 @@ def _quorum(
         socket_connection_setup_timeout_ms=timing.request_timeout_ms,
         retry_backoff_ms=50,
         retry_backoff_max_ms=500,
-        random=surroundings.random,
-        now_ms=surroundings.now_ms,
+        random=environment.random,
+        now_ms=environment.now_ms,
     )
     return QuorumDriver(
         local=local,
@@ -198,9 +198,9 @@ def _quorum(
             bootstrap=[server.address for server in options.servers],
         ),
         application=replica,
-        random=surroundings.random,
-        now_ms=surroundings.now_ms,
-        elapsed_s=surroundings.elapsed_s,
+        random=environment.random,
+        now_ms=environment.now_ms,
+        elapsed_s=environment.elapsed_s,
     )
 
 

@@ -26,7 +26,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/start.py": {
         "penstock.cli.start_worker": "0.2; each module of a single node counts, and few have a worker",
         "penstock.cli.start_nodes": "40; only for several nodes, which are processes of their own",
-        "penstock.node.start": "208; not for several nodes, nor for a wrong option",
+        "penstock.node.assembly.start": "208; not for several nodes, nor for a wrong option",
     },
     "penstock/cli/start_worker.py": {
         "penstock.work.connect.distributed.worker": "with the next; few nodes have a worker",
@@ -46,9 +46,8 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/api/broker/forward_to_coordinator.py": dict.fromkeys(
         ("penstock.node.controlling", "penstock.protocol.messages.envelope"), "2 together; a single node gets none"
     ),
-    "penstock/node/broker_start.py": {
+    "penstock/node/assembly/broker_start.py": {
         "penstock.node.coordinators.distant_groups": "20; only the first start after an upgrade",
-        "penstock.node.peer_links": "30; a single node follows nobody",
     },
     "penstock/node/coordinators/groups.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
@@ -60,13 +59,12 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/in_sync_replicas.py": {
         "penstock.protocol.messages.alter_partition": "1; a single node has no followers"
     },
-    "penstock/node/quorum_start.py": {
+    "penstock/node/assembly/quorum_start.py": {
         "penstock.node.controlling.transfer": "1; a single node has no successor",
-        "penstock.node.peer_links": "30; a single node has no peers",
+        "penstock.node.assembly.links": "30; a single node has no peers",
     },
     "penstock/node/storage_groups/keeper.py": dict.fromkeys(
         (
-            "penstock.node.peer_links",
             "penstock.node.storage_groups.copying",
             "penstock.node.storage_groups.start",
         ),

@@ -11,7 +11,7 @@ from penstock.client.admin import Admin
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.node.start import RunningNode, start_node
+from penstock.node.assembly.start import RunningNode, start_node
 from penstock.testing.layout import PATIENT_QUORUM, QUICK_QUORUM, format_as_one_cluster
 from penstock.testing.ports import ReservedPort
 
@@ -76,7 +76,7 @@ class Nodes:
 
     def image(self, node_id: int) -> ClusterImage:
         """What a node knows of the cluster."""
-        return self.running[node_id].parts.image
+        return self.running[node_id].parts.context.image
 
     @property
     def active(self) -> RunningNode:

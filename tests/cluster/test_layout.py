@@ -9,7 +9,7 @@ import pytest
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.configs.voters import InitialController
-from penstock.node.first_voters import read_first_voters
+from penstock.node.assembly.first_voters import read_first_voters
 from penstock.testing import Cluster
 from penstock.testing.cluster_node import ClusterNode
 

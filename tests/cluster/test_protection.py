@@ -11,8 +11,8 @@ from tests.cluster.nodes_in_a_loop import Nodes
 from penstock.metadata.features import CONTROLLER_REGISTRATION_LEVEL, METADATA_VERSION
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.security_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from penstock.node.protection import UnprotectedError
-from penstock.node.start import StartError, start_node
+from penstock.node.assembly.protection import UnprotectedError
+from penstock.node.assembly.start import StartError, start_node
 
 IGNORED = {"penstock_security_ignored": "true"}
 USER = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
@@ -54,7 +54,7 @@ def test_nor_does_a_controller_that_comes_later(tmp_path: Path) -> None:
         await write(nodes, USER, GONE)
         late = nodes.running[3] = await start_node(nodes.config(3, penstock_security_ignored="false"))
         try:
-            while late.parts.image.offset < nodes.running[1].parts.image.offset:
+            while late.parts.context.image.offset < nodes.running[1].parts.context.image.offset:
                 await asyncio.sleep(0)
             assert not late.failed.done(), "it has read of a user that is gone"
             await write(nodes, USER)

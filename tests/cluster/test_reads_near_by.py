@@ -18,8 +18,8 @@ from penstock.client.settings import ConsumerSettings
 from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.log.log_slice import LogSlice
-from penstock.node.partitions.fetching import FetchReader
-from penstock.node.start import RunningNode
+from penstock.node.api.fetching import FetchReader
+from penstock.node.assembly.start import RunningNode
 from penstock.replication.read_replica import RACK_AWARE
 
 TOPIC = "orders"

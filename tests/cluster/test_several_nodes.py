@@ -18,10 +18,10 @@ from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 from penstock.client.admin import Admin
 from penstock.client.topic_admin import NewTopic
 from penstock.metadata.image import NOBODY
+from penstock.node.assembly.start import StartError, start_node
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.lease import BrokerLease
-from penstock.node.start import StartError, start_node
-from penstock.node.surroundings import Surroundings
+from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -327,12 +327,12 @@ async def test_a_node_that_lost_its_disk_follows_again_and_leads_what_only_it_ha
         await create(cluster, "flights")
         await cluster.until_everywhere(lambda image: "flights" in image.topics)
         lost = next(node_id for node_id in cluster.running if node_id != cluster.active.node_id)
-        (before,) = cluster.running[lost].parts.directories.roots.online_ids
+        (before,) = cluster.running[lost].parts.context.directories.roots.online_ids
         await cluster.stop(lost)
         shutil.rmtree(tmp_path / f"node-{lost}")
         format_as_one_cluster({node_id: tmp_path / f"node-{node_id}" for node_id in cluster.roles})
         await cluster.start(lost)
-        (after,) = cluster.running[lost].parts.directories.roots.online_ids
+        (after,) = cluster.running[lost].parts.context.directories.roots.online_ids
         assert after != before
         await cluster.until_everywhere(
             lambda image: {partition.leader for partition in image.topics["flights"].partitions.values()} == {1, 2, 3}
@@ -346,7 +346,7 @@ async def test_nodes_that_were_not_formatted_as_one_cluster_do_not_start(tmp_pat
         with pytest.raises(StartError, match=r"is not formatted.*penstock storage format"):
             await start_node(cluster.config(1, log_dirs=str(tmp_path / "new")))
         with pytest.raises(StartError, match=r"belongs to node[.]id 2, this node has node[.]id 1"):
-            await start_node(cluster.config(1, log_dirs=str(tmp_path / "node-2")), Surroundings())
+            await start_node(cluster.config(1, log_dirs=str(tmp_path / "node-2")), Environment())
     finally:
         cluster.give_back()
 

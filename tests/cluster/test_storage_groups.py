@@ -489,4 +489,6 @@ def has_moved(image: ClusterImage, target: list[int]) -> bool:
 
 def logs_of_groups(cluster: Nodes, node_id: int, topic: str) -> list[tuple[str, int]]:
     """The logs of the groups, and of a topic, that a node has."""
-    return [key for key in cluster.running[node_id].parts.directories.logs if key[0] in ("__storage_group", topic)]
+    return [
+        key for key in cluster.running[node_id].parts.context.directories.logs if key[0] in ("__storage_group", topic)
+    ]

@@ -127,7 +127,7 @@ class GroupLecture:
             self.log += effect.records
             yield from self.show(self.shard.appended(effect.write_id, ErrorCode.NONE, self.now_ms))
 
-    # -- the shard's surroundings -------------------------------------------------------------------------------------
+    # -- the shard's environment -------------------------------------------------------------------------------------
 
     def do_set(self, words: Words) -> Iterator[str]:
         self.settings = GroupSettings(**{key: int(value) for key, value in words.named.items()})

@@ -20,9 +20,9 @@ from tests.unit.node.served_node import serving_node
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.commands import HANDED_ON
-from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.envelope import wrap
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
 from penstock.protocol.api import api_of

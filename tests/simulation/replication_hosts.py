@@ -11,7 +11,7 @@ from tests.simulation.replication_log import MemoryLog
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
-from penstock.node.partitions.fetching import _divergence
+from penstock.node.api.fetching import _divergence
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError

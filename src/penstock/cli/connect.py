@@ -14,7 +14,7 @@ from penstock.cli.connect_client import change_command, client, listed, worker_o
 from penstock.cli.output import Value as Cell
 from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option
-from penstock.node.properties import read_properties
+from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.standalone.job_files import JobFileError, read_job
 
 LIKENESS = 0.8

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import click
 
-from penstock.node.properties import read_properties
+from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.config import ConfigError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"

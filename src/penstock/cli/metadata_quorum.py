@@ -24,7 +24,7 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import identities
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.properties import PropertiesError, load_config
+from penstock.node.assembly.properties import PropertiesError, load_config
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 

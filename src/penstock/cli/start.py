@@ -16,13 +16,13 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.event_loop import new_event_loop
-from penstock.node.properties import PropertiesError, load_config
+from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.node.environment.event_loop import new_event_loop
 from penstock.node.serving.memory import hold_briefly, keep_for_good
 
 if TYPE_CHECKING:
-    from penstock.node.quorum_start import QuorumParts
-    from penstock.node.start import RunningNode
+    from penstock.node.assembly.quorum_start import QuorumParts
+    from penstock.node.assembly.start import RunningNode
 
 MAX_NODES = 99
 MAX_PORT = 55_000
@@ -110,7 +110,7 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
 async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None = None) -> None:
     """Start the node, say where it is, wait for a signal, stop it."""
-    from penstock.node.start import StartError, start_node
+    from penstock.node.assembly.start import StartError, start_node
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ import click
 
 from penstock import __version__
 from penstock.cli.local_nodes import LocalCluster, LocalNode, local_cluster
-from penstock.node.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
+from penstock.node.assembly.properties import ENVIRONMENT_PREFIX, PropertiesError, parse_override
 from penstock.testing.layout import OWN_KEYS
 from penstock.testing.quorum_view import PAUSE_S, known_brokers
 

@@ -31,9 +31,9 @@ from penstock.metadata.features import (
     shown_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters, standalone
-from penstock.node.properties import PropertiesError, load_config
-from penstock.node.surroundings import Surroundings
+from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters, standalone
+from penstock.node.assembly.properties import PropertiesError, load_config
+from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 
@@ -242,7 +242,7 @@ def _format(
         text = ""
         if path == metadata_dir and records:
             listener = config.controller_listener_names[0] if voters else ""
-            snapshot = first_snapshot(voters, listener, Surroundings().now_ms(), records)
+            snapshot = first_snapshot(voters, listener, Environment().now_ms(), records)
             write_first_snapshot(disk, path, FIRST_SNAPSHOT_NAME, snapshot)
             text = f", first voters: {_listed(voters)}" if voters else ""
         click.echo(f"Formatting {path}{text}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from penstock.cli.session import parse_pairs, run
-from penstock.node.properties import read_properties
+from penstock.node.assembly.properties import read_properties
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.distributed.topic_log import TopicError
 from penstock.work.connect.plugins import PluginError

@@ -12,7 +12,7 @@ from penstock.log.disk import Disk
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
-from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
+from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value

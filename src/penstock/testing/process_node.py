@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from penstock.node.properties import ENVIRONMENT_PREFIX
+from penstock.node.assembly.properties import ENVIRONMENT_PREFIX
 
 START_SECONDS = 60
 STOP_SECONDS = 30

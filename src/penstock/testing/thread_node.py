@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.event_loop import new_event_loop
-from penstock.node.start import RunningNode, StartError, start_node
+from penstock.node.assembly.start import RunningNode, StartError, start_node
+from penstock.node.environment.event_loop import new_event_loop
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 60

@@ -20,7 +20,7 @@ from tests.simulation import faulty_hosts as hosts
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.leadership.lease import MAX_DRIFT
-from penstock.node.surroundings import Surroundings
+from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import KafkaError
 from penstock.raft.settings import RaftSettings
 from penstock.testing.linearizability import History, violations
@@ -82,14 +82,14 @@ class Machine(hosts.Machine[RunningServer]):
             max_segment_file_size=4_000,
             quorum=RaftSettings(leases=self._leases),
         )
-        surroundings = Surroundings(
+        environment = Environment(
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
             now_ms=self._network.loop.now_ms,
             elapsed_s=lambda: self._network.loop.time() * self._clock,
             bind=self._network.bind,
         )
-        return await start_server(ServerOptions(servers=SERVERS, me=self._me, raft=raft), surroundings)
+        return await start_server(ServerOptions(servers=SERVERS, me=self._me, raft=raft), environment)
 
     async def end(self, server: RunningServer) -> None:
         await server.stop()

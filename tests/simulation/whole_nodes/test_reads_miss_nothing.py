@@ -10,9 +10,9 @@ from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated
 from penstock.client.values import TopicPartition
 from penstock.leadership.lease import MAX_DRIFT
 from penstock.node.api.broker import list_offsets
-from penstock.node.broker import Broker
+from penstock.node.api.fetching import FetchReader
 from penstock.node.controlling.lease import BrokerLease
-from penstock.node.partitions.fetching import FetchReader
+from penstock.node.roles.broker import Broker
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.log_ends import LogEnds
 from penstock.testing.simulator.plan import Plan

@@ -13,7 +13,7 @@ from penstock.metadata.configs.voters import InitialController
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import BrokerRegistrationChangeRecord, FeatureLevelRecord, MetadataRecord, TopicRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
-from penstock.node.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot
+from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot
 from penstock.protocol.records import Record, encode_batch
 
 

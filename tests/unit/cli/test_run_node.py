@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from penstock.cli.start import _run, command
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node import start
-from penstock.node.start import RunningNode
+from penstock.node.assembly import start
+from penstock.node.assembly.start import RunningNode
 
 
 def config(directory: Path, **settings: str) -> BrokerConfig:

@@ -24,12 +24,12 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode
@@ -120,7 +120,9 @@ class GroupNode:
         )
 
     async def create_topic(self, name: str) -> None:
-        for code in (await create_missing(self.broker, [name])).values():
+        for code in (
+            await create_missing(self.broker.config, self.broker.image, self.broker.controller, [name])
+        ).values():
             raise KafkaError(code)
 
     def tell(self, *records: MetadataRecord) -> None:

@@ -14,9 +14,9 @@ from penstock.controller.decision import ControllerSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import Endpoint
 from penstock.node.api.broker import PASSED_ON
-from penstock.node.broker import Broker
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
 from penstock.protocol.framing import api_of_request

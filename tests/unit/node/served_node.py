@@ -12,8 +12,8 @@ from tests.unit.node.group_ground import NO_MOVES, NO_REPLICAS, idle_groups
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.broker.api_versions import api_versions
-from penstock.node.broker import Broker
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Node
 from penstock.node.serving.handler import Handler

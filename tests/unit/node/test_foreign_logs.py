@@ -11,7 +11,7 @@ from tests.unit.node.stopped_node import running
 from penstock.client.connection import Connection
 from penstock.log.checkpoint import encode_partition_metadata
 from penstock.log.names import PARTITION_METADATA
-from penstock.node.start import RunningNode
+from penstock.node.assembly.start import RunningNode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.records import Record, encode_batch

@@ -56,7 +56,10 @@ async def test_a_replica_moves_while_it_is_written(tmp_path: Path, monkeypatch: 
         assert all_batches(partition.log) == [(offset, offset) for offset in range(count + 5)]
         assert (tmp_path / "p2" / f"{TOPIC}-{moving}").is_dir()
         assert not (tmp_path / "p1" / f"{TOPIC}-{moving}").exists()
-        topic, there = world.node.broker.image.topics[TOPIC], world.node.parts.directories.roots[target].directory_id
+        topic, there = (
+            world.node.broker.image.topics[TOPIC],
+            world.node.parts.context.directories.roots[target].directory_id,
+        )
         await world.until(lambda: topic.partitions[moving].directory_of(1) == there)
     async with running(tmp_path) as world:
         assert moving in world.in_directory("p2")
@@ -82,14 +85,14 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         moving = world.in_directory("p1")[0]
         assert await world.produce(moving) == ErrorCode.NONE
         assert await alter(world, str(tmp_path / "p2"), moving) == [ErrorCode.NONE]
-        await world.until(lambda: (TOPIC, moving) in world.node.parts.directories.futures)
+        await world.until(lambda: (TOPIC, moving) in world.node.parts.context.directories.futures)
         described = await world.ask(DescribeLogDirsRequest(topics=None), 4)
         rows = [row for found in described.results for topic in found.topics for row in topic.partitions]
         assert any(row.is_future_key and row.partition_index == moving for row in rows)
         assert await alter(world, str(tmp_path / "p1"), moving) == [ErrorCode.NONE]
         await world.node.broker.moves.stop()  # it sleeps for the throttle
         world.node.broker.moves._drop_unwanted()
-        assert world.node.parts.directories.futures == {}
+        assert world.node.parts.context.directories.futures == {}
 
 
 async def test_a_move_waits_for_its_limit_and_heeds_another_one(
@@ -104,7 +107,7 @@ async def test_a_move_waits_for_its_limit_and_heeds_another_one(
         for _ in range(5):
             assert await world.produce(moving) == ErrorCode.NONE
         assert await alter(world, target, moving) == [ErrorCode.NONE]
-        futures = world.node.parts.directories.futures
+        futures = world.node.parts.context.directories.futures
         await world.until(lambda: (TOPIC, moving) in futures and futures[TOPIC, moving].log_end_offset > 0)
         assert futures[TOPIC, moving].log_end_offset == 1, "one slice overshoots, then it waits"
         async with Admin(world.bootstrap) as admin:
@@ -146,7 +149,7 @@ async def test_the_command_calls_moves_back(
             await cancel_moves(admin, wanted, 1_000)
             assert capsys.readouterr().out == "None of the specified partition moves are active.\n"
             await begin_moves(admin, wanted)
-            futures = world.node.parts.directories.futures
+            futures = world.node.parts.context.directories.futures
             await world.until(lambda: (TOPIC, partition.partition) in futures)
             assert await show_moves(admin, wanted)
             await cancel_moves(admin, wanted, 1_000)

@@ -16,8 +16,8 @@ from penstock.client.topic_admin import NewTopic
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY
-from penstock.node.start import RunningNode, StartError, start_node
-from penstock.node.surroundings import Surroundings
+from penstock.node.assembly.start import RunningNode, StartError, start_node
+from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -96,7 +96,7 @@ def config(tmp_path: Path, **settings: str) -> BrokerConfig:
 @asynccontextmanager
 async def running(tmp_path: Path, disk: FailingDisk | None = None, **settings: str) -> AsyncIterator[Running]:
     disk = disk or FailingDisk()
-    node = await start_node(config(tmp_path, **settings), Surroundings(disk=disk))
+    node = await start_node(config(tmp_path, **settings), Environment(disk=disk))
     try:
         yield Running(node, disk)
     finally:
@@ -205,7 +205,7 @@ async def test_a_start_without_any_good_directory_says_why(tmp_path: Path) -> No
     disk = FailingDisk()
     disk.fail("make", "p", always=True)
     with pytest.raises(StartError, match="its disk fails: replace it"):
-        await start_node(config(tmp_path), Surroundings(disk=disk))
+        await start_node(config(tmp_path), Environment(disk=disk))
 
 
 async def test_a_refused_start_leaves_a_clean_directory_clean(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from penstock.log.names import PARTITION_METADATA
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from penstock.metadata.resources import ResourceType
-from penstock.node.start import RunningNode
+from penstock.node.assembly.start import RunningNode
 from penstock.protocol.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from examples.raft_kv.options import ServerOptions
 from examples.raft_kv.server import RunningServer, start_server
 
-from penstock.node.surroundings import Surroundings
+from penstock.node.environment.environment import Environment
 
 
 @asynccontextmanager
-async def running(options: ServerOptions, surroundings: Surroundings | None = None) -> AsyncIterator[RunningServer]:
-    server = await start_server(options, surroundings)
+async def running(options: ServerOptions, environment: Environment | None = None) -> AsyncIterator[RunningServer]:
+    server = await start_server(options, environment)
     try:
         yield server
     finally:

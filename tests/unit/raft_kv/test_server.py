@@ -17,7 +17,7 @@ from tests.unit.raft_kv.conftest import NewAddress
 from tests.unit.raft_kv.running import running
 
 from penstock.log.disk import Disk, OpenFile
-from penstock.node.surroundings import Surroundings
+from penstock.node.environment.environment import Environment
 from penstock.raft.settings import RaftSettings
 
 IMPATIENT = ClientOptions(timeout_s=0.5, attempt_timeout_s=0.5)
@@ -175,7 +175,7 @@ class FailingDisk(Disk):
 async def test_a_disk_that_fails_ends_the_server(options: ServerOptions) -> None:
     disk = FailingDisk()
     small = replace(options, raft=replace(options.raft, max_segment_file_size=1024))
-    server = await start_server(small, Surroundings(disk=disk))
+    server = await start_server(small, Environment(disk=disk))
     serving = asyncio.ensure_future(server.run_until(asyncio.Event()))
     async with client_of(options) as client:
         await client.set(b"a", b"1")
@@ -226,7 +226,7 @@ class HeldDisk(Disk):
 async def test_a_stop_waits_for_a_snapshot_that_is_being_written(options: ServerOptions, tmp_path: Path) -> None:
     disk = HeldDisk()
     quick = replace(options, raft=replace(options.raft, snapshot_period_seconds=0.001, snapshot_min_log_size=1))
-    server = await start_server(quick, Surroundings(disk=disk))
+    server = await start_server(quick, Environment(disk=disk))
     async with client_of(options) as client:
         await client.set(b"a", b"1")
     await disk.began.wait()

@@ -17,8 +17,8 @@ from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage
+from penstock.node.assembly.start import RunningNode
 from penstock.node.partitions.partition import Partition
-from penstock.node.start import RunningNode
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.varint import Buffer

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.controller.refusals import refusal
-from penstock.node.broker import Broker
-from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import ReplyT, clients_deadline, deadline_of
+from penstock.node.roles.broker import Broker
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.protocol.api import AnyApiKey, ApiKey, OwnApiKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from penstock.node.controller_node import QuorumNode
+from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.handler import CloseConnection, RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.requests import Request

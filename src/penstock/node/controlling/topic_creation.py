@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from penstock.controller.refusals import refusal
-from penstock.node.broker import Broker
-from penstock.node.controlling.commands import deadline_of
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.node.controlling.commands import ActiveController, deadline_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.messages.create_topics import (
@@ -23,13 +24,13 @@ NO_FAILURES = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST
 """The last one leaves the topic unknown for now, and clients ask again."""
 
 
-async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, ErrorCode]:
+async def create_missing(
+    config: BrokerConfig, image: ClusterImage, controller: ActiveController, names: Sequence[str]
+) -> dict[str, ErrorCode]:
     """Creates topics and waits a while until they can be used; an error code by name for each that could not be."""
-    command = CreateTopicsRequest(topics=[creatable(broker, name) for name in names])
+    command = CreateTopicsRequest(topics=[creatable(name, config, image) for name in names])
     try:
-        reply = await broker.controller.submit(
-            command, CreateTopicsResponse, deadline_s=deadline_of(command, LONGEST_WAIT_MS)
-        )
+        reply = await controller.submit(command, CreateTopicsResponse, deadline_s=deadline_of(command, LONGEST_WAIT_MS))
     except KafkaError as error:
         reply = refusal(command, error)
     return {
@@ -37,14 +38,13 @@ async def create_missing(broker: Broker, names: Sequence[str]) -> dict[str, Erro
     }
 
 
-def creatable(broker: Broker, name: str) -> CreatableTopic:
+def creatable(name: str, config: BrokerConfig, image: ClusterImage) -> CreatableTopic:
     """The topic of that name as the broker's configuration wants it."""
-    config = broker.config
     if name == CONSUMER_OFFSETS:
         return _internal(
             name,
             config.offsets_topic_num_partitions,
-            _replicas(broker, OFFSETS_FACTOR, config.offsets_topic_replication_factor),
+            _replicas(OFFSETS_FACTOR, config.offsets_topic_replication_factor, config, image),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -55,7 +55,7 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
         return _internal(
             name,
             config.transaction_state_log_num_partitions,
-            _replicas(broker, TRANSACTIONS_FACTOR, config.transaction_state_log_replication_factor),
+            _replicas(TRANSACTIONS_FACTOR, config.transaction_state_log_replication_factor, config, image),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
@@ -67,9 +67,9 @@ def creatable(broker: Broker, name: str) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
 
 
-def _replicas(broker: Broker, key: str, count: int) -> int:
+def _replicas(key: str, count: int, config: BrokerConfig, image: ClusterImage) -> int:
     """What is configured; where nobody has said so, no more than there are brokers."""
-    return count if key in broker.config.static else min(count, len(broker.image.brokers) or 1)
+    return count if key in config.static else min(count, len(image.brokers) or 1)
 
 
 def _internal(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> CreatableTopic:

@@ -23,7 +23,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.hosted import Hosted, MachineT
-from penstock.node.event_loop import steady_clock
+from penstock.node.environment.event_loop import steady_clock
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.compression import Compression

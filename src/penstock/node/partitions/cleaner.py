@@ -26,8 +26,8 @@ from penstock.log.names import CLEANED_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.environment.cleaning_process import RoundRunner, WorkerDiedError
 from penstock.node.partitions.cleaner_figures import CleanerFigures
-from penstock.node.partitions.cleaning_runs import RoundRunner, WorkerDiedError
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError

@@ -8,7 +8,7 @@ machine sleeps, and no other voter waits for that.
 import asyncio
 from collections.abc import Callable
 
-from penstock.node.event_loop import loop_ms
+from penstock.node.environment.event_loop import loop_ms
 
 
 class QuorumClock:

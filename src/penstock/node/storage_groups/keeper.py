@@ -35,20 +35,21 @@ from penstock.metadata.records import (
 )
 from penstock.metadata.topics import NO_LEADER
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
+from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import STORAGE_GROUPS, has_replicas
+from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:
+    from penstock.node.controlling.commands import ActiveController
     from penstock.node.controlling.lease import BrokerLease
-    from penstock.node.quorum_start import QuorumParts
+    from penstock.node.environment.context import NodeContext
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.links import GroupLinks
     from penstock.node.storage_groups.replica import GroupReplica
     from penstock.raft.voters import ReplicaKey
-    from penstock.replication.storage_groups.entries import PartitionId
 
 logger = logging.getLogger(__name__)
 
@@ -72,19 +73,23 @@ class GroupKeeper:
 
     def __init__(
         self,
-        parts: QuorumParts,
+        context: NodeContext,
         groups: StorageGroups,
+        controller: ActiveController,
+        connect: Callable[[], GroupLinks],
         config_of: Callable[[str], LogConfig],
         broker_epoch: Callable[[], int],
         lease: BrokerLease,
         hand_over: HandOver,
     ) -> None:
-        """`config_of` gives what the logs of a topic obey."""
-        self._parts = parts
-        self._image = parts.image
-        self._node_id = parts.config.node_id
+        """`config_of` gives what the logs of a topic obey, `connect` the ways to other replicas."""
+        self._context = context
+        self._image = context.image
+        self._node_id = context.node_id
         self._groups = groups
-        self._config_of = config_of
+        self._controller = controller
+        self._connect = connect
+        self._logs = PartitionLogs(context, config_of)
         self._broker_epoch = broker_epoch
         self._lease = lease
         self._hand_over = hand_over
@@ -109,7 +114,7 @@ class GroupKeeper:
 
         The image is not older than what this node has known: the controller knows of this start.
         """
-        groups, logs = self._image.storage_groups, self._parts.directories.logs
+        groups, logs = self._image.storage_groups, self._context.directories.logs
         for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
             if number in groups and self._node_id not in groups[number].replicas:
                 self._delete_left(logs[STORAGE_GROUPS, number])
@@ -145,7 +150,7 @@ class GroupKeeper:
     def _heard(self, replica: GroupReplica) -> set[int]:
         """The other voters that have caught up, and that no follower would have given up yet in the leader's place."""
         live = [broker.node_id for broker in self._image.brokers.values() if broker.active]
-        within_ms = self._parts.config.controller_quorum_fetch_timeout_ms
+        within_ms = self._context.config.controller_quorum_fetch_timeout_ms
         return {*replica.caught_up(within_ms, live)} - {self._node_id}
 
     def _awaits_successor(self, replica: GroupReplica) -> bool:
@@ -218,26 +223,20 @@ class GroupKeeper:
         replica = self._groups.by_topic.pop(topic_id, None)
         if replica is not None:
             for log in replica.forget(topic_id):
-                self._delete(log)
+                self._logs.delete(log)
             self._note(replica.number)
 
     def _delete_left(self, log: PartitionLog) -> None:
         """The log of a group that left while this node was away, if it is this cluster's."""
         try:
-            is_ours = self._parts.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
+            is_ours = self._context.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
         except KafkaError as error:
             logger.error("%s", error.message)
             return
         if is_ours:
-            self._delete(log)
+            self._logs.delete(log)
         else:
             logger.error("%s is the log of another cluster's storage group: it is left as it is", log.directory)
-
-    def _delete(self, log: PartitionLog) -> None:
-        try:
-            self._parts.directories.delete(log, self._parts.surroundings.now_ms())
-        except KafkaError as error:
-            logger.error("%s", error.message)
 
     # Work.
 
@@ -279,7 +278,7 @@ class GroupKeeper:
         self._failed.forget(number)
         await self._leave(replica)
         for log in replica.logs():
-            self._delete(log)
+            self._logs.delete(log)
         logger.info("this node has no replica of storage group %d any more", number)
 
     def _disown(self, replica: GroupReplica) -> None:
@@ -296,22 +295,22 @@ class GroupKeeper:
 
     async def _take_part(self, number: int, image: PartitionImage) -> None:
         # A node without groups starts without the code for them.
-        from penstock.node.peer_links import group_links
         from penstock.node.storage_groups.copying import LostRecordsError, copy_lost
         from penstock.node.storage_groups.start import start_replica
 
-        parts = self._parts
         if self._links is None:
-            self._links = group_links(parts.config, parts.surroundings, self._image)
+            self._links = self._connect()
         name = LogName(STORAGE_GROUPS, self._image.topics[STORAGE_GROUPS].topic_id, number)
         try:
-            replica = await start_replica(name, image, parts, self, self._links, is_new=number in self._new)
+            replica = await start_replica(
+                name, image, self._context, self._logs, self._links, is_new=number in self._new
+            )
         except Exception as error:
             self._failed.add(number, error)
             self._failed.complain(number, error)
             others = [node_id for node_id in image.replicas if node_id != self._node_id]
             if isinstance(error, LostRecordsError) and others:
-                self._failed.heal(number, copy_lost(error.lacking, others, self._links.copy, self.is_removed))
+                self._failed.heal(number, copy_lost(error.lacking, others, self._links.copy, self._logs.is_removed))
             return
         self._failed.forget(number, takes_part=True)
         self._new.pop(number, None)
@@ -356,7 +355,7 @@ class GroupKeeper:
         replica.keep_short()
         if not replica.leads or self._is_leaving:
             return
-        within_ms = self._parts.config.replica_lag_time_max_ms
+        within_ms = self._context.config.replica_lag_time_max_ms
         image = self._image.storage_groups[replica.number]
         wanted = [one for one in image.replicas if one not in image.removing_replicas]
         if image.leader == self._node_id:  # so that no claim of an earlier leader can end this move any more
@@ -392,7 +391,7 @@ class GroupKeeper:
             # What is on its way to change would make this claim's voters those of a moment ago.
             partition_epoch=-1 if replica.is_changing_voters else image.partition_epoch,
         )
-        claiming = replica.claiming = self._parts.channel.submit(request, ClaimStorageGroupResponse)
+        claiming = replica.claiming = self._controller.submit(request, ClaimStorageGroupResponse)
         claiming.add_done_callback(lambda done: self._claimed(replica, done))
 
     def _directory(self, image: PartitionImage, voter: ReplicaKey) -> UUID:
@@ -453,27 +452,6 @@ class GroupKeeper:
         except Exception:
             logger.exception("storage group %d could not be stopped", replica.number)
         self._ended(replica)
-
-    # `LogsOfAllGroups`.
-
-    def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
-        """The log of a partition, which may be in no metadata here yet. Raises KafkaError."""
-        if not has_replicas(topic):  # once the metadata have it, it counts as removed
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic} has no replicas: its log is somebody else's")
-        directories, config = self._parts.directories, self._config_of(topic)
-        log = directories.create(topic, partition.number, partition.topic_id, config, assigned=directory_id)
-        log.config = config
-        return log
-
-    def remove(self, log: PartitionLog) -> None:
-        """The partition has left its group: its topic was deleted, or will be in a moment."""
-        if self._parts.directories.logs.get((log.topic, log.partition)) is log:
-            self._delete(log)
-
-    def is_removed(self, topic_id: UUID, since: int) -> bool:
-        """Whether the metadata do not have the topic any more that they had at that offset."""
-        topic = self._image.topics_by_id.get(topic_id)
-        return self._image.offset >= since if topic is None else not topic.has_replicas
 
     # Figures.
 

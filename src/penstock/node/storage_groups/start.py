@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from penstock.log.config import LogConfig
@@ -21,13 +21,15 @@ from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER, is_reserved
+from penstock.node.environment.context import NodeContext
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
-from penstock.node.quorum_start import QuorumParts, raft_settings
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.links import GroupLinks
+from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.node.storage_groups.replica_id import read_replica_id, write_replica_id
 from penstock.protocol.errors import DecodeError, UnsupportedError
@@ -73,19 +75,6 @@ def group_settings(settings: RaftSettings) -> RaftSettings:
     return settings.replace(leases=True, fetch_max_wait_ms=wait_ms)
 
 
-class LogsOfAllGroups(Protocol):
-    """Where the logs of the partitions of any group lie (`GroupLogs`)."""
-
-    def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
-        """The log that is there, or a new one in that directory."""
-
-    def is_removed(self, topic_id: UUID, since: int) -> bool:
-        """As in `GroupLogs`."""
-
-    def remove(self, log: PartitionLog) -> None:
-        """As in `GroupLogs`."""
-
-
 class LogsBeside:
     """The logs of the partitions of one group: new ones lie beside its own.
 
@@ -93,7 +82,7 @@ class LogsBeside:
     has forgotten, so a replica that has lost that, and has its vote, could do nothing with it.
     """
 
-    def __init__(self, logs: LogsOfAllGroups, directory_id: UUID | None) -> None:
+    def __init__(self, logs: PartitionLogs, directory_id: UUID | None) -> None:
         self._logs = logs
         self._directory_id = directory_id
         self.is_removed, self.remove = logs.is_removed, logs.remove
@@ -114,13 +103,19 @@ class DamagedGroupLogError(Exception):
 
 
 async def start_replica(
-    name: LogName, image: PartitionImage, parts: QuorumParts, logs: LogsOfAllGroups, links: GroupLinks, *, is_new: bool
+    name: LogName,
+    image: PartitionImage,
+    context: NodeContext,
+    logs: PartitionLogs,
+    links: GroupLinks,
+    *,
+    is_new: bool,
 ) -> GroupReplica:
     """This node takes part in a group from now on. Raises what its log, or those of its partitions, give reason for.
 
     `is_new`: the group has come into being while this node was running, so nobody has voted here before.
     """
-    config, outside, directories = parts.config, parts.surroundings, parts.directories
+    config, outside, directories = context.config, context.environment, context.directories
     log = directories.create(
         name.topic, name.partition, name.topic_id, GROUP_LOG, assigned=image.directory_of(config.node_id)
     )
@@ -167,7 +162,7 @@ async def start_replica(
         raise
     except (InconsistentLogError, DecodeError) as error:
         raise DamagedGroupLogError(error, log) from error
-    if image.leader_epoch == 0 and config.node_id == _first(image, parts.image):
+    if image.leader_epoch == 0 and config.node_id == _first(image, context.image):
         driver.event(driver.raft.stand_first)
     driver.event(lambda _: driver.raft.look_around())
     return replica

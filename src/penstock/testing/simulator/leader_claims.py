@@ -11,8 +11,8 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
-from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
 
 Key = tuple[UUID, int]
 

@@ -30,8 +30,8 @@ from collections.abc import Sequence
 
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.metadata.topics import PartitionImage
+from penstock.node.assembly.start import RunningNode
 from penstock.node.partitions.partition import Partition
-from penstock.node.start import RunningNode
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.testing.simulator.agreement import Agreement
@@ -381,7 +381,7 @@ class Ledger:
         for partition, known in self.acknowledged.items():
             if partition.topic not in self.topics or not known or self._homes.get(partition) != name:
                 continue
-            if node.parts.directories.roots.offline and partitions_of(node).get(*partition) is None:
+            if node.parts.context.directories.roots.offline and partitions_of(node).get(*partition) is None:
                 continue  # it may lie in a directory that is offline
             held = partitions_of(node).get(*partition)
             end = -1 if held is None else held.log.log_end_offset

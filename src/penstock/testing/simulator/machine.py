@@ -11,12 +11,12 @@ from uuid import UUID
 from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.broker import Broker
-from penstock.node.first_voters import FIRST_SNAPSHOT_NAME
+from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME
+from penstock.node.assembly.start import RunningNode, StartError, start_node
+from penstock.node.environment.environment import Environment
 from penstock.node.partitions.partition import Partition
-from penstock.node.start import RunningNode, StartError, start_node
+from penstock.node.roles.broker import Broker
 from penstock.node.storage_groups.group import StorageGroup
-from penstock.node.surroundings import Surroundings
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.testing.simulator.disk import DiskConditions, HostDisk, SimulatedDisk
 from penstock.testing.simulator.files import Directory, File
@@ -90,7 +90,7 @@ class Machine:
     @property
     def has_offline_directory(self) -> bool:
         """Whether the node that runs has a log directory that failed."""
-        return self.node is not None and bool(self.node.parts.directories.roots.offline)
+        return self.node is not None and bool(self.node.parts.context.directories.roots.offline)
 
     def now_ms(self) -> int:
         """What its wall clock shows."""
@@ -251,7 +251,7 @@ class Machine:
 
     async def _start(self, loop: VirtualLoop, process: Process) -> RunningNode:
         config = BrokerConfig.embedded({"log.dirs": DATA} | self._settings)
-        surroundings = Surroundings(
+        environment = Environment(
             random=Random(self._random.getrandbits(64)),
             disk=SimulatedDisk(self.disk, process),
             now_ms=self.now_ms,
@@ -260,7 +260,7 @@ class Machine:
             run_rounds=CleaningThreads,
             max_open_segments=self._max_open_segments,
         )
-        return await start_node(config, surroundings, on_parts=lambda parts: self.observer.begun(process, parts))
+        return await start_node(config, environment, on_parts=lambda parts: self.observer.begun(process, parts))
 
     def _on_failure(self, process: Process, error: Exception) -> None:
         """The node cannot go on: its process ends, as `penstock start` does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from penstock.metadata.image import ClusterImage
-from penstock.node.quorum_start import QuorumParts
+from penstock.node.assembly.quorum_start import QuorumParts
 from penstock.protocol.batch import read_header
 from penstock.raft.ports import Log
 from penstock.testing.simulator.ledger import Ledger
@@ -44,14 +44,14 @@ class Observer:
     @property
     def image(self) -> ClusterImage:
         assert self._parts is not None
-        return self._parts.image
+        return self._parts.context.image
 
     def begun(self, process: Process, parts: QuorumParts) -> None:
         """The node has its parts, and waits for nothing yet."""
         self._parts = parts
         self._epoch = -1
         self._high_watermark = 0
-        self._watch_image(parts.image)
+        self._watch_image(parts.context.image)
         process.watch = self._look
 
     def ended(self) -> None:
@@ -66,7 +66,7 @@ class Observer:
     @property
     def has_failed(self) -> bool:
         """Whether the directory of its metadata log is offline: the node is about to end."""
-        return self._parts is not None and self._parts.directories.roots.why_unusable() is not None
+        return self._parts is not None and self._parts.context.directories.roots.why_unusable() is not None
 
     def check_log(self) -> None:
         """Compare the metadata log with those of the others."""

@@ -15,7 +15,7 @@ from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.metadata.configs.voters import InitialController
-from penstock.node.first_voters import first_snapshot
+from penstock.node.assembly.first_voters import first_snapshot
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value
 from penstock.testing.simulator.administrator import AdministratingClient

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.metadata.image import ClusterImage
+from penstock.node.assembly.start import RunningNode
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.start import RunningNode
 
 
 def image_of(node: RunningNode) -> ClusterImage:
     """The metadata that the node has applied."""
-    return node.parts.image
+    return node.parts.context.image
 
 
 def partitions_of(node: RunningNode) -> PartitionTable:

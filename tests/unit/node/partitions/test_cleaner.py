@@ -16,8 +16,8 @@ from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.node.environment.cleaning_process import CleaningProcess, WorkerDiedError
 from penstock.node.partitions.cleaner import Cleaner
-from penstock.node.partitions.cleaning_runs import CleaningProcess, WorkerDiedError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.replication.committed import Committed

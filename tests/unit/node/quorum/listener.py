@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.node.controller_node import ControllerNode
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers

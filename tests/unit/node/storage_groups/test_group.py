@@ -9,7 +9,7 @@ from tests.unit.node.lone_group import CONFIG, start_alone
 
 from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
-from penstock.node.broker import wall_clock_ms
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups.copying import copy_missing

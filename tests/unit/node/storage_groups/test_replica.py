@@ -9,7 +9,7 @@ from tests.unit.node.lone_group import CONFIG, start_alone
 from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.topics import PartitionImage, TopicImage
-from penstock.node.broker import wall_clock_ms
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.raft.log_name import LogName

@@ -1,13 +1,17 @@
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
-from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from penstock.node.environment.context import NodeContext
+from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.start import LogsBeside, first_voters, group_settings
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
@@ -45,22 +49,6 @@ def test_an_idle_group_fetches_seldom_but_is_never_reminded_and_never_late() -> 
     assert group_settings(RaftSettings()).fetch_max_wait_ms == 800
 
 
-class Logs:
-    """The logs of any group, in these directories."""
-
-    def __init__(self, directories: LogDirectories) -> None:
-        self._directories = directories
-
-    def open(self, partition: PartitionId, topic: str, directory_id: UUID | None) -> PartitionLog:
-        return self._directories.create(topic, partition.number, partition.topic_id, LogConfig(), assigned=directory_id)
-
-    def is_removed(self, topic_id: UUID, since: int) -> bool:
-        return False
-
-    def remove(self, log: PartitionLog) -> None:
-        self._directories.delete(log, 0)
-
-
 def test_the_logs_of_partitions_lie_beside_their_groups_own(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a", "b", "c")]
     for path in paths:
@@ -68,8 +56,9 @@ def test_the_logs_of_partitions_lie_beside_their_groups_own(tmp_path: Path) -> N
     directories = LogDirectories(list(map(str, paths)), node_id=1, random=Random(1), cluster_id="test")
     directories.open_all(lambda topic: LogConfig())
     directories.begin()
+    context = cast("NodeContext", SimpleNamespace(directories=directories, image=ClusterImage(), now_ms=lambda: 0))
     own = directories.create("__storage_group", 0, UUID(int=1), LogConfig())
-    logs = LogsBeside(Logs(directories), directories.id_of(own))
+    logs = LogsBeside(PartitionLogs(context, lambda _: LogConfig()), directories.id_of(own))
     partitions = [logs.open(PartitionId(UUID(int=2), number), "orders") for number in range(6)]
     assert {log.parent for log in partitions} == {own.parent}
     directories.close()

@@ -6,7 +6,7 @@ directory is kept in mind, and REPLICA_NOT_AVAILABLE tells to come back.
 
 from __future__ import annotations
 
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -5,7 +5,7 @@ The rules are in `penstock.node.serving.versions`.
 
 from __future__ import annotations
 
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOTHING
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.versions import finalized_levels, told_versions

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

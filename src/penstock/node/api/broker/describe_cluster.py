@@ -10,7 +10,7 @@ from penstock.metadata.image import BrokerImage, ClusterImage
 from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.api.endpoint_types import BROKERS, wrong_endpoint_type
 from penstock.node.api.partition_views import ListenerView
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

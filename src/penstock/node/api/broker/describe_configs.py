@@ -19,7 +19,7 @@ from penstock.metadata.configs.effective import (
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.broker_loggers import logger_entries
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from penstock.log.directory_description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
-from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

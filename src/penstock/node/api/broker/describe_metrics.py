@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey

@@ -11,7 +11,7 @@ from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.authorized_operations import TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

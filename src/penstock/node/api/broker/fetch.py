@@ -21,10 +21,10 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
+from penstock.node.api.fetching import Answer, FetchReader
 from penstock.node.api.storage_group_rows import fetched_by_replica
-from penstock.node.broker import Broker
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, Wanted, nobody_waits, wanted_in
-from penstock.node.partitions.fetching import Answer, FetchReader
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer

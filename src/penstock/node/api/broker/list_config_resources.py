@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable
 
-from penstock.node.broker import Broker
 from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.slices import Steps, in_slices

@@ -14,8 +14,8 @@ from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from penstock.node.api.partition_views import ListenerView
-from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import create_missing
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.slices import Steps, in_slices
@@ -69,7 +69,7 @@ def _missing_names(image: ClusterImage, topics: list[MetadataRequestTopic]) -> l
 async def _create_first(
     broker: Broker, context: RequestContext, request: MetadataRequest, creatable: list[str], refused: Failures
 ) -> MetadataResponse:
-    failures = {**refused, **await create_missing(broker, creatable)}
+    failures = {**refused, **await create_missing(broker.config, broker.image, broker.controller, creatable)}
     answer = in_slices(_answer(broker, context, request, failures), broker.slices)
     return answer if isinstance(answer, MetadataResponse) else await answer
 

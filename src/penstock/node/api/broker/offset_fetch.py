@@ -14,7 +14,7 @@ from uuid import UUID
 from penstock.coordinator.group.offsets import TopicOffsets
 from penstock.coordinator.group.records import CommittedOffset
 from penstock.node.api.coordinated import coordinated
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from penstock.log.record_checks import InvalidRecords
-from penstock.node.broker import Broker
 from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.partition import ALL_REPLICAS, HoldsBack, NotAppendingError, Partition
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer

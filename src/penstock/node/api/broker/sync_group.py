@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import sync_error
 from penstock.node.api.coordinated import coordinated
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbers
-from penstock.node.controller_node import QuorumNode
+from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -7,7 +7,7 @@ Its features are those of the software, not of a registration: a new voter is as
 from __future__ import annotations
 
 from penstock.metadata.features import SUPPORTED_FEATURES
-from penstock.node.controller_node import ControllerNode
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import NOTHING
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.versions import finalized_levels, told_versions

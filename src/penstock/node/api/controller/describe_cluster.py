@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from penstock.node.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
-from penstock.node.controller_node import ControllerNode
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.node.controller_node import ControllerNode
 from penstock.node.quorum.metadata_state import metadata_state
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.node.controller_node import ControllerNode
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.api import OwnApiKey

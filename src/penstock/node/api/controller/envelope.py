@@ -10,10 +10,10 @@ import logging
 
 from penstock.controller.refusals import refusal
 from penstock.node.api.commands import HANDED_ON
-from penstock.node.controller_node import ControllerNode
+from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.commands import deadline_of
 from penstock.node.controlling.envelope import closed, opened
-from penstock.node.controlling.local import answered_here
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.protocol.api import ApiKey

@@ -11,8 +11,8 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker.incremental_alter_configs import incremental_alter_configs
-from penstock.node.broker import Broker
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
 from penstock.protocol.errors import ErrorCode

@@ -16,7 +16,7 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on, pro
 from penstock.log.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from penstock.node.broker import wall_clock_ms
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.partitions.consensus_partition import ConsensusPartition
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup

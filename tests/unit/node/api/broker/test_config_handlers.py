@@ -13,8 +13,8 @@ from penstock.metadata.records import ConfigRecord, RegisterBrokerRecord, TopicR
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker.describe_configs import describe_configs
 from penstock.node.api.broker.list_config_resources import list_config_resources
-from penstock.node.broker import Broker
 from penstock.node.partitions.table import PartitionTable
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode, encode

@@ -6,7 +6,7 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, start_broker
 from penstock.metadata.brokers import UNFENCE
 from penstock.metadata.records import BrokerEndpoint, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from penstock.node.api.broker.describe_cluster import describe_cluster
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.node.metadata_node import NODE, context, create, start_broker
 
 from penstock.node.api.broker.describe_topic_partitions import describe_topic_partitions
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_topic_partitions import (

@@ -16,7 +16,7 @@ from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
-from penstock.node.partitions.fetching import FetchReader
+from penstock.node.api.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.fetch import FetchFrame

@@ -12,8 +12,8 @@ from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on
 
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
 from penstock.node.api.broker.fetch import WIDE
+from penstock.node.api.fetching import FetchReader
 from penstock.node.partitions.fetch_sessions import LOOK_AT_ALL_S, FetchSessions, Wanted
-from penstock.node.partitions.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.messages.fetch import (
     FetchPartition,

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.node.metadata_node import context, create, start_broker
 
 from penstock.node.api.broker.init_producer_id import init_producer_id
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

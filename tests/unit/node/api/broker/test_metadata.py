@@ -9,8 +9,8 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, create, start_
 from penstock.metadata.image import NOBODY, PartitionImage, ResourceType
 from penstock.metadata.records import BrokerRegistrationChangeRecord
 from penstock.node.api.broker.metadata import metadata
-from penstock.node.broker import Broker
 from penstock.node.controlling import topic_creation
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import (

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.metadata_node import NODE, context, create, handed_on, start_broker
 
 from penstock.metadata.features import SUPPORTED_FEATURES
-from penstock.node.broker import Broker
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (

@@ -9,8 +9,8 @@ from tests.unit.node.gated_log import GatedLog
 from tests.unit.node.metadata_node import context, create, handed_on, start_broker
 
 from penstock.metadata.records import RegisterBrokerRecord
-from penstock.node.broker import Broker
 from penstock.node.controlling.topic_creation import creatable
+from penstock.node.roles.broker import Broker
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
@@ -107,12 +107,12 @@ async def test_internal_topics_have_no_more_replicas_than_there_are_brokers_unle
     broker, _ = await start_broker(str(tmp_path))
     del broker.config.static["offsets.topic.replication.factor"]
     broker.config.offsets_topic_replication_factor = 3
-    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 1
+    assert creatable(CONSUMER_OFFSETS, broker.config, broker.image).replication_factor == 1
     broker.image.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=9, fenced=True))
-    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 2
+    assert creatable(CONSUMER_OFFSETS, broker.config, broker.image).replication_factor == 2
     broker.config.static["offsets.topic.replication.factor"] = "3"
-    assert creatable(broker, CONSUMER_OFFSETS).replication_factor == 3
-    assert creatable(broker, "of a user").replication_factor == -1
+    assert creatable(CONSUMER_OFFSETS, broker.config, broker.image).replication_factor == 3
+    assert creatable("of a user", broker.config, broker.image).replication_factor == -1
 
 
 async def test_alone_the_controller_says_that_there_are_too_few_brokers(broker: Broker) -> None:

@@ -12,7 +12,7 @@ from tests.simulation.memory import MemoryLog, MemorySnapshots
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.node.controller_node import ControllerNode
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.schema import Message

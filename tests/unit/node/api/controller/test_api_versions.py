@@ -8,7 +8,7 @@ from tests.unit.node.served_node import RawClient, serving, serving_node
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord
-from penstock.node.controller_node import Commands, ControllerNode, QuorumMember
+from penstock.node.roles.controller_node import Commands, ControllerNode, QuorumMember
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

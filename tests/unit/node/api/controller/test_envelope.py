@@ -13,8 +13,8 @@ from tests.unit.node.served_node import RawClient, serving_node
 
 from penstock.controller.refusals import refusal
 from penstock.node.api.commands import HANDED_ON
-from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.envelope import opened, unwrap, wrap
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.peer import ANONYMOUS, Principal
 from penstock.protocol.api import ApiKey

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from penstock.node.event_loop import loop_ms, new_event_loop
+from penstock.node.environment.event_loop import loop_ms, new_event_loop
 
-WITHOUT = Path(__file__).parents[2] / "without_uvloop"
+WITHOUT = Path(__file__).parents[3] / "without_uvloop"
 PROGRAM = """
-from penstock.node.event_loop import new_event_loop
+from penstock.node.environment.event_loop import new_event_loop
 from penstock.testing import Cluster
 loop = new_event_loop()
 loop.close()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from penstock.controller.decisions import is_command
-from penstock.node.controller_node import ControllerNode
 from penstock.node.controlling.commands import check_active, version_for
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.serving.peer import Peer
 from penstock.protocol.framing import api_of_request

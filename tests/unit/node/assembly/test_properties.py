@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.node.properties import PropertiesError, load_config, parse_properties, read_properties
+from penstock.node.assembly.properties import PropertiesError, load_config, parse_properties, read_properties
 
 COMBINED = """
 # One node that is broker and controller.

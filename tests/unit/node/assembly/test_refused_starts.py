@@ -15,7 +15,7 @@ from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSIO
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
 from penstock.metadata.snapshot import snapshot_name
-from penstock.node.start import StartError, start_node
+from penstock.node.assembly.start import StartError, start_node
 
 
 @pytest.fixture

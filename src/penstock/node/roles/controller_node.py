@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.node.broker import wall_clock_ms
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.serving.handler import Handler
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
@@ -24,36 +25,36 @@ from penstock.log.directory import LogDirectories
 from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.image import Endpoint as AdvertisedEndpoint
-from penstock.node.controller_node import ControllerNode
-from penstock.node.controlling.channel import ControllerChannel, Remote
+from penstock.node.api.local_controller import answered_here
+from penstock.node.assembly.node_metrics import Figure, describe_metrics
+from penstock.node.assembly.protection import UnprotectedError, Watch
+from penstock.node.controlling.channel import ControllerChannel
 from penstock.node.controlling.controller_registration import ControllerRegistration
 from penstock.node.controlling.driver import ControllerDriver
-from penstock.node.controlling.local import answered_here
-from penstock.node.event_loop import steady_clock
-from penstock.node.node_metrics import Figure, describe_metrics
-from penstock.node.protection import UnprotectedError, Watch
+from penstock.node.environment.context import NodeContext
+from penstock.node.environment.environment import Environment
+from penstock.node.environment.event_loop import steady_clock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.quorum.ports import PeerLinks
+from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import ConnectionLimits, Connections
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
-from penstock.node.surroundings import Surroundings
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
-from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
-FETCH_MAX_WAIT_MS = 500
-"""So long a leader of the quorum waits with the answer when there is nothing new, as Kafka's does."""
+if TYPE_CHECKING:
+    from penstock.node.assembly.links import Links
 
 
 class QuorumParts:
@@ -66,17 +67,15 @@ class QuorumParts:
     def __init__(
         self,
         config: BrokerConfig,
-        surroundings: Surroundings,
+        environment: Environment,
         directories: LogDirectories,
         listeners: Sequence[BoundListener],
     ) -> None:
-        self.config = config
-        self.surroundings = surroundings
-        self.directories = directories
-        self.image = ClusterImage(directories.cluster_id)
+        image = ClusterImage(directories.cluster_id)
+        self.context = NodeContext(config, environment, directories, image)
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self.steady_ms = steady_clock(surroundings.now_ms)
-        self.log = MetadataLog(self.image, surroundings.now_ms, _snapshot_limits(config))
+        self.steady_ms = steady_clock(environment.now_ms)
+        self.log = MetadataLog(image, environment.now_ms, _snapshot_limits(config))
         self.watch = Watch(self.log, config, self.fail)
         self.controller: ControllerDriver | None = None
         self.controller_node: ControllerNode | None = None
@@ -91,12 +90,12 @@ class QuorumParts:
             self.controller = ControllerDriver(
                 self.log,
                 controller_settings(config),
-                surroundings.random,
+                environment.random,
                 node_id=config.node_id,
                 now_ms=self.steady_ms,
                 leases=config.refuses_without_lease,
             )
-        self.quorum = _driver(config, surroundings, directories, self._advertised, self.log)
+        self.quorum = self._driver()
         self.quorum.on_failure = self.fail
         self.log.quorum = self.quorum
         if self.controller is not None:
@@ -104,24 +103,31 @@ class QuorumParts:
                 config=config,
                 node_id=config.node_id,
                 cluster_id=directories.cluster_id,
-                image=self.image,
+                image=image,
                 controller=self.controller,
                 quorum=self.quorum,
                 handlers=load_handlers(CONTROLLER_HANDLERS) if listeners else {},
                 hand_over=partial(_hand_over, self.quorum, self.controller),
                 metrics=self.metrics,
-                now_ms=surroundings.now_ms,
+                now_ms=environment.now_ms,
             )
         self.channel = ControllerChannel(
             config.node_id,
             self.quorum,
             self.log,
             None if self.controller_node is None else partial(answered_here, self.controller_node),
-            partial(_remote_controller, config, surroundings),
+            lambda: self.links.remote_controller(),
             timeout_ms=config.request_timeout_ms,
-            random=surroundings.random,
+            random=environment.random,
         )
         self._registration = self._registering() if self._listeners else None
+
+    @cached_property
+    def links(self) -> Links:
+        """The ways to other nodes; one that is alone needs none."""
+        from penstock.node.assembly.links import Links
+
+        return Links(self.context)
 
     @property
     def is_unprotected(self) -> bool:
@@ -130,15 +136,16 @@ class QuorumParts:
 
     def metrics(self) -> DescribeMetricsResponse:
         """What the node says of itself in numbers."""
-        offline = len(self.directories.roots.offline)
+        config, image = self.context.config, self.context.image
+        offline = len(self.context.directories.roots.offline)
         more = [figure for figures in self.more_figures for figure in figures()]
-        return describe_metrics(self.config.node_id, self.image, self.quorum, self.controller, offline, more)
+        return describe_metrics(config.node_id, image, self.quorum, self.controller, offline, more)
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
         await self.quorum.start()
         if self.controller_node is not None and self._listeners:
-            limits = connection_limits(self.config)
+            limits = connection_limits(self.context.config)
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
             self._server = Server(connections)
             await self._server.listen(self._listeners)
@@ -160,8 +167,40 @@ class QuorumParts:
 
     def _registering(self) -> ControllerRegistration:
         """Only a controller that others can reach has something to register."""
-        incarnation_id = random_uuid(self.surroundings.random)
-        return ControllerRegistration(self.config.node_id, incarnation_id, self._advertised, self.channel, self.log)
+        incarnation_id, node_id = random_uuid(self.context.environment.random), self.context.node_id
+        return ControllerRegistration(node_id, incarnation_id, self._advertised, self.channel, self.log)
+
+    def _driver(self) -> QuorumDriver:
+        config, environment, directories = self.context.config, self.context.environment, self.context.directories
+        log = directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, metadata_log_config(config))
+        disk = directories.open_files.disk
+        snapshots = StoredSnapshots(disk, log.directory, log.health)
+        identity = read_meta_properties(disk, log.parent)
+        directory_id = identity.directory_id if identity is not None else None
+        local = Voter(
+            ReplicaKey(config.node_id, directory_id or ZERO_UUID),
+            tuple(Endpoint(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._advertised),
+        )
+        return QuorumDriver(
+            local=local,
+            configured=_configured(config, local),
+            settings=raft_settings(config),
+            log=StoredLog(log, snapshots),
+            snapshots=snapshots,
+            state=StateFile(disk, log.directory, log.health),
+            peers=self._peers(local),
+            application=self.log,
+            random=environment.random,
+            now_ms=environment.now_ms,
+            elapsed_s=environment.elapsed_s if config.refuses_without_lease else None,
+        )
+
+    def _peers(self, local: Voter) -> PeerLinks:
+        """The way to the others; a node that is its own quorum, and that no other can reach, has none."""
+        config = self.context.config
+        if not (config.voters or config.bootstrap_servers or local.endpoints):
+            return NoPeers()
+        return self.links.peers(_listener_name(config), local.endpoints)
 
     def fail(self, error: Exception) -> None:
         """End this node: something failed that nothing here can make up for."""
@@ -222,37 +261,6 @@ def _snapshot_limits(config: BrokerConfig) -> SnapshotLimits:
     )
 
 
-def _driver(
-    config: BrokerConfig,
-    surroundings: Surroundings,
-    directories: LogDirectories,
-    advertised: Sequence[AdvertisedEndpoint],
-    application: MetadataLog,
-) -> QuorumDriver:
-    log = directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, metadata_log_config(config))
-    disk = directories.open_files.disk
-    snapshots = StoredSnapshots(disk, log.directory, log.health)
-    identity = read_meta_properties(disk, log.parent)
-    directory_id = identity.directory_id if identity is not None else None
-    local = Voter(
-        ReplicaKey(config.node_id, directory_id or ZERO_UUID),
-        tuple(Endpoint(endpoint.listener, endpoint.host, endpoint.port) for endpoint in advertised),
-    )
-    return QuorumDriver(
-        local=local,
-        configured=_configured(config, local),
-        settings=raft_settings(config),
-        log=StoredLog(log, snapshots),
-        snapshots=snapshots,
-        state=StateFile(disk, log.directory, log.health),
-        peers=_peers(config, surroundings, directories.cluster_id, local),
-        application=application,
-        random=surroundings.random,
-        now_ms=surroundings.now_ms,
-        elapsed_s=surroundings.elapsed_s if config.refuses_without_lease else None,
-    )
-
-
 def _configured(config: BrokerConfig, local: Voter) -> Quorum:
     if config.voters:
         name = _listener_name(config)
@@ -271,34 +279,3 @@ def _configured(config: BrokerConfig, local: Voter) -> Quorum:
 def _listener_name(config: BrokerConfig) -> str:
     names = config.controller_listener_names
     return names[0] if names else "CONTROLLER"
-
-
-def raft_settings(config: BrokerConfig) -> RaftSettings:
-    """`controller.quorum.*`."""
-    fetch_timeout_ms = max(config.controller_quorum_fetch_timeout_ms, 2)
-    return RaftSettings(
-        election_timeout_ms=max(config.controller_quorum_election_timeout_ms, 1),
-        election_backoff_max_ms=max(config.controller_quorum_election_backoff_max_ms, 1),
-        fetch_timeout_ms=fetch_timeout_ms,
-        request_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
-        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
-        fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 2),
-        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
-        fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
-        leases=config.refuses_without_lease,
-    )
-
-
-def _peers(config: BrokerConfig, surroundings: Surroundings, cluster_id: str, local: Voter) -> PeerLinks:
-    """The way to the others. A node that is its own quorum, and that nobody can reach, does without the code for it."""
-    if not (config.voters or config.bootstrap_servers or local.endpoints):
-        return NoPeers()
-    from penstock.node.peer_links import peers
-
-    return peers(config, surroundings, cluster_id, _listener_name(config), local.endpoints)
-
-
-def _remote_controller(config: BrokerConfig, surroundings: Surroundings) -> Remote:
-    from penstock.node.peer_links import remote_controller
-
-    return remote_controller(config, surroundings)

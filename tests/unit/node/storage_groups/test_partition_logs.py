@@ -7,18 +7,10 @@ from tests.unit.node.lone_group import CONFIG
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
-from penstock.node.controlling.lease import BrokerLease
-from penstock.node.quorum_start import QuorumParts
-from penstock.node.storage_groups.group import StorageGroup
-from penstock.node.storage_groups.keeper import GroupKeeper
-from penstock.node.storage_groups.storage_groups import StorageGroups
+from penstock.node.environment.context import NodeContext
+from penstock.node.storage_groups.partition_logs import PartitionLogs
 
 KNOWN, OTHER = UUID(int=1), UUID(int=2)
-
-
-async def nobody(group: StorageGroup, successor: int) -> bool:
-    """Nothing is handed over."""
-    return False
 
 
 @pytest.mark.parametrize(
@@ -30,6 +22,5 @@ def test_a_topic_is_removed_if_it_was_known_and_is_no_more(topic_id: UUID, since
     image = ClusterImage()
     image.apply(TopicRecord(name="orders", topic_id=KNOWN))
     image.applied_to(10)
-    parts = cast("QuorumParts", SimpleNamespace(image=image, config=SimpleNamespace(node_id=1)))
-    keeper = GroupKeeper(parts, StorageGroups(), lambda _: CONFIG, lambda: 1, cast("BrokerLease", None), nobody)
-    assert keeper.is_removed(topic_id, since) is is_removed
+    context = cast("NodeContext", SimpleNamespace(image=image, directories=None, now_ms=None))
+    assert PartitionLogs(context, lambda _: CONFIG).is_removed(topic_id, since) is is_removed

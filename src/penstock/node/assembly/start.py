@@ -32,16 +32,16 @@ from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.broker import Broker
-from penstock.node.broker_start import BrokerParts
-from penstock.node.controller_node import ControllerNode
+from penstock.node.assembly.broker_start import BrokerParts
+from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
+from penstock.node.assembly.quorum_start import QuorumParts, metadata_log_config
+from penstock.node.environment.environment import Environment
 from penstock.node.partitions.log_configs import TopicSettingsTable
-from penstock.node.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
-from penstock.node.quorum_start import QuorumParts, metadata_log_config
+from penstock.node.roles.broker import Broker
+from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.server import BACKLOG, BoundListener, Endpoint
-from penstock.node.surroundings import Surroundings
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.raft.replica import InconsistentLogError
@@ -107,12 +107,12 @@ class RunningNode:
 
     @property
     def node_id(self) -> int:
-        return self.parts.config.node_id
+        return self.parts.context.config.node_id
 
     @property
     def cluster_id(self) -> str:
         """The id of the cluster it belongs to."""
-        return self.parts.image.cluster_id
+        return self.parts.context.image.cluster_id
 
     @property
     def log_dirs(self) -> list[str]:
@@ -141,26 +141,26 @@ class RunningNode:
 
 
 async def start_node(
-    config: BrokerConfig, surroundings: Surroundings | None = None, *, on_parts: OnParts | None = None
+    config: BrokerConfig, environment: Environment | None = None, *, on_parts: OnParts | None = None
 ) -> RunningNode:
     """Start a node on the running event loop; it serves when this returns. Raises StartError."""
-    surroundings = surroundings or Surroundings()
+    environment = environment or Environment()
     listeners: list[BoundListener] = []
     directories: LogDirectories | None = None
     try:
         check_keys(config)
-        _bind(config, surroundings, listeners)
-        _check_identity(config, surroundings)
+        _bind(config, environment, listeners)
+        _check_identity(config, environment)
         directories = LogDirectories(
             config.log_dirs,
             metadata_path=config.metadata_dir,
             node_id=config.node_id,
-            random=surroundings.random,
-            disk=surroundings.disk,
-            max_open_segments=surroundings.max_open_segments,
+            random=environment.random,
+            disk=environment.disk,
+            max_open_segments=environment.max_open_segments,
             recovery_threads=config.num_recovery_threads_per_data_dir,
         )
-        return await _start(config, surroundings, listeners, directories, on_parts)
+        return await _start(config, environment, listeners, directories, on_parts)
     except BaseException as error:
         for listener in listeners:
             listener.close()
@@ -185,7 +185,7 @@ def _reason(error: BaseException) -> str | None:
     return None
 
 
-def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundListener]) -> None:
+def _bind(config: BrokerConfig, environment: Environment, bound: list[BoundListener]) -> None:
     """Bind each listener and enter it in `bound`, those for clients first."""
     # Kafka's own sizes would be less than what the system finds out for each connection, and its backlog of 50 is full
     # at once when many clients come back together: only who sets these keys gets them.
@@ -194,7 +194,7 @@ def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundLis
     receive_bytes = config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1
     for wanted in (*config.broker_listeners, *config.controller_listeners):
         try:
-            listener = surroundings.bind(
+            listener = environment.bind(
                 Endpoint(wanted.name, wanted.host, wanted.port),
                 send_buffer_bytes=send_bytes,
                 receive_buffer_bytes=receive_bytes,
@@ -207,10 +207,10 @@ def _bind(config: BrokerConfig, surroundings: Surroundings, bound: list[BoundLis
         bound.append(listener)
 
 
-def _check_identity(config: BrokerConfig, surroundings: Surroundings) -> None:
+def _check_identity(config: BrokerConfig, environment: Environment) -> None:
     """A node that is alone may draw the id of its cluster; nodes of several have to be told the same one first."""
     is_alone = config.is_broker and config.is_controller and not config.bootstrap_servers and len(config.voters) < 2
-    if is_alone or any_formatted(surroundings.disk, config.all_dirs):
+    if is_alone or any_formatted(environment.disk, config.all_dirs):
         return
     raise StartError(
         f"{config.metadata_dir} is not formatted, and this node is one of several: run `penstock storage format` with"
@@ -220,7 +220,7 @@ def _check_identity(config: BrokerConfig, surroundings: Surroundings) -> None:
 
 async def _start(
     config: BrokerConfig,
-    surroundings: Surroundings,
+    environment: Environment,
     listeners: Sequence[BoundListener],
     directories: LogDirectories,
     on_parts: OnParts | None,
@@ -236,7 +236,7 @@ async def _start(
     directories.begin()
     ours = {listener.name for listener in config.controller_listeners}
     parts = QuorumParts(
-        config, surroundings, directories, [listener for listener in listeners if listener.endpoint.listener in ours]
+        config, environment, directories, [listener for listener in listeners if listener.endpoint.listener in ours]
     )
     if on_parts is not None:
         on_parts(parts)

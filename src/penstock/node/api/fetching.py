@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.node.broker import Broker
 from penstock.node.partitions.awaited_followers import Poll
 from penstock.node.partitions.current_leaders import current_leader, endpoints_of
 from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Partition
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.fetch import (

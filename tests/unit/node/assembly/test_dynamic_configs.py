@@ -4,7 +4,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
-from penstock.node.dynamic_configs import DynamicConfigs
+from penstock.node.assembly.dynamic_configs import DynamicConfigs
 
 
 class Node:

@@ -15,6 +15,7 @@ from penstock.node.controlling.commands import ActiveController, NoController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.producer_ids import ProducerIds
+from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.moves import DirectoryMoves
@@ -28,11 +29,6 @@ from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
 from penstock.replication.partition_leader import PartitionLeader
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def always() -> bool:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.shard import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.broker import Broker
+from penstock.node.assembly.dynamic_configs import DynamicConfigs
+from penstock.node.assembly.quorum_start import QuorumParts, connection_limits
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import Ground
 from penstock.node.coordinators.hosted import Hosted
-from penstock.node.dynamic_configs import DynamicConfigs
 from penstock.node.partitions.cleaner import Cleaner
 from penstock.node.partitions.fetch_sessions import FetchSessions
 from penstock.node.partitions.hand_overs import HandOvers
@@ -38,7 +38,7 @@ from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.partitions.throttles import Throttles
 from penstock.node.partitions.upkeep import Upkeep, UpkeepIntervals
-from penstock.node.quorum_start import QuorumParts, connection_limits
+from penstock.node.roles.broker import Broker
 from penstock.node.serving.advertise import advertised_endpoints
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import Dispatcher
@@ -61,50 +61,50 @@ class BrokerParts:
     def __init__(
         self, parts: QuorumParts, settings: TopicSettingsTable, listeners: Sequence[BoundListener], *, was_clean: bool
     ) -> None:
-        config, surroundings, directories = parts.config, parts.surroundings, parts.directories
+        context, config, environment = parts.context, parts.context.config, parts.context.environment
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
-        self.upkeep = Upkeep(directories, _intervals(config), surroundings.now_ms)
+        self.upkeep = Upkeep(context.directories, _intervals(config), environment.now_ms)
         table = PartitionTable()
         self.fetchers = ReplicaFetchers(self._fetcher, lambda: config.num_replica_fetchers)
-        self.in_sync, self.hand_overs = self._in_sync(parts), self._hand_overs(table)
+        self.in_sync, self.hand_overs = self._in_sync(), self._hand_overs(table)
         self.throttles = Throttles(config)
         self.replicas = LocalReplicas(
             node_id=config.node_id,
-            image=parts.image,
+            image=context.image,
             table=table,
-            directories=directories,
+            directories=context.directories,
             settings=settings,
             upkeep=self.upkeep,
             fetchers=self.fetchers,
             in_sync=self.in_sync,
             throttles=self.throttles,
-            now_ms=surroundings.now_ms,
+            now_ms=environment.now_ms,
         )
         self.moves, self.cleaner = self._directory_moves(table), self._cleaner(table)
         self.broker = Broker(
             config=config,
             node_id=config.node_id,
-            cluster_id=directories.cluster_id,
-            image=parts.image,
+            cluster_id=context.directories.cluster_id,
+            image=context.image,
             partitions=table,
             replicas=self.replicas,
             moves=self.moves,
             cleaner=self.cleaner,
             controller=parts.channel,
             lease=self._lease(),
-            groups=GroupCoordinator(config, self._ground(table), surroundings.random, self._hand_over),
+            groups=GroupCoordinator(config, self._ground(table), environment.random, self._hand_over),
             handlers=load_handlers(),
-            random=surroundings.random,
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, surroundings.random),
-            now_ms=surroundings.now_ms,
+            random=environment.random,
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, environment.random),
+            now_ms=environment.now_ms,
             kraft_version=lambda: parts.quorum.quorum.kraft_version,
             metrics=parts.metrics,
             hears_controller=lambda: parts.quorum.hears_leader,
         )
         self.group_keeper = self._group_keeper()
         self.replica_directories = ReplicaDirectories(self.broker, parts.channel, self.replicas.misplaced)
-        self.dynamic_configs = DynamicConfigs(config, parts.image, config.node_id)
+        self.dynamic_configs = DynamicConfigs(config, context.image, config.node_id)
         self.dynamic_configs.on_change(settings.forget)
         self.dynamic_configs.on_change(self.throttles.configure)
         self.connections = Connections(Dispatcher(self.broker), connection_limits(config), loop)
@@ -120,11 +120,11 @@ class BrokerParts:
         )
 
     def _directory_moves(self, table: PartitionTable) -> DirectoryMoves:
-        parts = self._parts
+        context = self._parts.context
         moves = DirectoryMoves(
-            parts.directories,
+            context.directories,
             table,
-            parts.surroundings.now_ms,
+            context.now_ms,
             self.throttles.directories,
             self.replicas.on_moved,
         )
@@ -132,17 +132,19 @@ class BrokerParts:
         return moves
 
     def _cleaner(self, table: PartitionTable) -> Cleaner:
-        parts, outside = self._parts, self._parts.surroundings
+        parts, context, outside = self._parts, self._parts.context, self._parts.context.environment
         runners = partial(outside.run_rounds, outside.disk)
-        cleaner = Cleaner(parts.config, parts.directories, table, outside.now_ms, runners)
+        cleaner = Cleaner(context.config, context.directories, table, outside.now_ms, runners)
         parts.more_figures.append(cleaner.rows)
         return cleaner
 
     def _group_keeper(self) -> GroupKeeper:
         groups, replicas = self.broker.storage_groups, self.replicas
         keeper = GroupKeeper(
-            self._parts,
+            self._parts.context,
             groups,
+            self._parts.channel,
+            lambda: self._parts.links.to_storage_groups(),
             replicas.config_of,
             lambda: self.broker.broker_epoch,
             self.broker.lease,
@@ -153,7 +155,7 @@ class BrokerParts:
         return keeper
 
     def _lease(self) -> BrokerLease:
-        config, elapsed_s = self._parts.config, self._parts.surroundings.elapsed_s
+        config, elapsed_s = self._parts.context.config, self._parts.context.environment.elapsed_s
         while_awake = not config.refuses_without_lease
         lease = BrokerLease(config.broker_session_timeout_ms, elapsed_s, while_awake=while_awake)
         self._parts.more_figures.append(lease.figures)
@@ -161,18 +163,18 @@ class BrokerParts:
 
     def _ground(self, table: PartitionTable) -> Ground:
         async def create_topic(name: str) -> None:
-            for code in (await create_missing(self.broker, [name])).values():
+            for code in (await create_missing(config, context.image, self._parts.channel, [name])).values():
                 raise KafkaError(code)
 
-        parts = self._parts
+        context, config = self._parts.context, self._parts.context.config
         return Ground(
-            node_id=parts.config.node_id,
-            image=parts.image,
+            node_id=context.node_id,
+            image=context.image,
             partitions=table,
             hold_missing=self.replicas.hold_missing,
             may_lead=lambda partition: self.broker.may_lead(partition),
             create_topic=create_topic,
-            now_ms=parts.surroundings.now_ms,
+            now_ms=context.now_ms,
         )
 
     def on_directory_failed(self, path: str) -> None:
@@ -183,49 +185,41 @@ class BrokerParts:
 
     async def _hand_over(self, source: Hosted[GroupShard], group_ids: Sequence[str]) -> None:
         from penstock.node.coordinators.distant_groups import send_groups
-        from penstock.node.peer_links import cluster_client
 
-        config, surroundings, image = self._parts.config, self._parts.surroundings, self._parts.image
-        await send_groups(source, group_ids, lambda: cluster_client(config, surroundings, image), image)
+        await send_groups(source, group_ids, lambda: self._parts.links.cluster_client(), self._parts.context.image)
 
-    def _in_sync(self, parts: QuorumParts) -> InSyncReplicas:
+    def _in_sync(self) -> InSyncReplicas:
+        context = self._parts.context
         return InSyncReplicas(
-            parts.config.node_id,
+            context.node_id,
             lambda: self.broker.broker_epoch,
-            parts.image,
-            parts.channel,
-            max_lag_ms=lambda: parts.config.replica_lag_time_max_ms,
-            now_ms=parts.surroundings.now_ms,
+            context.image,
+            self._parts.channel,
+            max_lag_ms=lambda: context.config.replica_lag_time_max_ms,
+            now_ms=context.now_ms,
         )
 
     def _hand_overs(self, table: PartitionTable) -> HandOvers:
-        parts = self._parts
+        parts, context = self._parts, self._parts.context
 
         def connect(broker_id: int) -> Awaitable[Connection]:
-            from penstock.node.peer_links import broker_connection
-
-            return broker_connection(broker_id, parts.config, parts.surroundings, parts.image)
+            return parts.links.to_broker(broker_id)
 
         return HandOvers(
-            parts.config.node_id,
+            context.node_id,
             lambda: self.broker.broker_epoch,
-            parts.image,
+            context.image,
             table,
             parts.channel,
             connect,
             lambda number: self.broker.storage_groups.group(number),
             lambda partition, connect: self.broker.groups.departure_from(partition, connect),
             lambda partition: self.broker.groups.before_departure(partition),
-            silent_ms=parts.config.broker_session_timeout_ms,
+            silent_ms=context.config.broker_session_timeout_ms,
         )
 
     def _fetcher(self, leader_id: int) -> Fetcher:
-        from penstock.node.peer_links import replica_fetcher  # a single node starts without what clients need
-
-        parts = self._parts
-        return replica_fetcher(
-            leader_id, parts.config, parts.surroundings, parts.image, lambda: self.broker.broker_epoch
-        )
+        return self._parts.links.replica_fetcher(leader_id, lambda: self.broker.broker_epoch)
 
     def _registered(self, epoch: int) -> None:
         self.broker.broker_epoch = epoch
@@ -264,7 +258,7 @@ class BrokerParts:
         parts = self._parts
         if parts.is_unprotected:
             await self._server.stop()
-        await self._stop(hand_over=parts.config.controlled_shutdown_enable and parts.quorum.failure is None)
+        await self._stop(hand_over=parts.context.config.controlled_shutdown_enable and parts.quorum.failure is None)
 
     async def _stop(self, *, hand_over: bool = False) -> None:
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
@@ -283,14 +277,14 @@ class BrokerParts:
             parts.push_async_callback(self.hand_overs.stop)
             await self.group_keeper.resign(hand_over=hand_over)
             await self.hand_overs.settle_groups()
-            if hand_over and self._parts.config.leader_handover_timeout_ms:
+            if hand_over and self._parts.context.config.leader_handover_timeout_ms:
                 await self.hand_overs.give_away()
             await self.lifecycle.leave(hand_over=hand_over)
             await self.hand_overs.settle()
             self.replicas.stop()
 
     def _listen_to_metadata(self) -> None:
-        config, groups = self._parts.config, self.broker.groups
+        config, groups = self._parts.context.config, self.broker.groups
         self.dynamic_configs.on_change(self.replicas.configure_all)
         self.dynamic_configs.on_change(lambda: self.connections.set_limits(connection_limits(config)))
         log = self._parts.log
@@ -304,10 +298,11 @@ class BrokerParts:
 
 
 def _identity(parts: QuorumParts, listeners: Sequence[BoundListener], *, was_clean: bool) -> BrokerIdentity:
-    config, directories = parts.config, parts.directories
+    context = parts.context
+    config, directories = context.config, context.directories
     return BrokerIdentity(
         node_id=config.node_id,
-        incarnation_id=process_uuid(parts.surroundings.now_ms(), parts.surroundings.random),
+        incarnation_id=process_uuid(context.now_ms(), context.environment.random),
         endpoints=advertised_endpoints(config.advertised_listeners, [listener.endpoint for listener in listeners]),
         rack=config.broker_rack,
         log_dirs=lambda: directories.roots.online_ids,

@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.quorum_start import controller_settings, raft_settings
+from penstock.node.assembly.quorum_start import controller_settings
+from penstock.node.quorum.settings import raft_settings
 
 
 @pytest.mark.parametrize(("word", "leases"), [("serve", False), ("refuse", True)])

@@ -29,8 +29,8 @@ from penstock.metadata.security_records import (
     UserScramCredentialRecord,
 )
 from penstock.metadata.snapshot import snapshot_name
-from penstock.node.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
-from penstock.node.start import RunningNode, StartError, start_node
+from penstock.node.assembly.protection import ASKS, LIMITS, UnprotectedError, asked_by_metadata
+from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.testing.thread_node import ThreadNode
 
 IGNORED = {"penstock_security_ignored": "true"}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.node.serving.server import Server
-from penstock.node.start import RunningNode, StartError, start_node
 from penstock.protocol.api import ApiKey
 from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse

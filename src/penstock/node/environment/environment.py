@@ -11,16 +11,21 @@ from functools import partial
 from random import Random, SystemRandom
 
 from penstock.log.disk import Disk
-from penstock.node.broker import wall_clock_ms
-from penstock.node.partitions.cleaning_runs import CleaningProcess, RoundRunner
+from penstock.node.environment.cleaning_process import CleaningProcess, RoundRunner
 from penstock.node.serving.server import BoundListener
 from penstock.protocol.value import Value, fresh
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
 
 elapsed_s = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 """Seconds since the machine was started, its sleep included where the system can tell that. Each request asks."""
 
 
-class Surroundings(Value, kw_only=True):
+class Environment(Value, kw_only=True):
     """By default the real ones. `bind` is called as `BoundListener` is, and gives something that does as much."""
 
     random: Random = fresh(SystemRandom)

@@ -1,0 +1,1 @@
+"""A node put together: the only place that knows all of its parts."""

@@ -1,0 +1,112 @@
+"""How a node reaches the others of its cluster: the one place in which its connections to them begin.
+
+| to whom                        | what for                                                |
+| ------------------------------ | ------------------------------------------------------- |
+| other voters and controllers   | the metadata quorum, commands to the active controller  |
+| replicas of storage groups     | their logs, and copies of what a disk has lost          |
+| other brokers                  | following what they lead, handing over, groups          |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from penstock.client.address import Address
+from penstock.client.cluster import ClusterClient
+from penstock.client.connection import Connection, connect
+from penstock.client.errors import ClusterUnreachableError
+from penstock.client.settings import ClientSettings
+from penstock.node.controlling.remote import RemoteController
+from penstock.node.environment.context import NodeContext
+from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
+from penstock.node.quorum.peers import Peers
+from penstock.node.storage_groups.links import GroupLinks
+from penstock.raft.voters import Endpoint
+
+BACKOFF_MS: Final = 50
+BACKOFF_MAX_MS: Final = 500
+
+
+class Links:
+    """The ways from one node to the others."""
+
+    def __init__(self, context: NodeContext) -> None:
+        self._context = context
+
+    def peers(self, listener_name: str, own_endpoints: Sequence[Endpoint]) -> Peers:
+        """To the other replicas of the metadata log."""
+        config = self._context.config
+        return Peers(
+            settings=self._settings(config.controller_quorum_request_timeout_ms),
+            cluster_id=self._context.directories.cluster_id,
+            node_id=config.node_id,
+            listener_name=listener_name,
+            listeners=own_endpoints,
+            bootstrap=[Address(server.host, server.port) for server in config.bootstrap_servers],
+        )
+
+    def to_storage_groups(self) -> GroupLinks:
+        """To the other replicas of storage groups."""
+        config, image = self._context.config, self._context.image
+
+        def listens_at(node_id: int) -> Endpoint | None:
+            address = self._address_of(node_id)
+            name = config.inter_broker_listener_name
+            return None if address is None else Endpoint(name, address.host, address.port)
+
+        settings = self._settings(config.controller_quorum_request_timeout_ms)
+        return GroupLinks(settings, image.cluster_id, config.node_id, listens_at)
+
+    def remote_controller(self) -> RemoteController:
+        """To a controller on another node."""
+        config = self._context.config
+        own_timeout_ms = max(min(config.request_timeout_ms, config.broker_session_timeout_ms // 2), 1)
+        return RemoteController(self._settings(config.request_timeout_ms), own_timeout_ms)
+
+    def cluster_client(self) -> ClusterClient:
+        """This node as a client of the brokers of its cluster."""
+        config = self._context.config
+        brokers = self._context.image.brokers.values()
+        endpoints = [broker.endpoint(config.inter_broker_listener_name) for broker in brokers if not broker.fenced]
+        addresses = [Address(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint is not None]
+        return ClusterClient(addresses, self._settings(config.request_timeout_ms))
+
+    async def to_broker(self, broker_id: int) -> Connection:
+        """A connection to another broker. ClientError if there is none to be had."""
+        address = self._address_of(broker_id)
+        if address is None:
+            raise ClusterUnreachableError(f"the metadata do not say where broker {broker_id} listens")
+        return await connect(address, self._settings(self._context.config.request_timeout_ms))
+
+    def replica_fetcher(self, leader_id: int, broker_epoch: Callable[[], int]) -> ReplicaFetcher:
+        """What follows the partitions that another broker leads."""
+        config = self._context.config
+        return ReplicaFetcher(
+            leader_id,
+            Follower(
+                node_id=config.node_id,
+                broker_epoch=broker_epoch,
+                config=config,
+                settings=self._settings(config.replica_socket_timeout_ms),
+                address_of=self._address_of,
+            ),
+        )
+
+    def _address_of(self, broker_id: int) -> Address | None:
+        broker = self._context.image.brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoint(self._context.config.inter_broker_listener_name)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    def _settings(self, request_timeout_ms: int) -> ClientSettings:
+        """How this node behaves as a client of others."""
+        config, environment = self._context.config, self._context.environment
+        return ClientSettings(
+            client_id=f"penstock-{config.node_id}",
+            request_timeout_ms=max(request_timeout_ms, 1),
+            socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
+            retry_backoff_ms=BACKOFF_MS,
+            retry_backoff_max_ms=BACKOFF_MAX_MS,
+            now_ms=environment.now_ms,
+            random=environment.random,
+        )

@@ -1,0 +1,27 @@
+"""What all parts of a node have in common: its configuration, its environment, its disks and the metadata."""
+
+from __future__ import annotations
+
+from penstock.log.directory import LogDirectories
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.node.environment.environment import Environment
+from penstock.protocol.value import Value
+
+
+class NodeContext(Value):
+    """Made once for each life of a node; what it holds changes, it does not."""
+
+    config: BrokerConfig
+    environment: Environment
+    directories: LogDirectories
+    image: ClusterImage
+    """The committed metadata."""
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    def now_ms(self) -> int:
+        """The wall clock, in milliseconds since 1970."""
+        return self.environment.now_ms()

@@ -1,0 +1,1 @@
+"""What handlers see of a node: its broker and its controller."""
