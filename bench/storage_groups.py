@@ -26,9 +26,10 @@ from penstock.log.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import PeerAnswer
+from penstock.node.quorum.ports import Member, PeerAnswer, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -68,16 +69,12 @@ class Replica:
         log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
         snapshots = StoredSnapshots(Disk(), log.directory)
         self.driver = QuorumDriver(
-            local=Voter(ReplicaKey(node_id)),
-            configured=VOTERS,
-            settings=RaftSettings(leases=True),
-            log=StoredLog(log, snapshots),
-            snapshots=snapshots,
-            state=StateFile(Disk(), log.directory),
-            peers=Links(replicas),
-            application=self.group,
-            random=Random(node_id),
-            now_ms=wall_clock_ms,
+            Member(Voter(ReplicaKey(node_id)), VOTERS, RaftSettings(leases=True)),
+            Stores(StoredLog(log, snapshots), snapshots, StateFile(Disk(), log.directory)),
+            Links(replicas),
+            self.group,
+            QuorumClock(wall_clock_ms, None),
+            Random(node_id),
         )
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:

@@ -38,8 +38,10 @@ from penstock.log.directory_errors import LogDirectoryError
 from penstock.log.disk import Disk
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.node.environment.environment import Environment
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -80,7 +82,7 @@ class RunningServer:
         self._directories = directories
         self._parts = parts
         self._failed = asyncio.Event()
-        quorum.on_failure = self._quorum_failed
+        quorum.on_failure(self._quorum_failed)
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until somebody wants it to stop, or it cannot go on. Raises ServerStartError then."""
@@ -184,23 +186,18 @@ def _quorum(
         now_ms=environment.now_ms,
     )
     return QuorumDriver(
-        local=local,
-        configured=Quorum((), DYNAMIC_VOTERS),
-        settings=timing,
-        log=StoredLog(log, snapshots),
-        snapshots=snapshots,
-        state=StateFile(disk, log.directory),
-        peers=Peers(
+        Member(local, Quorum((), DYNAMIC_VOTERS), timing),
+        Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory)),
+        Peers(
             settings=settings,
             cluster_id=CLUSTER_ID,
             listener_name=LISTENER,
             listeners=local.endpoints,
             bootstrap=[server.address for server in options.servers],
         ),
-        application=replica,
-        random=environment.random,
-        now_ms=environment.now_ms,
-        elapsed_s=environment.elapsed_s,
+        replica,
+        QuorumClock(environment.now_ms, environment.elapsed_s),
+        environment.random,
     )
 
 

@@ -21,7 +21,9 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.commands import HANDED_ON
 from penstock.node.controlling.envelope import wrap
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
@@ -51,22 +53,22 @@ class DeafPeers(ScriptedPeers):
         assert node_id >= 0
 
 
-class Member:
+class LoneNode:
     """Node 1 with a real driver on stores in memory, alone or with two others that are silent."""
 
     def __init__(self, voters: int) -> None:
         self.application = Remembered()
         self.driver = QuorumDriver(
-            local=VOTERS[0],
-            configured=Quorum.of(VOTERS[:voters], DYNAMIC_VOTERS),
-            settings=RaftSettings(election_timeout_ms=1, election_backoff_max_ms=1),
-            log=HeldLog(),
-            snapshots=WrittenSnapshots(),
-            state=MemoryState(),
-            peers=DeafPeers(),
-            application=self.application,
-            random=Random(1),
-            now_ms=lambda: 1_700_000_000_000,
+            Member(
+                VOTERS[0],
+                Quorum.of(VOTERS[:voters], DYNAMIC_VOTERS),
+                RaftSettings(election_timeout_ms=1, election_backoff_max_ms=1),
+            ),
+            Stores(HeldLog(), WrittenSnapshots(), MemoryState()),
+            DeafPeers(),
+            self.application,
+            QuorumClock(lambda: 1_700_000_000_000, None),
+            Random(1),
         )
         self.node = ControllerNode(
             config=BrokerConfig.embedded(),
@@ -151,9 +153,9 @@ async def test_no_handler_of_a_controller_falls_over_garbage(caplog: pytest.LogC
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def started(voters: int) -> Member:
+async def started(voters: int) -> LoneNode:
     """A member that leads if it is alone."""
-    member = Member(voters)
+    member = LoneNode(voters)
     await member.driver.start()
     if voters == 1:
         await member.application.until(lambda: (1, member.driver.epoch) in member.application.leaders)

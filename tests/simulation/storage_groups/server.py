@@ -11,7 +11,9 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.partition_log import PartitionLog
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -138,17 +140,16 @@ class Server:
         log = directories.create(GROUP_TOPIC, 0, GROUP_TOPIC_ID, GROUP_CONFIG)
         snapshots = StoredSnapshots(self._disk, log.directory)
         self.driver = QuorumDriver(
-            local=Voter(key_of(self.id)),
-            configured=Quorum((), DYNAMIC_VOTERS),
-            settings=RaftSettings(leases=True, fetch_snapshot_max_bytes=200),
-            log=StoredLog(log, snapshots),
-            snapshots=snapshots,
-            state=StateFile(self._disk, log.directory),
-            peers=Links(self.process, self._post, self._driver_of),
-            application=self.group,
-            random=self._random,
-            now_ms=self._post.loop.now_ms,
-            elapsed_s=lambda: self._post.loop.moment * self._clock,
+            Member(
+                Voter(key_of(self.id)),
+                Quorum((), DYNAMIC_VOTERS),
+                RaftSettings(leases=True, fetch_snapshot_max_bytes=200),
+            ),
+            Stores(StoredLog(log, snapshots), snapshots, StateFile(self._disk, log.directory)),
+            Links(self.process, self._post, self._driver_of),
+            self.group,
+            QuorumClock(self._post.loop.now_ms, lambda: self._post.loop.moment * self._clock),
+            self._random,
         )
         await self.group.start(self.driver)
         asyncio.ensure_future(self._look_after())  # noqa: RUF006  # the process keeps its tasks

@@ -15,9 +15,11 @@ from penstock.metadata.image import ClusterImage, Endpoint
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, OnRecords, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -62,18 +64,13 @@ class OneNode:
         )
         local = Voter(ReplicaKey(NODE))
         self.quorum = QuorumDriver(
-            local=local,
-            configured=Quorum.of([local], 0),
-            settings=RaftSettings(leases=leases),
-            log=stored,
-            snapshots=stored.snapshots,
-            state=StateFile(Disk(), stored.directory),
-            peers=NoPeers(),
-            application=self.log,
-            random=random.Random(2),
-            now_ms=lambda: 1_000,
+            Member(local, Quorum.of([local], 0), RaftSettings(leases=leases)),
+            Stores(stored, stored.snapshots, StateFile(Disk(), stored.directory)),
+            NoPeers(),
+            self.log,
+            QuorumClock(lambda: 1_000, None),
+            random.Random(2),
         )
-        self.log.quorum = self.quorum
         self.submit = self.controller.submit
         self.statistics = self.controller.statistics
 
@@ -84,7 +81,7 @@ class OneNode:
         """Returns when the controller is active, or the driver has failed."""
         changed = asyncio.Event()
         self.log.add_leader_listener(lambda leader_id, epoch: changed.set())
-        await self.quorum.start()
+        await self.log.start(self.quorum)
         while not self.controller.is_active:
             changed.clear()
             await changed.wait()

@@ -8,8 +8,10 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.node.environment.environment import wall_clock_ms
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
@@ -25,16 +27,14 @@ async def start_alone(group: StorageGroup, directories: LogDirectories) -> None:
     log = directories.create("__storage_group", 0, UUID(int=1), CONFIG)
     snapshots = StoredSnapshots(Disk(), log.directory)
     driver = QuorumDriver(
-        local=Voter(ReplicaKey(1)),
-        configured=Quorum.of([Voter(ReplicaKey(1))], 0),
-        settings=RaftSettings(election_timeout_ms=1, leases=True),
-        log=StoredLog(log, snapshots),
-        snapshots=snapshots,
-        state=StateFile(Disk(), log.directory),
-        peers=NoPeers(),
-        application=group,
-        random=Random(1),
-        now_ms=wall_clock_ms,
+        Member(
+            Voter(ReplicaKey(1)), Quorum.of([Voter(ReplicaKey(1))], 0), RaftSettings(election_timeout_ms=1, leases=True)
+        ),
+        Stores(StoredLog(log, snapshots), snapshots, StateFile(Disk(), log.directory)),
+        NoPeers(),
+        group,
+        QuorumClock(wall_clock_ms, None),
+        Random(1),
     )
     await group.start(driver)
     while not group.leads:

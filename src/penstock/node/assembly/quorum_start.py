@@ -34,10 +34,11 @@ from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.environment.context import NodeContext
 from penstock.node.environment.environment import Environment
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metadata_log import MetadataLog, SnapshotLimits
 from penstock.node.quorum.no_peers import NoPeers
-from penstock.node.quorum.ports import PeerLinks
+from penstock.node.quorum.ports import Member, PeerLinks, Stores
 from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -96,8 +97,7 @@ class QuorumParts:
                 leases=config.refuses_without_lease,
             )
         self.quorum = self._driver()
-        self.quorum.on_failure = self.fail
-        self.log.quorum = self.quorum
+        self.quorum.on_failure(self.fail)
         if self.controller is not None:
             self.controller_node = ControllerNode(
                 config=config,
@@ -143,7 +143,7 @@ class QuorumParts:
 
     async def start(self) -> None:
         """Take up what the disk holds, and take part. Raises what the disk and its content give reason for."""
-        await self.quorum.start()
+        await self.log.start(self.quorum)
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
             connections = Connections(Dispatcher(self.controller_node), limits, asyncio.get_running_loop())
@@ -182,17 +182,12 @@ class QuorumParts:
             tuple(Endpoint(endpoint.listener, endpoint.host, endpoint.port) for endpoint in self._advertised),
         )
         return QuorumDriver(
-            local=local,
-            configured=_configured(config, local),
-            settings=raft_settings(config),
-            log=StoredLog(log, snapshots),
-            snapshots=snapshots,
-            state=StateFile(disk, log.directory, log.health),
-            peers=self._peers(local),
-            application=self.log,
-            random=environment.random,
-            now_ms=environment.now_ms,
-            elapsed_s=environment.elapsed_s if config.refuses_without_lease else None,
+            Member(local, _configured(config, local), raft_settings(config)),
+            Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory, log.health)),
+            self._peers(local),
+            self.log,
+            QuorumClock(environment.now_ms, environment.elapsed_s if config.refuses_without_lease else None),
+            environment.random,
         )
 
     def _peers(self, local: Voter) -> PeerLinks:

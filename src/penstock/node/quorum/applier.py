@@ -8,10 +8,10 @@ an append was committed before the leadership was lost.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.node.quorum.metrics import Latency
-from penstock.node.quorum.ports import Application, QuorumLog, QuorumSnapshots, Reading
+from penstock.node.quorum.ports import Application, Reading, Stores
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.protocol.value import Value
@@ -46,34 +46,29 @@ class Examination(Value):
     reading: Reading
 
 
+class Host(Protocol):
+    """The driver, as the applier sees it."""
+
+    def is_leader(self, epoch: int) -> bool:
+        """Whether this node leads an epoch now, whatever is still to be applied."""
+
+    def examined(self, snapshot: SnapshotId) -> None:
+        """The application could read a snapshot that it was to examine."""
+
+    def fail(self, error: Exception) -> None:
+        """The application, the log or a snapshot has failed; nothing follows."""
+
+
 class Applier:
-    """See the module. `leads` says whether this node leads an epoch now, whatever is still to be applied.
+    """See the module. `latency` counts how long appends waited."""
 
-    `on_examined` is told when the application could read a snapshot that it was to examine.
-
-    `on_failure` is told when the application, the log or a snapshot fails; nothing follows then. `latency` counts
-    how long appends waited.
-    """
-
-    def __init__(
-        self,
-        log: QuorumLog,
-        snapshots: QuorumSnapshots,
-        application: Application,
-        *,
-        leads: Callable[[int], bool],
-        on_examined: Callable[[SnapshotId], None],
-        on_failure: Callable[[Exception], None],
-        latency: Latency,
-    ) -> None:
+    def __init__(self, stores: Stores, application: Application, host: Host, latency: Latency) -> None:
         self.applied = 0
         self.latency = latency
-        self._log = log
-        self._snapshots = snapshots
+        self._log = stores.log
+        self._snapshots = stores.snapshots
         self._application = application
-        self._leads = leads
-        self._on_examined = on_examined
-        self._on_failure = on_failure
+        self._host = host
         self._todo: deque[Commit | Examination | LoadSnapshot | Leadership | Waiting] = deque()
         self._examined: Examination | None = None
         self._read: tuple[SnapshotId, Callable[[], None]] | None = None
@@ -159,7 +154,7 @@ class Applier:
             while self._todo and room > 0 and self._ended is None:
                 room -= self._take_next(room)
         except Exception as error:
-            self._on_failure(error)
+            self._host.fail(error)
         finally:
             self._is_working = False
         if self._todo and self._ended is None:
@@ -214,7 +209,7 @@ class Applier:
         except StopIteration as done:
             self._examined = None
             self._read = item.snapshot, done.value
-            self._on_examined(item.snapshot)
+            self._host.examined(item.snapshot)
             return
         if step is None:
             self._todo.append(item)
@@ -270,7 +265,7 @@ class Applier:
         elected = self._elected
         if elected is not None and elected.start_offset is not None and self.applied > elected.start_offset:
             self._elected = None
-            if self._leads(elected.epoch):
+            if self._host.is_leader(elected.epoch):
                 self._tell(elected)
 
     def _tell(self, who: Leadership) -> None:

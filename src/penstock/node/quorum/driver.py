@@ -1,7 +1,6 @@
 """The consensus core in a node: its effects are carried out, its events are brought to it, one after the other.
 
-    driver = QuorumDriver(local=..., configured=..., settings=..., log=..., snapshots=..., state=..., peers=...,
-                          application=..., random=..., now_ms=...)
+    driver = QuorumDriver(member, stores, peers, application, clock, random)
     await driver.start()
     last_offset = await driver.append(batch, driver.epoch)      # committed, and applied here
 
@@ -13,7 +12,7 @@ A quorum of one is one like any other: it elects itself, and a record is committ
 
 The driver ends for good when something fails that nobody can make up for: the disk, a log that lacks what is committed,
 an application that cannot apply a record. From then on this node neither votes nor serves, and a leader tells the
-voters so; `failure` says why, one error is logged, and `on_failure` is called.
+voters so; `failure` says why, one error is logged, and the listeners of `on_failure` are told.
 """
 
 import asyncio
@@ -24,14 +23,7 @@ from collections.abc import Callable, Iterable
 from penstock.node.quorum.applier import Applier, Leadership
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.metrics import QuorumMetrics
-from penstock.node.quorum.ports import (
-    Application,
-    PeerAnswer,
-    PeerLinks,
-    QuorumLog,
-    QuorumSnapshots,
-    QuorumStateFile,
-)
+from penstock.node.quorum.ports import Application, Member, PeerAnswer, PeerLinks, Stores
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, UnsupportedError
 from penstock.raft import effects as do
 from penstock.raft import requests as ask
@@ -39,8 +31,8 @@ from penstock.raft.describe import QuorumDescription
 from penstock.raft.leader import Leader
 from penstock.raft.machine import Raft
 from penstock.raft.ports import Random, SnapshotId
-from penstock.raft.settings import NEVER, RaftSettings
-from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
+from penstock.raft.settings import NEVER
+from penstock.raft.voters import Endpoint, Quorum, ReplicaKey
 
 logger = logging.getLogger(__name__)
 
@@ -53,42 +45,22 @@ class QuorumDriver:
 
     def __init__(
         self,
-        *,
-        local: Voter,
-        configured: Quorum,
-        settings: RaftSettings,
-        log: QuorumLog,
-        snapshots: QuorumSnapshots,
-        state: QuorumStateFile,
+        member: Member,
+        stores: Stores,
         peers: PeerLinks,
         application: Application,
+        clock: QuorumClock,
         random: Random,
-        now_ms: Callable[[], int],
-        elapsed_s: Callable[[], float] | None = None,
     ) -> None:
-        """`configured` are the voters as long as the log names none; for the last two see `clock`."""
         self.failure: Exception | None = None
-        self.on_failure: Callable[[Exception], None] = _only_logged
-        self.remedy = "Make sure that its disk has room and works, then restart the node"
-        self._local = local
-        self._settings = settings
-        self._log = log
-        self._snapshots = snapshots
-        self._state = state
+        self.member = member
+        self._failure_listeners: list[Callable[[Exception], None]] = []
+        self._log, self._snapshots, self._state = stores.log, stores.snapshots, stores.state
         self._peers = peers
-        self._clock = QuorumClock(now_ms, elapsed_s)
-        self._configured = configured
+        self._clock = clock
         self._random = random
         self._metrics = QuorumMetrics()
-        self._applier = Applier(
-            log,
-            snapshots,
-            application,
-            leads=self.is_leader,
-            on_examined=lambda snapshot: self.event(lambda now_ms: self.raft.examined(snapshot, now_ms)),
-            on_failure=self._fail,
-            latency=self._metrics.commits,
-        )
+        self._applier = Applier(stores, application, self, self._metrics.commits)
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
         self._events: deque[Event] = deque()
@@ -98,6 +70,10 @@ class QuorumDriver:
         self._flush: asyncio.Future[None] | None = None
         self._fetched: asyncio.Future[bytes] | None = None
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
+
+    def on_failure(self, listener: Callable[[Exception], None]) -> None:
+        """From now on `listener` is called when the driver has ended by itself."""
+        self._failure_listeners.append(listener)
 
     @property
     def raft(self) -> Raft:
@@ -113,7 +89,7 @@ class QuorumDriver:
     @property
     def local_key(self) -> ReplicaKey:
         """The id and the directory of this replica."""
-        return self._local.key
+        return self.member.local.key
 
     @property
     def leader_id(self) -> int | None:
@@ -124,7 +100,7 @@ class QuorumDriver:
     def hears_leader(self) -> bool:
         """Whether the leader answers this node; `leader_id` also names one that has died and is still waited for."""
         leader_id = self.leader_id
-        return leader_id is not None and (leader_id == self._local.key.id or self._peers.hears(leader_id))
+        return leader_id is not None and (leader_id == self.member.local.key.id or self._peers.hears(leader_id))
 
     @property
     def epoch(self) -> int:
@@ -208,9 +184,9 @@ class QuorumDriver:
         assert self._raft is None, "a driver is started once"
         self._clock.start()
         raft = self._raft = Raft(
-            self._local,
-            self._configured,
-            self._settings,
+            self.member.local,
+            self.member.configured,
+            self.member.settings,
             self._log,
             self._snapshots,
             self._random,
@@ -226,7 +202,7 @@ class QuorumDriver:
 
     async def stop(self, *, resign: bool = True) -> None:
         """Take part no longer. A leader waits a while for what was appended, and tells the others that it goes."""
-        patience_ms = self._settings.request_timeout_ms
+        patience_ms = self.member.settings.request_timeout_ms
         if self.is_running:
             if self._flush is not None:
                 await asyncio.wait([self._flush])
@@ -263,7 +239,7 @@ class QuorumDriver:
             effects = raft.append(batch, epoch, self._clock.now_ms())
         except Exception as error:
             if self._log.end_offset != end_offset or not isinstance(error, KafkaError | DecodeError):
-                self._fail(error)
+                self.fail(error)
             elif isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self._make_way(error)
             raise
@@ -312,7 +288,7 @@ class QuorumDriver:
             try:
                 self.raft.forget_log_behind(snapshot)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 raise
         return snapshot
 
@@ -355,7 +331,7 @@ class QuorumDriver:
                 for effect in self._events.popleft()(self._clock.now_ms()):
                     self._carry_out(effect)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         finally:
             self._is_busy = False
         self._metrics.look_at(self.raft, asyncio.get_running_loop().time())
@@ -390,7 +366,7 @@ class QuorumDriver:
 
     def _announce(self, effect: do.Announce) -> None:
         role = self.raft.role
-        leads = isinstance(role, Leader) and effect.leader_id == self._local.key.id
+        leads = isinstance(role, Leader) and effect.leader_id == self.member.local.key.id
         start_offset = role.epoch_start_offset if leads and isinstance(role, Leader) else None
         self._applier.leadership(Leadership(effect.leader_id, effect.epoch, start_offset))
 
@@ -406,7 +382,7 @@ class QuorumDriver:
         if error is None:
             self.event(self.raft.flushed)
         elif self._ended is None:
-            self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
+            self.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
 
     def _examine(self, snapshot: SnapshotId) -> None:
         """Read it from the disk in a thread; the application decodes it then, step by step."""
@@ -416,13 +392,17 @@ class QuorumDriver:
             if self._ended is not None or self.raft.examining != snapshot:
                 return
             if error is not None:
-                self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a fetched snapshot cannot be read: {error}"))
+                self.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a fetched snapshot cannot be read: {error}"))
             else:
                 self._applier.examine(snapshot, fetched.result())
                 self._applier.work()
 
         self._fetched = asyncio.get_running_loop().run_in_executor(None, self._snapshots.fetched, snapshot)
         self._fetched.add_done_callback(read)
+
+    def examined(self, snapshot: SnapshotId) -> None:
+        """The application could read the snapshot that it was to examine."""
+        self.event(lambda now_ms: self.raft.examined(snapshot, now_ms))
 
     # Time.
 
@@ -451,7 +431,7 @@ class QuorumDriver:
 
     # The end.
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """End for good: nothing that this node did from now on could be relied on."""
         if self._ended is not None:
             return
@@ -465,13 +445,14 @@ class QuorumDriver:
         logger.error(
             "this node takes part in the quorum no longer: %s. %s",
             why,
-            "It needs a newer release of Penstock" if is_newer else self.remedy,
+            "It needs a newer release of Penstock" if is_newer else self.member.remedy,
             exc_info=error if is_ours and not is_newer else None,
         )
         try:
             self._hand_over()
         finally:
-            self.on_failure(error)
+            for listener in self._failure_listeners:
+                listener(error)
 
     def _hand_over(self) -> None:
         """A leader says that it goes: the voters need not find out by waiting for it."""
@@ -494,7 +475,3 @@ class QuorumDriver:
 
 def _unavailable() -> KafkaError:
     return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node takes no part in the quorum")
-
-
-def _only_logged(error: Exception) -> None:
-    """The default of `on_failure`: nothing follows beyond the line in the log."""

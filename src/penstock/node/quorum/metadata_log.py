@@ -12,10 +12,9 @@ So a start never reads the whole past, and the log need not be kept for ever (KI
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 from penstock.metadata.features import NEWEST_METADATA_VERSION
 from penstock.metadata.image import NOBODY, ClusterImage
@@ -30,7 +29,7 @@ from penstock.metadata.snapshot import (
     snapshot_values,
 )
 from penstock.metadata.transaction import MetadataTransaction
-from penstock.node.quorum.ports import Reading
+from penstock.node.quorum.ports import Reading, ReplicatedLog
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -38,7 +37,6 @@ from penstock.protocol.records import Record, encode_batch, iterate_batches
 from penstock.protocol.value import Value
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.ports import SnapshotId
-from penstock.raft.voters import Quorum
 
 RECORDS_PER_STEP = 200
 """So many records of a snapshot are applied at a time: some milliseconds' worth."""
@@ -69,40 +67,6 @@ class SnapshotLimits(Value):
     max_interval_ms: int = 3_600_000
 
 
-class ReplicatedLog(Protocol):
-    """What the metadata log needs of this node's part in the quorum (`QuorumDriver`)."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
-
-    @property
-    def told_high_watermark(self) -> int:
-        """The high watermark that a leader has told last; 0 before one has."""
-
-    @property
-    def has_all(self) -> bool:
-        """Whether this node leads within its lease, and has applied all that is committed."""
-
-    def append(self, batch: bytearray, epoch: int) -> asyncio.Future[int]:
-        """Appends a batch; the future is done when it is committed and applied."""
-
-    def barrier(self, epoch: int) -> asyncio.Future[int]:
-        """Appends nothing; the future is done when all that was appended before is committed and applied."""
-
-    def resign(self) -> None:
-        """Lead no longer, if this node does."""
-
-    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
-        """Writes a snapshot of all before `end_offset`, and lets go of the log before it."""
-
-    def quorum_at(self, end_offset: int) -> Quorum:
-        """The voters that a snapshot up to `end_offset` must name."""
-
-    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
-        """What a snapshot up to `end_offset` is called."""
-
-
 class _Listener(Value):
     on_records: OnRecords
     on_replaced: OnReplaced
@@ -111,7 +75,7 @@ class _Listener(Value):
 class MetadataLog:
     """The committed metadata of this node: what the quorum replicates, as an `Application` of its driver.
 
-    `quorum` is set before the driver starts. Leader listeners hear of this node only after everything that was
+    Leader listeners hear of this node only after everything that was
     committed under earlier leaders was applied. `first_records` are what a new cluster is to begin with, as the
     formatting of this node said: they count when the first active controller has written them to the log.
     """
@@ -137,6 +101,11 @@ class MetadataLog:
         self._last_snapshot_ms = now_ms()
         self._sooner: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[SnapshotId] | None = None
+
+    async def start(self, quorum: ReplicatedLog) -> None:
+        """Take part. Raises what the driver raises."""
+        self.quorum = quorum
+        await quorum.start()
 
     # -- who listens --------------------------------------------------------------------------------------------------
 

@@ -3,15 +3,19 @@
 The first three are the consensus core's ports (`raft.ports`) with what else a node needs of them.
 """
 
+from __future__ import annotations
+
 from asyncio import Future
 from collections.abc import Callable, Generator, Iterable
 from typing import Protocol
 
+from penstock.protocol.value import Value
 from penstock.raft import ports
 from penstock.raft.effects import ElectionState
 from penstock.raft.ports import SnapshotId
 from penstock.raft.requests import Answer, AskVersionsAnswer, PeerRequest
-from penstock.raft.voters import Endpoint, Quorum
+from penstock.raft.settings import RaftSettings
+from penstock.raft.voters import Endpoint, Quorum, Voter
 
 PeerAnswer = Answer | AskVersionsAnswer
 
@@ -52,6 +56,24 @@ class QuorumStateFile(Protocol):
         """Returns when the state outlives a power cut; `quorum` is who may vote, and at which level."""
 
 
+class Stores(Value):
+    """What a replica has on its disk."""
+
+    log: QuorumLog
+    snapshots: QuorumSnapshots
+    state: QuorumStateFile
+
+
+class Member(Value):
+    """Who a replica is, whom it takes for the voters as long as the log names none, and how patient it is."""
+
+    local: Voter
+    configured: Quorum
+    settings: RaftSettings
+    remedy: str = "Make sure that its disk has room and works, then restart the node"
+    """What is said when it has failed."""
+
+
 class PeerLinks(Protocol):
     """The way to the other replicas."""
 
@@ -80,6 +102,43 @@ class PeerLinks(Protocol):
 
     async def stop(self) -> None:
         """Closes all connections; nothing is told from now on."""
+
+
+class ReplicatedLog(Protocol):
+    """What the metadata log asks of this node's part in the quorum (`QuorumDriver`)."""
+
+    async def start(self) -> None:
+        """Take up what the disk holds, and take part."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+
+    @property
+    def told_high_watermark(self) -> int:
+        """The high watermark that a leader has told last; 0 before one has."""
+
+    @property
+    def has_all(self) -> bool:
+        """Whether this node leads within its lease, and has applied all that is committed."""
+
+    def append(self, batch: bytearray, epoch: int) -> Future[int]:
+        """Appends a batch; the future is done when it is committed and applied."""
+
+    def barrier(self, epoch: int) -> Future[int]:
+        """Appends nothing; the future is done when all that was appended before is committed and applied."""
+
+    def resign(self) -> None:
+        """Lead no longer, if this node does."""
+
+    async def snapshot(self, chunks: Iterable[bytes], end_offset: int) -> SnapshotId:
+        """Writes a snapshot of all before `end_offset`, and lets go of the log before it."""
+
+    def quorum_at(self, end_offset: int) -> Quorum:
+        """The voters that a snapshot up to `end_offset` must name."""
+
+    def snapshot_id_at(self, end_offset: int) -> SnapshotId:
+        """What a snapshot up to `end_offset` is called."""
 
 
 class Application(Protocol):

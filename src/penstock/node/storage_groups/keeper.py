@@ -317,7 +317,7 @@ class GroupKeeper:
         self._groups.by_number[number] = replica
         replica.group.on_leader = partial(self._lead_changed, replica)
         replica.group.on_member = lambda partition: self.on_partition(*partition)
-        replica.quorum.on_failure = partial(self._failed_later, replica)
+        replica.quorum.on_failure(partial(self._failed_later, replica))
         for topic in self._image.topics_of_storage_group(number):
             self._enter(topic)
 

@@ -22,7 +22,9 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER, is_reserved
 from penstock.node.environment.context import NodeContext
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.settings import raft_settings
 from penstock.node.quorum.state_file import QuorumStateError, StateFile
 from penstock.node.quorum.stored_log import StoredLog
@@ -143,19 +145,18 @@ async def start_replica(
     snapshot_bytes = config.storage_group_max_bytes_between_snapshots
     replica = GroupReplica(name, directories.cluster_id, group, log, snapshot_bytes)
     driver = QuorumDriver(
-        local=Voter(ReplicaKey(config.node_id, replica_id)),
-        configured=Quorum((), DYNAMIC_VOTERS),
-        settings=group_settings(raft_settings(config)),
-        log=stored_log,
-        snapshots=snapshots,
-        state=state,
-        peers=links.peers(name, image.replicas),
-        application=group,
-        random=outside.random,
-        now_ms=outside.now_ms,
-        elapsed_s=outside.elapsed_s,
+        Member(
+            Voter(ReplicaKey(config.node_id, replica_id)),
+            Quorum((), DYNAMIC_VOTERS),
+            group_settings(raft_settings(config)),
+            REMEDY,
+        ),
+        Stores(stored_log, snapshots, state),
+        links.peers(name, image.replicas),
+        group,
+        QuorumClock(outside.now_ms, outside.elapsed_s),
+        outside.random,
     )
-    driver.remedy = REMEDY
     try:
         await replica.start(driver)
     except UnsupportedError:

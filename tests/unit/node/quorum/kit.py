@@ -6,7 +6,9 @@ from random import Random
 from tests.unit.node.quorum.memory import HeldLog, MemoryState, Remembered, WrittenSnapshots
 from tests.unit.node.quorum.scripted_peers import ScriptedPeers
 
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
+from penstock.node.quorum.ports import Member, Stores
 from penstock.protocol.errors import ErrorCode
 from penstock.raft import requests as ask
 from penstock.raft.settings import RaftSettings
@@ -33,18 +35,14 @@ class Kit:
 
     def make(self, voters: int = 1) -> QuorumDriver:
         driver = QuorumDriver(
-            local=VOTERS[0],
-            configured=Quorum.of(VOTERS[:voters], 0),
-            settings=SETTINGS,
-            log=self.log,
-            snapshots=self.snapshots,
-            state=self.state,
-            peers=self.peers,
-            application=self.application,
-            random=Random(1),
-            now_ms=lambda: WALL_CLOCK_MS,
+            Member(VOTERS[0], Quorum.of(VOTERS[:voters], 0), SETTINGS),
+            Stores(self.log, self.snapshots, self.state),
+            self.peers,
+            self.application,
+            QuorumClock(lambda: WALL_CLOCK_MS, None),
+            Random(1),
         )
-        driver.on_failure = self.failures.append
+        driver.on_failure(self.failures.append)
         return driver
 
     async def lead(self) -> int:

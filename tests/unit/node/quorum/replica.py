@@ -16,8 +16,10 @@ from tests.unit.node.quorum.stores import Store
 from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
+from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
+from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.settings import RaftSettings
@@ -81,16 +83,12 @@ class Replica:
             retry_backoff_max_ms=500,
         )
         self.driver = QuorumDriver(
-            local=self.voter,
-            configured=configured,
-            settings=SETTINGS,
-            log=self.store.log,
-            snapshots=self.store.snapshots,
-            state=StateFile(self.store.disk, self.store.directory),
-            peers=Peers(settings=settings, cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap),
-            application=self.application,
-            random=Random(self.key.id * 100 + self.lives),
-            now_ms=lambda: 1_700_000_000_000,
+            Member(self.voter, configured, SETTINGS),
+            Stores(self.store.log, self.store.snapshots, StateFile(self.store.disk, self.store.directory)),
+            Peers(settings=settings, cluster_id=CLUSTER_ID, listeners=self.voter.endpoints, bootstrap=bootstrap),
+            self.application,
+            QuorumClock(lambda: 1_700_000_000_000, None),
+            Random(self.key.id * 100 + self.lives),
         )
         await self.driver.start()
         await self.listener.serve(self.driver, CLUSTER_ID)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from penstock.node.quorum.applier import Applier
 from penstock.node.quorum.metrics import QuorumMetrics
-from penstock.node.quorum.ports import Reading
+from penstock.node.quorum.ports import Reading, Stores
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
 
@@ -32,19 +32,22 @@ class Waits:
         return lambda: None
 
 
-def applier_of(application: Waits, examined: list[SnapshotId]) -> Applier:
-    def fail(error: Exception) -> None:
+class Host:
+    """A driver that follows."""
+
+    def __init__(self, seen: list[SnapshotId]) -> None:
+        self.examined = seen.append
+
+    def is_leader(self, epoch: int) -> bool:
+        return False
+
+    def fail(self, error: Exception) -> None:
         raise error
 
-    return Applier(
-        cast("Any", None),
-        cast("Any", None),
-        cast("Any", application),
-        leads=lambda epoch: False,
-        on_examined=examined.append,
-        on_failure=fail,
-        latency=QuorumMetrics().commits,
-    )
+
+def applier_of(application: Waits, examined: list[SnapshotId]) -> Applier:
+    stores = Stores(cast("Any", None), cast("Any", None), cast("Any", None))
+    return Applier(stores, cast("Any", application), cast("Any", Host(examined)), QuorumMetrics().commits)
 
 
 async def turns() -> None:

@@ -56,6 +56,9 @@ class Replicated:
     told_high_watermark = 0
     has_all = False
 
+    async def start(self) -> None:
+        """It is there from the beginning."""
+
     def __init__(self) -> None:
         self.snapshots: dict[int, bytes] = {}
         self.snapshot_error: Exception | None = None
