@@ -5,10 +5,10 @@ import struct
 import time
 
 from bench.round_trip import produce_request
-from penstock.protocol.api import ApiKey
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.produce import ProduceResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 
 CREATE_VERSION, PRODUCE_VERSION = 5, 9
 LIMIT_S = 60.0

@@ -15,7 +15,7 @@ from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import ElectionType
 from penstock.client.values import TopicPartition
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 TOPIC = TopicPartition("orders", 0)

@@ -17,7 +17,7 @@ from penstock.client.admin import Admin
 from penstock.client.partition_admin import ElectionType
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)

@@ -12,15 +12,15 @@ from bench.load import create_topic
 from bench.measure import Budget, Measure, measure
 from bench.node import penstock_command
 from bench.process import BrokerProcess
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.requests.framing import encode_request
 
 BOOT_LIMIT_S = 900.0
 STOP_LIMIT_S = 180.0

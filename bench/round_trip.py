@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from bench.load import create_topic
 from bench.process import BrokerProcess
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 
 PRODUCE_VERSION = 9
 JOIN_VERSION = 9

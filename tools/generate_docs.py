@@ -98,7 +98,7 @@ def handler_table(title: str, package: str) -> str:
     """What the handlers of one package serve."""
     from penstock.node.api.commands import ROWS
     from penstock.node.serving.handler import load_handlers
-    from penstock.protocol.api import api_of
+    from penstock.protocol.requests.api import api_of
 
     sentences = {row.key: f"{api_of(row.key).name} {versions(*row.versions)}: {row.sentence}" for row in ROWS}
     lines = []

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from bench.drills.stale_record import StaleRecord
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 
 PATIENCE_S: Final = 60
 LATEST: Final = -1

@@ -5,10 +5,10 @@ import struct
 from typing import Final
 
 from bench.round_trip import PRODUCE_VERSION, produce_request
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response
 from penstock.protocol.messages.produce import ProduceResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response
 
 PATIENCE_S: Final = 60
 

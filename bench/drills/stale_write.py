@@ -3,10 +3,10 @@
 import socket
 import struct
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.testing.cluster_node import ClusterNode
 
 REFUSALS = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)

@@ -26,7 +26,7 @@ from bench.load import create_topic
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 TOPIC: Final = "orders"

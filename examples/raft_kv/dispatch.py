@@ -8,7 +8,7 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode
-from penstock.protocol.framing import RequestHeader, parse_request_header
+from penstock.protocol.requests.framing import RequestHeader, parse_request_header
 
 
 class StoreDispatcher(Dispatcher):

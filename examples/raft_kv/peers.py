@@ -10,7 +10,7 @@ from typing import Final
 from penstock.metadata.image import ClusterImage
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, load_handlers
-from penstock.protocol.api import ApiKey
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.log_name import METADATA_LOG, LogName
 
 SERVED: Final = (

@@ -5,8 +5,8 @@ So `penstock dump-log` can show it.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from penstock.protocol.control.snapshot_file import batches_of_snapshot, encode_snapshot_file
 from penstock.protocol.records import Record, iterate_records
-from penstock.protocol.snapshot_file import batches_of_snapshot, encode_snapshot_file
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.voters import Quorum
 

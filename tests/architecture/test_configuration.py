@@ -14,12 +14,12 @@ from penstock.metadata.configs.without_effect import why_no_effect
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
 READERS = ("node", "log", "controller", "coordinator", "replication", "quorum", "raft")
 OF_A_NODE = (
-    "broker_config.py",
-    "broker_rules.py",
-    "role_rules.py",
-    "voters.py",
-    "address_limits.py",
-    "pinned_leaders.py",
+    "configs/broker_config.py",
+    "configs/broker_rules.py",
+    "configs/role_rules.py",
+    "configs/voters.py",
+    "configs/address_limits.py",
+    "configs/pinned_leaders.py",
     "replication_mode.py",
 )
 """The files of the configuration that act on what keys say, and do not only define or compare them."""
@@ -28,7 +28,7 @@ OF_A_NODE = (
 def read_words() -> Iterator[tuple[str, bool]]:
     """What code reads: attributes, and texts that it passes to a call or gives a name; which of both it is."""
     files = [path for folder in READERS for path in (SOURCES / folder).rglob("*.py")]
-    files += [SOURCES / "metadata" / "configs" / name for name in OF_A_NODE]
+    files += [SOURCES / "metadata" / name for name in OF_A_NODE]
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):

@@ -18,13 +18,13 @@ from tests.cluster.started import ANY_PORT, Started, started
 from tests.property.protocol.samples import filled, mutated
 from tests.wire.raw_client import Closed, RawClient, batch_of
 
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.varint import encode_uvarint
 from penstock.testing.quorum_view import wait_until
 

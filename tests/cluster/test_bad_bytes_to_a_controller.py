@@ -16,8 +16,8 @@ from tests.wire.raw_client import RawClient
 
 from penstock.log.disk import Disk
 from penstock.log.formatting import format_directories
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.varint import encode_uvarint
 from penstock.testing.ports import ReservedPort
 

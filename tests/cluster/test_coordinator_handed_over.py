@@ -20,7 +20,7 @@ from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.node.partitions import hand_overs
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 TOPIC = "orders"

@@ -11,8 +11,8 @@ from penstock.leadership.transfer import Limits
 from penstock.node.partitions import hand_overs
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from penstock.protocol.own_apis import BalanceAction
 from penstock.protocol.records import decode_batch, iterate_batches
+from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster
 
 TOPIC = TopicPartition("orders", 0)

@@ -30,7 +30,6 @@ from tests.wire.raw_client import RawClient, decode_all
 from penstock.log.checkpoint import decode_partition_metadata
 from penstock.log.names import PARTITION_METADATA, partition_directory
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, Handler, load_handlers
-from penstock.protocol.api import AnyApiKey, ApiKey, OwnApiKey, api_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import (
     CLUSTER_METADATA,
@@ -42,6 +41,7 @@ from penstock.protocol.internal_topics import (
     refusal_of,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey, api_of
 from penstock.protocol.schema import Message
 from penstock.testing.cluster import Cluster
 

@@ -32,7 +32,7 @@ from penstock.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
+from penstock.protocol.requests.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.testing.cluster import TEST_DEFAULTS, Cluster
 from penstock.testing.cluster_node import ClusterNode

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from tests.wire.raw_client import RawClient, batch_of, fetch_request
 
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.schema import Message
 from penstock.testing import Cluster
 

@@ -63,7 +63,7 @@ from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicP
 from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import (
+from penstock.protocol.requests.own_apis import (
     BalanceLeadersRequest,
     ClaimStorageGroupRequest,
     CreateStorageGroupRequest,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.protocol.control import ControlType
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import decode_batch, iterate_batches
 from penstock.raft import effects as do

@@ -27,10 +27,10 @@ from penstock.node.quorum.ports import Member, Stores
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, CloseConnection, load_handlers
-from penstock.protocol.api import api_of
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request, encode_request
 from penstock.protocol.messages import add_raft_voter, describe_quorum
+from penstock.protocol.requests.api import api_of
+from penstock.protocol.requests.framing import api_of_request, encode_request
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_requests as write
 from penstock.raft.ports import SnapshotId

@@ -18,9 +18,7 @@ from penstock.controller.controller import Controller
 from penstock.controller.decisions import DECISIONS
 from penstock.metadata.image import ResourceType
 from penstock.metadata.record_frames import decode_record, encode_record
-from penstock.protocol.api import api_of
 from penstock.protocol.codec import decode, encode
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
 from penstock.protocol.messages import alter_partition as partitions
 from penstock.protocol.messages import assign_replicas_to_dirs as directories
@@ -42,7 +40,9 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import (
+from penstock.protocol.requests.api import api_of
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.own_apis import (
     BalanceLeadersRequest,
     ClaimStorageGroupRequest,
     CreateStorageGroupRequest,

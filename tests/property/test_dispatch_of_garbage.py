@@ -11,9 +11,9 @@ from tests.unit.node.on_disk import PEER, batch, node_on, produce_request, topic
 
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.framing import encode_request
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.framing import encode_request
 
 FRAMES = 10_000
 # What needs a controller or groups is fuzzed by what these handlers do: they decode, and put the rest in a queue.

@@ -18,7 +18,7 @@ from tests.simulation.controller_brokers import UNKNOWN, SimulatedBroker
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.own_apis import ClaimStorageGroupRequest, GroupVoter
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, GroupVoter
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from penstock.metadata.image import ClusterImage, ConfigResource, PartitionImage
 from penstock.metadata.partition_index import Partitions, each
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.own_apis import ClaimStorageGroupRequest
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest
 
 
 class InvariantError(AssertionError):

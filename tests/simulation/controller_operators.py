@@ -20,7 +20,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, CreateStorageGroupRequest
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, CreateStorageGroupRequest
 from penstock.protocol.schema import Message
 
 MAX_TOPICS = 8

@@ -27,7 +27,7 @@ from penstock.metadata.records import PartitionChangeRecord, ProducerIdsRecord
 from penstock.metadata.topics import NO_LEADER, NO_LEADER_CHANGE
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
-from penstock.protocol.own_apis import ClaimStorageGroupRequest, GroupVoter
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, GroupVoter
 
 
 def fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:

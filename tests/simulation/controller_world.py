@@ -40,7 +40,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, ClaimStorageGroupRequest
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, ClaimStorageGroupRequest
 from penstock.protocol.schema import Message
 
 CLUSTER = "penstock"

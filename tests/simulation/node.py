@@ -8,7 +8,7 @@ from zlib import crc32
 from tests.simulation.invariants import InvariantError, Invariants
 from tests.simulation.memory import Batch, Contents, MemoryLog, MemorySnapshots
 
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.effects import ElectionState

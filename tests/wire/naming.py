@@ -18,9 +18,9 @@ from uuid import UUID
 import kio.schema
 from tests.wire.raw_client import batch_of
 
-from penstock.protocol.api import AnyApiKey, api_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from penstock.protocol.requests.api import AnyApiKey, api_of
 from penstock.protocol.schema import Field, Message
 from penstock.protocol.uuids import ZERO_UUID
 

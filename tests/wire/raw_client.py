@@ -9,9 +9,6 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
-from penstock.protocol import framing
-from penstock.protocol.api import AnyApiKey, ApiKey, api_of
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
@@ -36,6 +33,9 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
 )
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests import framing
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
+from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.protocol.schema import Message
 
 TIMEOUT_S = 30

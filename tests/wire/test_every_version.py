@@ -16,9 +16,7 @@ import pytest
 from tests.wire.raw_client import RawClient, api_of_request, batch_of, fetch_request, produce_request
 from tests.wire.raw_members import Member
 
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response, encode_request, encode_response
 from penstock.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
@@ -60,6 +58,8 @@ from penstock.protocol.messages.list_partition_reassignments import ListPartitio
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.framing import decode_response, encode_request, encode_response
 from penstock.protocol.schema import Message
 
 TOPIC = "every-version"

@@ -13,7 +13,7 @@ from bench.versus.systems import KAFKA, PENSTOCK, Effort, Sample, Samples, in_tu
 from bench.versus.three_nodes import SYSTEMS, ThreeNodes, three_nodes
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import ElectionType
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 
 TITLE = "One partition's leader moves under a producer with acks=all, 10,000 records/s"
 USUAL = Figure("longest wait of a record, median of the moves", "ms", "lower", own=20)

@@ -10,7 +10,7 @@ from penstock.coordinator.group import records as group_records
 from penstock.metadata.record_frames import decode_record
 from penstock.metadata.records import MetadataRecord
 from penstock.protocol.codec import decode
-from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.control.records import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage

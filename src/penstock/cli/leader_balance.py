@@ -14,7 +14,7 @@ from penstock.cli.output import print_json
 from penstock.client.admin import Admin
 from penstock.client.partition_admin import Balance
 from penstock.client.values import TopicPartition
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 
 LOOK_S: Final = 0.2
 LOOKS_AFTER: Final = 25

@@ -13,7 +13,7 @@ from penstock.client.admin import Admin
 from penstock.client.controllers import ControllerClient
 from penstock.client.errors import ClientError
 from penstock.client.quorum_admin import MetadataState
-from penstock.protocol.own_apis import Metric
+from penstock.protocol.requests.own_apis import Metric
 
 ROUNDS: Final = 20
 """So often nodes are asked again that are not at the same offset: metadata may change all the time."""

@@ -18,7 +18,7 @@ from penstock.metadata.snapshot import parse_snapshot_name
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.codec import decode
-from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.control.records import ControlType, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage

@@ -47,7 +47,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from penstock.protocol.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
+from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 from penstock.protocol.value import Value
 
 BROKERS_ENDPOINT = 1

@@ -12,7 +12,6 @@ from uuid import UUID
 from penstock.client.address import Address
 from penstock.client.blocking_connection import BlockingConnection, ClusterUnreachable
 from penstock.client.values import EndpointTold, LeaderTold
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.metadata import (
@@ -21,6 +20,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 

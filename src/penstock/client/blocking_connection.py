@@ -9,10 +9,10 @@ from collections import deque
 from typing import TypeVar
 
 from penstock.client.address import Address
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.framing import decode_response, encode_request, skip_tagged_fields
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.framing import decode_response, encode_request, skip_tagged_fields
 from penstock.protocol.schema import Message
 
 MAX_RESPONSE_BYTES = 1 << 30

@@ -11,10 +11,8 @@ from uuid import UUID
 
 from penstock.client.blocking_connection import BlockingConnection
 from penstock.client.blocking_offsets import IsolationLevel
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError, ErrorCode
-from penstock.protocol.framing import skip_tagged_fields
 from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -23,6 +21,8 @@ from penstock.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import skip_tagged_fields
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_uvarint

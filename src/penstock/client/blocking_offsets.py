@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, by_topic
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,6 +22,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.value import Value
 
 LATEST, EARLIEST = -1, -2

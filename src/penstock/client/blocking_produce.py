@@ -13,7 +13,6 @@ from typing import cast
 from penstock.client.address import Address
 from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
 from penstock.client.blocking_connection import BlockingConnection
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.produce import (
@@ -23,6 +22,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.protocol.requests.api import ApiKey
 
 ALL_REPLICAS = -1
 NO_PRODUCER = -1

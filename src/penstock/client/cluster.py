@@ -15,10 +15,10 @@ from penstock.client.errors import ClusterUnreachableError, ConnectionFailedErro
 from penstock.client.metadata import NO_NODE, BrokerMetadata, ClusterMetadata, TopicMetadata, error_code
 from penstock.client.settings import ClientSettings
 from penstock.client.values import EndpointTold, LeaderTold, TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 Result = TypeVar("Result")

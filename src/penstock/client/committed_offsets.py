@@ -6,7 +6,6 @@ from typing import Final
 from penstock.client.cluster import ClusterClient
 from penstock.client.metadata import error_code
 from penstock.client.values import OffsetAndMetadata, TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,6 +26,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.value import Value
 
 NEWEST_BY_NAME: Final = 9  # from version 10 on topics go by their ids

@@ -6,7 +6,6 @@ from enum import IntEnum
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Answer
 from penstock.client.metadata import error_code
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -21,6 +20,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 

@@ -22,11 +22,11 @@ from penstock.client.errors import (
 )
 from penstock.client.frames import FrameReader
 from penstock.client.settings import ClientSettings
-from penstock.protocol.api import KEYS, AnyApiKey, Api, ApiKey, api_of
 from penstock.protocol.errors import DecodeError, ErrorCode
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.own_apis import OWN_SOFTWARE
+from penstock.protocol.requests.api import KEYS, AnyApiKey, Api, ApiKey, api_of
+from penstock.protocol.requests.framing import decode_response, encode_request
+from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
 

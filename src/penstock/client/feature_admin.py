@@ -9,7 +9,7 @@ from penstock.client.metadata import error_code
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
-from penstock.protocol.own_apis import OWN_SOFTWARE
+from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.value import Value
 
 

@@ -20,7 +20,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 from penstock.protocol.value import Value
 
 

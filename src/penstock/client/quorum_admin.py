@@ -23,7 +23,7 @@ from penstock.protocol.messages.describe_quorum import (
     ReplicaState,
 )
 from penstock.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from penstock.protocol.own_apis import (
+from penstock.protocol.requests.own_apis import (
     DescribeMetadataRequest,
     DescribeMetadataResponse,
     DescribeMetricsRequest,

@@ -15,7 +15,7 @@ from penstock.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from penstock.protocol.own_apis import CreateStorageGroupRequest, CreateStorageGroupResponse
+from penstock.protocol.requests.own_apis import CreateStorageGroupRequest, CreateStorageGroupResponse
 from penstock.protocol.value import Value
 
 """The topic whose partitions are the groups."""

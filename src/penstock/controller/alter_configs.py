@@ -14,9 +14,9 @@ from enum import IntEnum
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
-from penstock.metadata.configs.replication_mode import DECIDED_AT_CREATION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.metadata.replication_mode import DECIDED_AT_CREATION
 from penstock.metadata.topic_names import topic_name_error
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed

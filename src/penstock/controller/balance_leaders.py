@@ -2,7 +2,7 @@
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
 
 
 def decide_balance_leaders(

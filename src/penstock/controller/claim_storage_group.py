@@ -18,7 +18,7 @@ from penstock.metadata.records import MetadataRecord
 from penstock.metadata.topics import PartitionImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
 
 
 def decide_claim_storage_group(

@@ -4,7 +4,7 @@ from penstock.controller.create_topics import DEFAULT
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.storage_groups import Asked, StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import CreateStorageGroupRequest, CreateStorageGroupResponse
+from penstock.protocol.requests.own_apis import CreateStorageGroupRequest, CreateStorageGroupResponse
 
 
 def decide_create_storage_group(

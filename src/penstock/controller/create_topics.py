@@ -14,9 +14,9 @@ from penstock.controller.storage_groups import (
     check_voters,
     partition_in_group,
 )
-from penstock.metadata.configs.replication_mode import STORAGE_GROUP, asks_for_consensus, storage_group_in
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
+from penstock.metadata.replication_mode import STORAGE_GROUP, asks_for_consensus, storage_group_in
 from penstock.metadata.topic_names import metric_name, topic_name_error
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed

@@ -9,8 +9,8 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from penstock.controller.decision import ControllerState, Decision
-from penstock.protocol.api import AnyApiKey, ApiKey, OwnApiKey
-from penstock.protocol.framing import api_of_request
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 Decide = Callable[[ControllerState, Any, int], Decision[Any]]

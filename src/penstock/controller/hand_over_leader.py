@@ -16,7 +16,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
+from penstock.protocol.requests.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 
 def decide_hand_over_leader(

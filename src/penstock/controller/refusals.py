@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.framing import api_of_request
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import api_of_request
 
 if TYPE_CHECKING:
     from penstock.protocol.errors import KafkaError

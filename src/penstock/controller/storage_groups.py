@@ -18,10 +18,10 @@ from uuid import UUID
 from penstock.controller.assignments import FIRST_EPOCH, check_replicas
 from penstock.controller.decision import ControllerState
 from penstock.controller.placement import place
-from penstock.metadata.configs.replication_mode import STORAGE_GROUP
 from penstock.metadata.features import DIRECTORY_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
+from penstock.metadata.replication_mode import STORAGE_GROUP
 from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS

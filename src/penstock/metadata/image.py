@@ -25,7 +25,6 @@ from penstock.metadata.brokers import (
     controller_from,
     controller_record,
 )
-from penstock.metadata.configs.replication_mode import STORAGE_GROUP, storage_group_in
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES, NEWEST_METADATA_VERSION
 from penstock.metadata.partition_index import PartitionIndex
 from penstock.metadata.record_frames import UnsupportedMetadataError, encode_record, has_record, layout_at
@@ -49,6 +48,7 @@ from penstock.metadata.records import (
     UnregisterControllerRecord,
     ZkMigrationStateRecord,
 )
+from penstock.metadata.replication_mode import STORAGE_GROUP, storage_group_in
 from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.metadata.security import SECURITY_RECORDS, SecurityImage
 from penstock.metadata.topic_names import metric_name

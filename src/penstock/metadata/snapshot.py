@@ -1,4 +1,4 @@
-"""A snapshot of the image: metadata records in a file of Kafka's layout (`protocol.snapshot_file`).
+"""A snapshot of the image: metadata records in a file of Kafka's layout (`protocol.control.snapshot_file`).
 
 The file's name says which part of the log it stands for: the offset after the last record that it contains, and that
 record's leader epoch.
@@ -15,9 +15,13 @@ from penstock.metadata.record_frames import FRAME_VERSION, decode_record, encode
 from penstock.metadata.records import MetadataRecord, PartitionRecord
 from penstock.metadata.topics import MAX_SHARED, PartitionImage
 from penstock.protocol.batch import BatchHeader
+from penstock.protocol.control.snapshot_file import (
+    batches_of_snapshot,
+    encode_snapshot_file,
+    snapshot_header_record,
+)
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, keys_and_values, unpack_records
-from penstock.protocol.snapshot_file import batches_of_snapshot, encode_snapshot_file, snapshot_header_record
 from penstock.protocol.uuids import uuid_of
 from penstock.protocol.varint import Buffer
 

@@ -6,14 +6,14 @@ How any control record is written and told from others is in `protocol/control.p
 from collections.abc import Iterator, Sequence
 
 from penstock.protocol.codec import decode, encode
-from penstock.protocol.control import ControlType, control_record
-from penstock.protocol.control import control_type as declared_type
+from penstock.protocol.control.records import ControlType, control_record
+from penstock.protocol.control.records import control_type as declared_type
+from penstock.protocol.control.snapshot_file import snapshot_header_record
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages import leader_change_message as leader_change
 from penstock.protocol.messages import voters_record
 from penstock.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from penstock.protocol.records import Record, decode_batch, iterate_batches
-from penstock.protocol.snapshot_file import snapshot_header_record
 from penstock.protocol.varint import Buffer
 from penstock.raft.voters import DYNAMIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 

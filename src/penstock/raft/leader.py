@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from penstock.leadership.lease import held
 from penstock.protocol.batch import set_base_offset, set_partition_leader_epoch
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.records import iterate_batches
 from penstock.raft.asking import Asking

@@ -8,7 +8,7 @@ epoch: a leader whose knowledge of the voters is not committed yet must not buil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.uuids import uuid_to_text
 from penstock.raft.control import voters_record_of

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from penstock.protocol.following import Key, Position
+from penstock.protocol.requests.following import Key, Position
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0

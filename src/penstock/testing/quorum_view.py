@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from penstock.client.blocking_connection import BlockingConnection, parse_addresses
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_quorum import (
@@ -17,6 +16,7 @@ from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.protocol.requests.api import ApiKey
 
 PATIENCE_MS: Final = 2_000
 PAUSE_S: Final = 0.01

@@ -11,15 +11,15 @@ from collections.abc import Callable
 import pytest
 from tests.property.protocol.samples import LENGTHS, filled, mutated
 
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.fetch import parse_fetch
-from penstock.protocol.framing import decode_response, encode_request, parse_request_header
 from penstock.protocol.messages.produce import ProduceRequest
-from penstock.protocol.produce import parse_produce
 from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.fetch import parse_fetch
+from penstock.protocol.requests.framing import decode_response, encode_request, parse_request_header
+from penstock.protocol.requests.produce import parse_produce
 from penstock.protocol.schema import Message
 
 FRAMES = 10_000

@@ -11,7 +11,7 @@ from penstock.log import validation
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.following import Followed
+from penstock.protocol.requests.following import Followed
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import Plan
 

@@ -1,6 +1,6 @@
 """The batch with which the only voter of a metadata quorum begins its epoch."""
 
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.raft.control import leader_change_record
 from penstock.raft.voters import STATIC_VOTERS, Quorum, ReplicaKey, Voter
 

@@ -15,7 +15,7 @@ from penstock.client.metadata import PartitionMetadata
 from penstock.client.partition_admin import Balance
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.own_apis import BalanceAction
+from penstock.protocol.requests.own_apis import BalanceAction
 
 RESTING = Balance(False, 0, None, -1, -1, 0, ())
 PARTITIONS = [TopicPartition("t", index) for index in range(2)]

@@ -11,7 +11,6 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster, served_in_a_threa
 
 from penstock.cli.main import main
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -26,6 +25,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 END, COMMITTED = 10, 4

@@ -10,7 +10,6 @@ from tests.unit.client.fake_cluster import NODE_ID, FakeCluster, served_in_a_thr
 from penstock.cli.main import main
 from penstock.cli.metadata import _contradictions
 from penstock.client.quorum_admin import MetadataState
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -24,7 +23,8 @@ from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumResponseTopicData,
     ReplicaState,
 )
-from penstock.protocol.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.requests.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
 from penstock.protocol.schema import Message
 
 

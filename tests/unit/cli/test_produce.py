@@ -8,9 +8,9 @@ from penstock.cli.main import main
 from penstock.cli.produce import NUMBERS
 from penstock.client.properties import with_properties
 from penstock.client.settings import ProducerSettings
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.produce import ProduceRequest
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.requests.framing import encode_request
 
 PROGRAM = """
 import sys

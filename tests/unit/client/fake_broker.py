@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from penstock.client.address import Address
-from penstock.protocol.api import KEYS, AnyApiKey, ApiKey, api_of
 from penstock.protocol.codec import decode
-from penstock.protocol.framing import RequestHeader, encode_response, parse_request_header
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from penstock.protocol.requests.api import KEYS, AnyApiKey, ApiKey, api_of
+from penstock.protocol.requests.framing import RequestHeader, encode_response, parse_request_header
 from penstock.protocol.schema import Message
 
 Reply = Message | bytes | None

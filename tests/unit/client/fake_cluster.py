@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.metadata import (
@@ -17,6 +15,8 @@ from penstock.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 NODE_ID = 7

@@ -8,7 +8,6 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, 
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking_produce import BlockingProducer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     LeaderIdAndEpoch,
@@ -18,6 +17,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 OTHER = NODE_ID + 1

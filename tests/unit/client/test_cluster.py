@@ -10,10 +10,10 @@ from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from penstock.protocol.requests.api import ApiKey
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
 

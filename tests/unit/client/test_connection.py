@@ -16,10 +16,10 @@ from penstock.client.errors import (
     UnsupportedByBrokerError,
 )
 from penstock.client.settings import ClientSettings
-from penstock.protocol.api import KEYS, ApiKey
-from penstock.protocol.framing import RequestHeader, encode_response
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.requests.api import KEYS, ApiKey
+from penstock.protocol.requests.framing import RequestHeader, encode_response
 from penstock.protocol.schema import Message
 
 SETTINGS = ClientSettings(client_id="test", request_timeout_ms=20_000)

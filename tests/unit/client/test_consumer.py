@@ -10,9 +10,7 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -22,6 +20,8 @@ from penstock.protocol.messages.list_offsets import (
 )
 from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 

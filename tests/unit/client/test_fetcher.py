@@ -12,9 +12,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -27,6 +25,8 @@ from penstock.protocol.messages.fetch import (
 )
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 PARTITION = TopicPartition(TOPIC, 0)

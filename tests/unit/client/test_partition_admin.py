@@ -9,13 +9,13 @@ from penstock.client.feature_admin import UpgradeType
 from penstock.client.partition_admin import ElectionType, Outcome, Reassignment
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import alter_partition_reassignments as alter
 from penstock.protocol.messages import elect_leaders as elect
 from penstock.protocol.messages import list_partition_reassignments as listing
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)

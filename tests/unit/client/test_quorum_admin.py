@@ -10,9 +10,7 @@ from penstock.client.admin import Admin
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.quorum_admin import QuorumEndpoint
 from penstock.client.settings import ClientSettings
-from penstock.protocol.api import ApiKey, OwnApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from penstock.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from penstock.protocol.messages.describe_quorum import (
@@ -23,7 +21,9 @@ from penstock.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from penstock.protocol.own_apis import ResignControllerRequest, ResignControllerResponse
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.requests.own_apis import ResignControllerRequest, ResignControllerResponse
 from penstock.protocol.schema import Message
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)

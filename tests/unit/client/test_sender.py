@@ -11,7 +11,6 @@ from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -24,6 +23,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 

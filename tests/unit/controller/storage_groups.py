@@ -15,7 +15,7 @@ from penstock.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from penstock.protocol.own_apis import ClaimStorageGroupRequest
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest
 
 
 def directory(broker_id: int, number: int = 0) -> UUID:

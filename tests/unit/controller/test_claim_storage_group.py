@@ -33,7 +33,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from penstock.protocol.own_apis import (
+from penstock.protocol.requests.own_apis import (
     BalanceAction,
     BalanceLeadersRequest,
     ClaimStorageGroupRequest,

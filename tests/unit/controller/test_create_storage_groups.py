@@ -20,7 +20,7 @@ from penstock.protocol.messages.create_partitions import (
 )
 from penstock.protocol.messages.create_topics import CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.own_apis import CreateStorageGroupRequest
+from penstock.protocol.requests.own_apis import CreateStorageGroupRequest
 
 DONE = (ErrorCode.NONE, None)
 

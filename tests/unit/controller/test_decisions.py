@@ -5,8 +5,8 @@ from inspect import signature
 import pytest
 
 from penstock.controller.decisions import DECISIONS, decision_on, is_command
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.requests.api import ApiKey, api_of
 
 
 @pytest.mark.parametrize("key", DECISIONS, ids=lambda key: key.name)

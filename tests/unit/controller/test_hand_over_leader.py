@@ -9,7 +9,7 @@ from tests.unit.controller.test_leader_balance import SETTINGS, balance, beat, l
 from penstock.controller.controller import Controller
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.own_apis import BalanceAction, HandOverLeaderRequest
+from penstock.protocol.requests.own_apis import BalanceAction, HandOverLeaderRequest
 
 SETTINGS = SETTINGS.replace(handover_ms=200)
 

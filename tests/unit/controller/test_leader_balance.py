@@ -24,7 +24,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.own_apis import BalanceAction, BalanceLeadersRequest
+from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest
 
 DISK = [UUID(int=1000)]
 SETTINGS = BalanceSettings(interval_ms=1000, least_percent=10, timeout_ms=500)

@@ -4,12 +4,12 @@ import pytest
 
 from penstock.controller.decisions import DECISIONS
 from penstock.controller.refusals import refusal
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.protocol.requests.api import ApiKey, api_of
 
 ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
 

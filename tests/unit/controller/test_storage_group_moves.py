@@ -15,7 +15,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from penstock.protocol.own_apis import GroupVoter
+from penstock.protocol.requests.own_apis import GroupVoter
 
 
 def claimed(**settings: int) -> Controller:

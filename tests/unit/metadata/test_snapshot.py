@@ -11,7 +11,7 @@ from penstock.metadata.snapshot import (
     snapshot_name,
 )
 from penstock.protocol.batch import read_header
-from penstock.protocol.control import control_type
+from penstock.protocol.control.records import control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, decode_batch
 

@@ -34,8 +34,8 @@ from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 CONFIG = {

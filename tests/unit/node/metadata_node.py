@@ -19,8 +19,8 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.peer import Peer
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 __all__ = ["CLUSTER", "NODE", "context", "create", "handed_on", "start_broker"]

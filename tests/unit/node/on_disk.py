@@ -32,7 +32,6 @@ from penstock.node.serving.dispatch import Dispatcher, Waiting
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -40,6 +39,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
 )
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.framing import decode_response, encode_request
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 

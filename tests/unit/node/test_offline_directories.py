@@ -19,7 +19,6 @@ from penstock.metadata.image import NOBODY
 from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.offset_commit import (
@@ -28,8 +27,9 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.own_apis import DescribeMetricsRequest
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
+from penstock.protocol.requests.own_apis import DescribeMetricsRequest
 from penstock.protocol.schema import Message
 
 TOPIC = "orders"

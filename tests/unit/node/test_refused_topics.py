@@ -18,7 +18,6 @@ from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from penstock.metadata.resources import ResourceType
 from penstock.node.assembly.start import RunningNode
-from penstock.protocol.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from penstock.protocol.messages.create_topics import (
@@ -28,6 +27,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 
 TOPIC_ID = UUID(int=0xABC)
 PARTITIONS = 2

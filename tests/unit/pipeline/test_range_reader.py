@@ -12,7 +12,6 @@ from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.options import read_options
 from penstock.pipeline.range_reader import read_ranges
 from penstock.pipeline.source_options import source_options
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -22,6 +21,7 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
 )
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 OTHER = NODE_ID + 1

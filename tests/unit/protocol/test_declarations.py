@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.api import ApiKey, api_of
+from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.schema import Field, Message, parse_versions
 
 RESOURCES = importlib.resources.files("kafka.protocol.schemas.resources")

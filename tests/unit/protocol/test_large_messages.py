@@ -10,7 +10,7 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.protocol.produce import ProduceFrame, ProduceTopic, parse_produce
+from penstock.protocol.requests.produce import ProduceFrame, ProduceTopic, parse_produce
 from penstock.protocol.schema import Message
 from penstock.protocol.varint import encode_uvarint
 

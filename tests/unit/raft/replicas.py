@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.simulation.memory import MemoryLog, MemorySnapshots
 
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.control import voters_record_of

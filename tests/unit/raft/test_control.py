@@ -3,7 +3,7 @@
 from tests.unit.raft.replicas import quorum, voter
 
 from penstock.protocol.codec import decode
-from penstock.protocol.control import ControlType, control_type
+from penstock.protocol.control.records import ControlType, control_type
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.raft.control import leader_change_record
 

@@ -2,7 +2,7 @@ import pytest
 from tests.simulation.memory import Contents, MemoryLog
 from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
 
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import ErrorCode
 from penstock.raft.campaign import Prospective
 from penstock.raft.control import snapshot_header_records

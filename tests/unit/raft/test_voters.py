@@ -4,7 +4,7 @@ import pytest
 from tests.unit.raft.replicas import quorum, raft_of, voter
 
 from penstock.protocol.codec import decode
-from penstock.protocol.control import ControlType, control_batch
+from penstock.protocol.control.records import ControlType, control_batch
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.records import Record, decode_batch, iterate_batches

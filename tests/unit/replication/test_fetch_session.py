@@ -1,6 +1,6 @@
 """What a follower names in its requests within a fetch session."""
 
-from penstock.protocol.following import Key, Position
+from penstock.protocol.requests.following import Key, Position
 from penstock.replication.fetch_session import LAST_EPOCH, FollowerSession
 
 A: Key = (b"t" * 16, 0)

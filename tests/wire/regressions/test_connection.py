@@ -5,14 +5,14 @@ import struct
 import pytest
 from tests.wire.raw_client import RawClient, batch_of, fetch_request, produce_request
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.messages.produce import ProduceResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response
 
 IN_FLIGHT = 200
 FOR_EVER_MS = 0x7FFFFFFF

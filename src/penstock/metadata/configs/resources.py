@@ -24,7 +24,7 @@ from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIG
 from penstock.metadata.configs.listener_keys import parse_listener_key
 from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
 from penstock.metadata.configs.protection import asks
-from penstock.metadata.configs.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
+from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 
 Settings = Mapping[str, str]

@@ -17,7 +17,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import (
+from penstock.protocol.requests.fetch import (
     ENDPOINTS_FROM,
     RACKS_FROM,
     FetchFrame,
@@ -26,7 +26,7 @@ from penstock.protocol.fetch import (
     Part,
     encode_fetch_response,
 )
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota

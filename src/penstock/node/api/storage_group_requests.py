@@ -19,13 +19,13 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, load_handlers
 from penstock.node.storage_groups.copying import read_for_copy
 from penstock.node.storage_groups.replica import GroupReplica
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame
-from penstock.protocol.framing import encode_response
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from penstock.protocol.requests.api import ApiKey, api_of
+from penstock.protocol.requests.fetch import FetchFrame
+from penstock.protocol.requests.framing import encode_response
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.raft import kafka_answers as write

@@ -12,8 +12,8 @@ from typing import Any, Final
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.protocol.api import ApiKey
-from penstock.protocol.fetch import FetchFrame
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.fetch import FetchFrame
 from penstock.protocol.schema import Message
 
 VERSIONS: Final = {

@@ -11,7 +11,7 @@ from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.controlling.driver import ControllerDriver
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.metrics import Latency
-from penstock.protocol.own_apis import DescribeMetricsResponse, Metric
+from penstock.protocol.requests.own_apis import DescribeMetricsResponse, Metric
 
 Figure = tuple[str, str, str | float]
 

@@ -50,7 +50,7 @@ from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.server import BoundListener, Server
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
-from penstock.protocol.own_apis import DescribeMetricsResponse
+from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.voters import STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 

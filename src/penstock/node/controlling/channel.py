@@ -15,9 +15,9 @@ from penstock.node.controlling.commands import ReplyT
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 from penstock.raft.voters import Endpoint
 

@@ -9,10 +9,10 @@ import asyncio
 from typing import Final, Protocol, TypeVar
 
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 ReplyT = TypeVar("ReplyT", bound=Message)

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Set
 
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.peer import ANONYMOUS, Principal
-from penstock.protocol.api import api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.framing import (
+from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.requests.api import api_of
+from penstock.protocol.requests.framing import (
     api_of_request,
     decode_response,
     encode_request,
@@ -22,8 +24,6 @@ from penstock.protocol.framing import (
     frame_response,
     parse_request_header,
 )
-from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
-from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.schema import Message
 
 NOWHERE = b"\x00\x00\x00\x00"

@@ -21,10 +21,10 @@ from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.controlling.link import ControllerLink
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.api import ApiKey, OwnApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages.envelope import EnvelopeResponse
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)

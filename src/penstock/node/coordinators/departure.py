@@ -27,11 +27,11 @@ from penstock.coordinator.group.shard import GroupShard
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeResponse
-from penstock.protocol.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
 from penstock.protocol.schema import Message
 
 MOST_WAITING: Final = 10_000

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from penstock.metadata.image import ClusterImage
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 
 UNKNOWN = (-1, -1)
 

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame, FetchPartition
+from penstock.protocol.requests.fetch import FetchFrame, FetchPartition
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.waits import Waits

@@ -23,7 +23,7 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
+from penstock.protocol.requests.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 PAUSE_S: Final = 1.0
 """Between two questions to the controller."""

@@ -36,9 +36,15 @@ from penstock.client.errors import (
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.partitions.partition import Partition
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.following import (
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.following import (
     OLDEST,
     Followed,
     FollowerRequest,
@@ -46,12 +52,6 @@ from penstock.protocol.following import (
     Position,
     encode_follower_request,
     read_follower_response,
-)
-from penstock.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from penstock.protocol.value import Value
 from penstock.replication.fetch_session import FollowerSession

@@ -3,7 +3,7 @@
 import asyncio
 
 from penstock.metadata.image import ClusterImage
-from penstock.protocol.own_apis import DescribeMetadataResponse
+from penstock.protocol.requests.own_apis import DescribeMetadataResponse
 
 
 async def metadata_state(node_id: int, image: ClusterImage) -> DescribeMetadataResponse:

@@ -20,8 +20,8 @@ from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
 from penstock.node.quorum.ports import PeerAnswer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.log_name import METADATA_LOG, LogName
 from penstock.raft.requests import AskVersions, Fetch, FetchSnapshot, PeerRequest, UpdateVoter, Vote, VoteAnswer

@@ -26,7 +26,7 @@ from penstock.node.serving.handler import Handler
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
-from penstock.protocol.own_apis import DescribeMetricsResponse
+from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.raft.voters import STATIC_VOTERS
 from penstock.replication.partition_leader import PartitionLeader
 

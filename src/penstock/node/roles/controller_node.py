@@ -11,7 +11,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.serving.handler import Handler
-from penstock.protocol.own_apis import DescribeMetricsResponse
+from penstock.protocol.requests.own_apis import DescribeMetricsResponse
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.log_name import METADATA_LOG, LogName

@@ -37,8 +37,8 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart
 from penstock.node.serving.peer import Peer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from penstock.node.serving.handler import CloseConnection, Handler, RequestConte
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.node.serving.versions import unsupported_version
-from penstock.protocol.api import Api, ApiKey, api_of
 from penstock.protocol.codec import LARGE_BYTES, decode
-from penstock.protocol.framing import encode_response, frame_response, read_request_header
+from penstock.protocol.requests.api import Api, ApiKey, api_of
+from penstock.protocol.requests.framing import encode_response, frame_response, read_request_header
 from penstock.protocol.schema import Message
 
 REPEATED_BYTES = 512

@@ -16,7 +16,6 @@ from penstock.metadata.brokers import Feature
 from penstock.metadata.features import KRAFT_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import (
     ApiVersion,
@@ -25,7 +24,8 @@ from penstock.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.own_apis import FIRST_OWN_KEY, OWN_SOFTWARE
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

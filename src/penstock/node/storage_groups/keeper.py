@@ -39,7 +39,7 @@ from penstock.node.storage_groups.partition_logs import PartitionLogs
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
-from penstock.protocol.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
+from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse, GroupVoter
 from penstock.raft.log_name import LogName
 
 if TYPE_CHECKING:

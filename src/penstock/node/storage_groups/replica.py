@@ -21,7 +21,7 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.voters import caught_up, next_change
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import ClaimStorageGroupResponse
+from penstock.protocol.requests.own_apis import ClaimStorageGroupResponse
 from penstock.protocol.uuids import uuid_to_text
 from penstock.raft import requests as ask
 from penstock.raft.log_name import LogName

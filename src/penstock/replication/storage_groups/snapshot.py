@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
+from penstock.protocol.control.snapshot_file import batches_of_snapshot, encode_snapshot_file
 from penstock.protocol.errors import DecodeError, UnsupportedError
 from penstock.protocol.records import Record, iterate_records
-from penstock.protocol.snapshot_file import batches_of_snapshot, encode_snapshot_file
 from penstock.protocol.value import Value
 from penstock.raft.control import snapshot_header_records
 from penstock.raft.voters import Quorum

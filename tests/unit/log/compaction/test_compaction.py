@@ -14,7 +14,7 @@ from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.compression import Compression
-from penstock.protocol.control import ControlType, control_batch, control_record
+from penstock.protocol.control.records import ControlType, control_batch, control_record
 from penstock.protocol.records import Record, encode_batch
 
 PAD = "v" * 60

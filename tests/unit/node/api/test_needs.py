@@ -4,8 +4,8 @@ import pytest
 
 from penstock.node.serving.access import Need, Operation, Resource
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
-from penstock.protocol.api import ApiKey
-from penstock.protocol.own_apis import OwnApiKey
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.own_apis import OwnApiKey
 
 BEFORE_AUTHENTICATION = {ApiKey.API_VERSIONS}
 SERVED_BY_BOTH = {ApiKey.FETCH}

@@ -12,9 +12,9 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.start import RunningNode, StartError, start_node
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.node.serving.server import Server
-from penstock.protocol.api import ApiKey
-from penstock.protocol.framing import decode_response, encode_request
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response, encode_request
 
 
 def config(directory: Path, **settings: str) -> BrokerConfig:

@@ -7,7 +7,7 @@ from penstock.client.address import Address
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.node.controlling.link import ControllerLink
-from penstock.protocol.api import ApiKey
+from penstock.protocol.requests.api import ApiKey
 
 
 class Hanging:

@@ -16,10 +16,8 @@ from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.api.broker.forward_to_coordinator import forward_to_coordinator
 from penstock.node.coordinators import departure as module
 from penstock.node.serving.handler import load_handlers
-from penstock.protocol.api import OwnApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -27,7 +25,9 @@ from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.protocol.own_apis import ForwardToCoordinatorResponse
+from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.own_apis import ForwardToCoordinatorResponse
 
 INDEX = coordinator_partition("orders", 2)
 HANDLERS = load_handlers()

@@ -11,7 +11,7 @@ import pytest
 from penstock.node.partitions import fetch_sessions
 from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchPlan, FetchSessions, wanted_in
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
+from penstock.protocol.requests.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
 from penstock.protocol.uuids import ZERO_UUID
 
 ID = UUID(int=7)

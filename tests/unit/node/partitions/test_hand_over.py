@@ -16,15 +16,15 @@ from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, Re
 from penstock.node.partitions import hand_over as module
 from penstock.node.partitions.hand_over import HandOver
 from penstock.node.serving.dispatch import Waiting
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import decode_response
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response
 
 OTHER = NODE_ID + 1
 ID = UUID(int=8)

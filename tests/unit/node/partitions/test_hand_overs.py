@@ -19,7 +19,7 @@ from penstock.metadata.records import (
 from penstock.node.partitions import hand_overs as module
 from penstock.node.partitions.hand_overs import HandOvers
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
+from penstock.protocol.requests.own_apis import HandOverLeaderRequest, HandOverLeaderResponse
 
 ID = UUID(int=8)
 REPLICAS = ([NODE_ID, 2, 3], [NODE_ID, 3, 2], [NODE_ID], [2, NODE_ID, 3])

@@ -15,16 +15,16 @@ from penstock.metadata.image import PartitionImage
 from penstock.node.partitions import replica_fetcher
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.fetch import FetchFrame, FetchPartitionResult, encode_fetch_response, parse_fetch
-from penstock.protocol.following import Key
-from penstock.protocol.framing import read_request_header
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.fetch import FetchFrame, FetchPartitionResult, encode_fetch_response, parse_fetch
+from penstock.protocol.requests.following import Key
+from penstock.protocol.requests.framing import read_request_header
 from penstock.replication.quota import ReplicationQuota
 
 LEADER = NODE_ID + 1

@@ -21,7 +21,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from penstock.protocol.own_apis import DescribeCompactionRequest
+from penstock.protocol.requests.own_apis import DescribeCompactionRequest
 
 OTHER_NODE = 2
 RECORDS = topic_records(partitions=3, retention_ms="1000")

@@ -13,7 +13,7 @@ from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestC
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.peer import Peer
 from penstock.node.serving.server import BoundListener, Endpoint, Server
-from penstock.protocol.api import ApiKey
+from penstock.protocol.requests.api import ApiKey
 
 
 class WatchedDispatcher(Dispatcher):

@@ -8,7 +8,7 @@ from functools import partial
 from tests.simulation.memory import Contents, MemoryLog, MemorySnapshots
 
 from penstock.node.quorum.ports import Reading
-from penstock.protocol.control import control_batch
+from penstock.protocol.control.records import control_batch
 from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_batches
 from penstock.protocol.varint import Buffer
 from penstock.raft.control import snapshot_header_records

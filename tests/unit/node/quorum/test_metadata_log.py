@@ -22,7 +22,7 @@ from penstock.metadata.records import (
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
 from penstock.node.quorum import metadata_log
 from penstock.node.quorum.metadata_log import RECORDS_PER_STEP, SOONER_MS, MetadataLog, SnapshotLimits
-from penstock.protocol.control import ControlType, control_batch, control_record
+from penstock.protocol.control.records import ControlType, control_batch, control_record
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.control import quorums_in

@@ -12,13 +12,13 @@ from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers
 from penstock.node.quorum.ports import PeerAnswer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import RequestHeader
 from penstock.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from penstock.protocol.messages.fetch import FetchRequest, NodeEndpoint
 from penstock.protocol.messages.vote import VoteRequest, VoteResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers
 from penstock.raft import requests as ask

@@ -9,8 +9,8 @@ from tests.unit.node.quorum.memory import batch_of
 from tests.unit.node.quorum.replica import Replica, Replicas
 
 from penstock.node.quorum.stored_log import StoredLog
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.varint import Buffer
 from penstock.raft import requests as ask
 from penstock.raft.voters import Quorum

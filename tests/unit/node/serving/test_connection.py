@@ -18,13 +18,13 @@ from penstock.node.serving.connections import ConnectionLimits
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import CHUNK_BYTES, Outgoing
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import encode_request
 
 VERSIONS_REQUEST = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
 

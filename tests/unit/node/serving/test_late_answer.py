@@ -12,9 +12,9 @@ from tests.unit.node.served_node import Serving, serving
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import Outgoing
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.requests.api import ApiKey
 
 
 class Late(LateAnswer[list[bytes]]):

@@ -10,9 +10,9 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.connection import TURN_S, Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler, RequestContext
-from penstock.protocol.api import ApiKey
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import encode_request
 
 
 async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None:

@@ -2,9 +2,9 @@ from uuid import UUID
 
 import pytest
 
+from penstock.protocol.control.snapshot_file import encode_snapshot_file, snapshot_header_record
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record
-from penstock.protocol.snapshot_file import encode_snapshot_file, snapshot_header_record
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId

@@ -9,7 +9,6 @@ from __future__ import annotations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -17,6 +16,7 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), needs=(Need.ALTER_CLUSTER,))

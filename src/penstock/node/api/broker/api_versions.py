@@ -9,8 +9,8 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOTHING
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.versions import finalized_levels, told_versions
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.API_VERSIONS, versions=(0, 4), needs=NOTHING)

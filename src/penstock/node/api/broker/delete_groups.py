@@ -8,9 +8,9 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.DELETE_GROUPS, versions=(0, 2), needs=(Need.DELETE_GROUP,))

@@ -16,7 +16,6 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.delete_records import (
@@ -26,6 +25,7 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.replication.waits import Wait, Waiter, Waits
 
 TO_HIGH_WATERMARK = -1

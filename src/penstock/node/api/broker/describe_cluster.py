@@ -13,12 +13,12 @@ from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), needs=(Need.DESCRIBE_CLUSTER,))

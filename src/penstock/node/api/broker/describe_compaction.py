@@ -7,8 +7,8 @@ import asyncio
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import OwnApiKey
-from penstock.protocol.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
+from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 
 LOGS_AT_ONCE = 100
 """Logs that are looked at before other requests are served."""

@@ -22,7 +22,6 @@ from penstock.node.api.broker_loggers import logger_entries
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.describe_configs import (
@@ -33,6 +32,7 @@ from penstock.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.value import Value
 
 Settings = Mapping[str, str]

@@ -15,7 +15,6 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.describe_log_dirs import (
@@ -25,6 +24,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from penstock.node.quorum.metadata_state import metadata_state
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import OwnApiKey
-from penstock.protocol.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
+from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.own_apis import DescribeMetadataRequest, DescribeMetadataResponse
 
 
 @handles(OwnApiKey.DESCRIBE_METADATA, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))

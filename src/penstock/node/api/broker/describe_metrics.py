@@ -5,8 +5,8 @@ from __future__ import annotations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import OwnApiKey
-from penstock.protocol.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
+from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse
 
 
 @handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))

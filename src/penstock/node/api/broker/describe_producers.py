@@ -8,7 +8,6 @@ from __future__ import annotations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -17,6 +16,7 @@ from penstock.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), needs=(Need.READ_TOPIC,))

@@ -14,7 +14,6 @@ from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.describe_topic_partitions import (
@@ -24,6 +23,7 @@ from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), needs=(Need.DESCRIBE_TOPIC,))

@@ -28,9 +28,9 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
 from penstock.replication.waits import Wait, Waits
 
 WIDE_BYTES = 16 * 1024

@@ -13,9 +13,9 @@ from typing import Final
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.requests.api import ApiKey
 
 GROUP: Final = 0
 BATCHED_SINCE: Final = 4

@@ -11,10 +11,10 @@ from typing import Final, cast
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey, OwnApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.own_apis import ForwardToCoordinatorRequest, ForwardToCoordinatorResponse
 from penstock.protocol.schema import Message
 
 FORWARDED: Final = frozenset(

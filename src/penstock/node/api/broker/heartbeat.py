@@ -11,10 +11,10 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.HEARTBEAT, versions=(0, 4), needs=(Need.READ_GROUP,), repeats=True)

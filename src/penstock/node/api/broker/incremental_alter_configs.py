@@ -12,7 +12,6 @@ from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import CONFIGS, handed_on
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -20,6 +19,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(

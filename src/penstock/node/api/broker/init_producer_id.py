@@ -14,10 +14,10 @@ from penstock.node.coordinators.producer_ids import Allocate
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.requests.api import ApiKey
 
 FIRST_EPOCH = 0
 

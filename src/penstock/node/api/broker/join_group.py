@@ -13,9 +13,9 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.JOIN_GROUP, versions=(0, 9), needs=(Need.READ_GROUP,))

@@ -11,9 +11,9 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.LEAVE_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))

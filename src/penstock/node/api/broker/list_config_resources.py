@@ -13,13 +13,13 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 _TYPES = (
     ResourceType.TOPIC,

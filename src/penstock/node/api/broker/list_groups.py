@@ -5,9 +5,9 @@ from __future__ import annotations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5), needs=(Need.DESCRIBE_CLUSTER, Need.DESCRIBE_GROUP))

@@ -19,7 +19,6 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.slices import Steps, in_slices
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
 from penstock.protocol.messages.metadata import (
@@ -30,6 +29,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import ZERO_UUID
 
 EMPTY_MEANS_ALL = 0

@@ -17,7 +17,6 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,6 +25,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 
 TOPIC_IDS_SINCE: Final = 10
 

@@ -6,7 +6,6 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -15,6 +14,7 @@ from penstock.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.OFFSET_DELETE, versions=(0, 0), needs=(Need.DELETE_GROUP, Need.READ_TOPIC))

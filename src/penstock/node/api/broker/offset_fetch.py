@@ -17,7 +17,6 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -30,6 +29,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_IDS_SINCE: Final = 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -14,6 +13,7 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), needs=(Need.CLUSTER_ACTION, Need.DESCRIBE_TOPIC))

@@ -20,11 +20,11 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
-from penstock.protocol.api import ApiKey
 from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
-from penstock.protocol.produce import (
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.produce import (
     LEADER_FROM,
     encode_appended,
     encode_appended_elsewhere,
@@ -32,7 +32,7 @@ from penstock.protocol.produce import (
     encode_refused,
     parse_produce,
 )
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.replication.waits import Wait
 
 ADMIN_CLIENT_ID = "__admin_client"

@@ -12,9 +12,9 @@ from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.SYNC_GROUP, versions=(0, 5), needs=(Need.READ_GROUP,))

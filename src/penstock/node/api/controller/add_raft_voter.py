@@ -6,9 +6,9 @@ from penstock.node.api.quorum_answers import asked, check_endpoints, check_numbe
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_add_voter_answer
 from penstock.raft.kafka_requests import read_add_voter
 

@@ -6,13 +6,13 @@ from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader,
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     NodeEndpoint,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_begin_epoch_answer
 from penstock.raft.kafka_requests import read_begin_epoch
 

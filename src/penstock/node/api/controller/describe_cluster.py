@@ -11,12 +11,12 @@ from penstock.node.api.endpoint_types import CONTROLLERS, wrong_endpoint_type
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 NOBODY = -1
 

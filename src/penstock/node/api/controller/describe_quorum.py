@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -13,6 +12,7 @@ from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_description
 from penstock.raft.kafka_requests import check_partition, only
 

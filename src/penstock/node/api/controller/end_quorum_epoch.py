@@ -6,9 +6,9 @@ from penstock.node.api.quorum_answers import asked, check_numbers, learn_leader,
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse, NodeEndpoint
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_end_epoch_answer
 from penstock.raft.kafka_requests import read_end_epoch
 

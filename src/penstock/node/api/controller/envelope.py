@@ -16,9 +16,9 @@ from penstock.node.controlling.envelope import closed, opened
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)

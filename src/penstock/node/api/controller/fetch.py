@@ -10,7 +10,6 @@ from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES, MAX_WAIT_MS, aske
 from penstock.node.roles.controller_node import QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -19,6 +18,7 @@ from penstock.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from penstock.protocol.requests.api import ApiKey
 from penstock.raft.kafka_answers import write_fetch_answer
 from penstock.raft.kafka_requests import read_fetch
 

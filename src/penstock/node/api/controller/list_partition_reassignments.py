@@ -10,12 +10,12 @@ from penstock.controller.refusals import refusal
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.requests.api import ApiKey
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), needs=(Need.DESCRIBE_CLUSTER,))

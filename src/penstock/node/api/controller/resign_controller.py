@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from penstock.node.roles.controller_node import ControllerNode, QuorumNode
 from penstock.node.serving.access import Need
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.protocol.api import OwnApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.own_apis import ResignControllerRequest, ResignControllerResponse
+from penstock.protocol.requests.api import OwnApiKey
+from penstock.protocol.requests.own_apis import ResignControllerRequest, ResignControllerResponse
 
 ANYBODY = -1
 

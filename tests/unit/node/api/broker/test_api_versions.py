@@ -7,8 +7,8 @@ from tests.unit.node.metadata_node import context, start_broker
 
 from penstock.node.api.broker.api_versions import api_versions
 from penstock.node.serving.handler import Handler
-from penstock.protocol.api import OwnApiKey
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.requests.api import OwnApiKey
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.unit.node.on_disk import NOW_MS, Node, node_on, topic_records
 from penstock.log.disk import Disk
 from penstock.node.api.broker import describe_compaction
 from penstock.node.partitions.cleaner import Cleaner
-from penstock.protocol.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.own_apis import CompactedLog, DescribeCompactionRequest, DescribeCompactionResponse
 from penstock.testing.simulator.rounds import CleaningThreads
 
 TABLE = topic_records(

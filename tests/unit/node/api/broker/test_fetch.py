@@ -19,10 +19,10 @@ from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.api.fetching import FetchReader
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.fetch import FetchFrame
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from penstock.protocol.records import decode_batch
+from penstock.protocol.requests.fetch import FetchFrame
+from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.uuids import ZERO_UUID
 
 ID = UUID(int=7)

@@ -16,7 +16,6 @@ from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_delete import offset_delete
 from penstock.node.api.broker.offset_fetch import offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
-from penstock.protocol.api import api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -44,6 +43,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.protocol.requests.api import api_of
 from penstock.protocol.uuids import ZERO_UUID
 
 UNKNOWN_ID = FLIGHTS_ID.__class__(int=99)

@@ -22,12 +22,12 @@ from penstock.metadata.records import (
 from penstock.node.api.broker import produce
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import encode_request
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.schema import Message
 
 ID = UUID(int=7)

@@ -11,10 +11,10 @@ from tests.unit.node.served_node import serving
 
 from penstock.node.api.storage_group_rows import HANDLERS
 from penstock.node.serving.handler import load_handlers
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_answers as read
 from penstock.raft import kafka_requests as write

@@ -10,10 +10,10 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.node.roles.controller_node import Commands, ControllerNode, QuorumMember
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.own_apis import FIRST_OWN_KEY
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.own_apis import FIRST_OWN_KEY
 from penstock.raft.voters import Quorum
 
 

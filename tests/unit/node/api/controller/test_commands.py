@@ -12,13 +12,13 @@ from penstock.controller.decisions import DECISIONS
 from penstock.controller.refusals import refusal
 from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
-from penstock.protocol.api import ApiKey, api_of
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.requests.api import ApiKey, api_of
 
 HANDLERS = load_handlers(CONTROLLER_HANDLERS)
 COMMANDS = [(key, version) for key, h in HANDLERS.items() for version in range(h.lowest, h.newest + 1)]

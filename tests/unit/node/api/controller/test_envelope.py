@@ -17,7 +17,6 @@ from penstock.node.controlling.envelope import opened, unwrap, wrap
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.peer import ANONYMOUS, Principal
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_topics import (
@@ -27,6 +26,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
 CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=3, replication_factor=1)])

@@ -6,8 +6,8 @@ from tests.unit.node.served_node import serving_node
 
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.framing import api_of_request
-from penstock.protocol.own_apis import (
+from penstock.protocol.requests.framing import api_of_request
+from penstock.protocol.requests.own_apis import (
     DescribeMetadataRequest,
     DescribeMetadataResponse,
     ResignControllerRequest,

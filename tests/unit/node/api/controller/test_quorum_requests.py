@@ -20,15 +20,15 @@ from tests.unit.node.served_node import RawClient, serving_node
 
 from penstock.controller.refusals import refusal
 from penstock.node.api.quorum_answers import MAX_ANSWER_BYTES
-from penstock.protocol.api import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.framing import api_of_request
 from penstock.protocol.messages import add_raft_voter, describe_cluster, describe_quorum, fetch, remove_raft_voter
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote import VoteResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 from penstock.raft import kafka_requests as write
 from penstock.raft.ports import SnapshotId

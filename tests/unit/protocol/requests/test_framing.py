@@ -1,17 +1,17 @@
 import pytest
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.framing import (
+from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import (
     RequestHeader,
     decode_response,
     encode_request,
     encode_response,
     parse_request_header,
 )
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])

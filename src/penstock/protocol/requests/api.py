@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Final
 
 from penstock.protocol.messages.index import APIS, ApiKey
-from penstock.protocol.own_apis import OWN_APIS, OwnApiKey
+from penstock.protocol.requests.own_apis import OWN_APIS, OwnApiKey
 from penstock.protocol.schema import Message
 
 __all__ = ["KEYS", "AnyApiKey", "Api", "ApiKey", "OwnApiKey", "api_of", "is_flexible"]
@@ -31,7 +31,7 @@ class Api:
         self.versions: Final = range(oldest, newest + 1)
         self.flexible_from: Final = FLEXIBLE_FROM[key]
         self._classes: Final[dict[str, type[Message]]] = {}
-        self._module: Final = f"messages.{module}" if isinstance(key, ApiKey) else module
+        self._module: Final = f"{'messages' if isinstance(key, ApiKey) else 'requests'}.{module}"
 
     def __repr__(self) -> str:
         return f"Api({self.name})"

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.fetch import (
+from penstock.protocol.messages import fetch as messages
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.fetch import (
     MAX_SMALL_BYTES,
     SMALL_BYTES,
     VERSIONS,
@@ -17,9 +18,8 @@ from penstock.protocol.fetch import (
     encode_fetch_response,
     parse_fetch,
 )
-from penstock.protocol.framing import decode_response
-from penstock.protocol.messages import fetch as messages
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.framing import decode_response
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_ID = uuid.UUID(int=99)

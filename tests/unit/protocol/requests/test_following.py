@@ -5,17 +5,17 @@ from uuid import UUID
 import pytest
 
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.fetch import FetchPartitionResult, TopicResults, encode_fetch_response, parse_fetch
-from penstock.protocol.following import (
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from penstock.protocol.requests.fetch import FetchPartitionResult, TopicResults, encode_fetch_response, parse_fetch
+from penstock.protocol.requests.following import (
     Followed,
     FollowerRequest,
     Position,
     encode_follower_request,
     read_follower_response,
 )
-from penstock.protocol.framing import encode_request, read_request_header
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.framing import encode_request, read_request_header
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 
 TOPIC, OTHER = UUID(int=1), UUID(int=2)
 REQUEST = FollowerRequest("penstock-2", 2, 77, 500, 1, 10 << 20, 1 << 20)
@@ -59,7 +59,7 @@ def test_a_leader_reads_it_without_the_codec(version: int, count: int, monkeypat
     positions = [(key, Position(100 + key[1], 9, 4, 3)) for key in keys]
     written = encode_follower_request(REQUEST, version, 5, (12, 3), positions, [])
     *_, position = read_request_header(written, 4)
-    monkeypatch.setattr("penstock.protocol.fetch.decode", None)
+    monkeypatch.setattr("penstock.protocol.requests.fetch.decode", None)
     read = parse_fetch(written, position, version)
     assert (read.replica_id, read.replica_epoch, read.session_id, read.session_epoch) == (2, 77, 12, 3)
     assert [(topic.topic_id.bytes, one.index) for topic in read.topics for one in topic.partitions] == keys

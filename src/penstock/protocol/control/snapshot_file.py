@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.protocol.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from penstock.protocol.codec import encode
-from penstock.protocol.control import ControlType, control_batch, control_record, control_type
+from penstock.protocol.control.records import ControlType, control_batch, control_record, control_type
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord

@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.protocol.codec import decode
-from penstock.protocol.schema import Message, array, field
-from penstock.protocol.topic_answers import (
+from penstock.protocol.requests.topic_answers import (
     NodeEndpoint,
     encode_count,
     encode_endpoints_tag,
     encode_string,
     encode_topic,
 )
+from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID, uuid_of
 from penstock.protocol.varint import decode_long_uvarint
 

@@ -6,9 +6,9 @@ The header of a response says which request it answers and nothing else, so a re
 import struct
 from typing import Final, NamedTuple
 
-from penstock.protocol.api import FLEXIBLE_FROM, KEYS, NEVER, Api, ApiKey, api_of
 from penstock.protocol.codec import decode, encode_into
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.requests.api import FLEXIBLE_FROM, KEYS, NEVER, Api, ApiKey, api_of
 from penstock.protocol.schema import Message
 from penstock.protocol.varint import Buffer, decode_uvarint
 

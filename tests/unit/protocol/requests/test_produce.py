@@ -2,24 +2,24 @@ import uuid
 
 import pytest
 
-from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.framing import decode_response
 from penstock.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from penstock.protocol.produce import (
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import decode_response
+from penstock.protocol.requests.produce import (
     VERSIONS,
     encode_appended,
     encode_produce_response,
     encode_refused,
     parse_produce,
 )
-from penstock.protocol.topic_answers import NodeEndpoint
+from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
 TOPIC_ID = uuid.UUID(int=99)

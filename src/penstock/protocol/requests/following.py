@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.fetch import TOPIC_IDS_FROM, FollowerFetchResponse
-from penstock.protocol.framing import decode_response
+from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FollowerFetchResponse
+from penstock.protocol.requests.framing import decode_response
 from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_long_uvarint, decode_uvarint, encode_compact
 

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from penstock.protocol.codec import decode
+from penstock.protocol.requests.topic_answers import NodeEndpoint, encode_endpoints_tag, encode_topic
 from penstock.protocol.schema import Message, array, field
-from penstock.protocol.topic_answers import NodeEndpoint, encode_endpoints_tag, encode_topic
 from penstock.protocol.uuids import ZERO_UUID, uuid_of
 from penstock.protocol.varint import encode_compact
 

@@ -1,9 +1,14 @@
 import pytest
 
-from penstock.protocol.api import KEYS, AnyApiKey, ApiKey, OwnApiKey, api_of, is_flexible
-from penstock.protocol.framing import decode_response, encode_request, encode_response, parse_request_header
 from penstock.protocol.messages.index import APIS
-from penstock.protocol.own_apis import FIRST_OWN_KEY, OWN_APIS, ResignControllerRequest, ResignControllerResponse
+from penstock.protocol.requests.api import KEYS, AnyApiKey, ApiKey, OwnApiKey, api_of, is_flexible
+from penstock.protocol.requests.framing import decode_response, encode_request, encode_response, parse_request_header
+from penstock.protocol.requests.own_apis import (
+    FIRST_OWN_KEY,
+    OWN_APIS,
+    ResignControllerRequest,
+    ResignControllerResponse,
+)
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

@@ -1,0 +1,1 @@
+"""What a log says about itself: control records, and snapshots, which begin and end with one."""
