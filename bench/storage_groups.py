@@ -22,7 +22,7 @@ from uuid import UUID
 
 from bench.measure import Measure, measure
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms

@@ -33,10 +33,10 @@ from examples.raft_kv.snapshot import encode_snapshot
 from examples.raft_kv.values import MemoryValues, SqliteFiles
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.disk import Disk
-from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.node.environment.environment import Environment
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver

@@ -14,8 +14,8 @@ from tests.property.test_controller_garbage import bad_frames
 from tests.unit.node.api.controller.quorum_of_core import CLUSTER
 from tests.wire.raw_client import RawClient
 
+from penstock.log.directories.formatting import format_directories
 from penstock.log.disk import Disk
-from penstock.log.formatting import format_directories
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.varint import encode_uvarint

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.log.disk import Disk
-from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.configs.voters import InitialController
 from penstock.node.assembly.first_voters import read_first_voters
 from penstock.testing import Cluster

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from penstock import __version__
-from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.directories.errors import LogDirectoryError
 from penstock.node.assembly.properties import PropertiesError, read_properties
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.value import Value

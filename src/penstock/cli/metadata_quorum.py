@@ -19,9 +19,9 @@ from penstock.cli.session import (
 from penstock.client.admin import Admin
 from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import wall_clock_ms
-from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.log.directories.formatting import identities
 from penstock.log.disk import Disk
-from penstock.log.formatting import identities
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.node.assembly.properties import PropertiesError, load_config

@@ -14,7 +14,7 @@ from penstock.cli.metadata_shell_node import Node
 from penstock.cli.metadata_shell_source import read_view
 from penstock.cli.metadata_shell_tree import build_tree
 from penstock.cli.session import Reach, command_config_option, reach_options
-from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.directories.errors import LogDirectoryError
 from penstock.protocol.errors import DecodeError
 
 MANUAL: Final = {

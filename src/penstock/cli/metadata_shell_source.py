@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.log.disk import Disk
 from penstock.log.dump import BrokenTail, dump_segment
-from penstock.log.meta_properties import read_meta_properties
 from penstock.log.names import partition_directory
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.record_frames import decode_record

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock import __version__
+from penstock.log.directories.formatting import any_formatted
 from penstock.log.disk import Disk
-from penstock.log.formatting import any_formatted
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.node.assembly.properties import PropertiesError, load_config

@@ -12,10 +12,10 @@ import click
 
 from penstock.cli.feature_levels import feature_dependencies, named_levels, release_level, version_mapping
 from penstock.cli.scram import parse_credential
-from penstock.log.directory_errors import LogDirectoryError
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
+from penstock.log.directories.meta_properties import MetaProperties
 from penstock.log.disk import Disk
-from penstock.log.formatting import format_directories, identities, write_first_snapshot
-from penstock.log.meta_properties import MetaProperties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers

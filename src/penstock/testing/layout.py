@@ -8,8 +8,8 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
+from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.disk import Disk
-from penstock.log.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
 from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters

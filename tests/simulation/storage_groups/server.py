@@ -8,8 +8,8 @@ from uuid import UUID
 from tests.simulation.storage_groups.post import Links, Post
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.partition_log import PartitionLog
 from penstock.node.quorum.clock import QuorumClock
 from penstock.node.quorum.driver import QuorumDriver

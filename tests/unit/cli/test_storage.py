@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 
 from penstock.cli.dump_log import command as dump_log
 from penstock.cli.storage import command
+from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.log.disk import Disk
-from penstock.log.meta_properties import read_meta_properties
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Endpoint, Quorum

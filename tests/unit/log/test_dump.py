@@ -5,7 +5,7 @@ from uuid import UUID
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.dump import (
     BrokenTail,
     DumpedBatch,

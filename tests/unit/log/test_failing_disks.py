@@ -11,8 +11,8 @@ from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import append, batch, open_log
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(file_delete_delay_ms=1000)

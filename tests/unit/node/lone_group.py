@@ -5,7 +5,7 @@ from random import Random
 from uuid import UUID
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.quorum.clock import QuorumClock

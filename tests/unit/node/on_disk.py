@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tests.unit.node.group_ground import idle_groups
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage, ResourceType

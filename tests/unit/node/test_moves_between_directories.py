@@ -17,7 +17,7 @@ from penstock.client.admin import Admin
 from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.node.partitions import moves
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (

@@ -21,8 +21,8 @@ from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
 from penstock.leadership.balancer import BalanceSettings
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.meta_properties import read_meta_properties
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.meta_properties import read_meta_properties
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.local_controller import answered_here

@@ -27,9 +27,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import LogDirectoryError
-from penstock.log.formatting import any_formatted
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import LogDirectoryError
+from penstock.log.directories.formatting import any_formatted
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.broker_start import BrokerParts

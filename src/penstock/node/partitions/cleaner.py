@@ -21,7 +21,7 @@ from contextlib import aclosing
 from penstock.log.compaction.planning import Cleanable
 from penstock.log.compaction.preparing import Buffers, look_at, prepare
 from penstock.log.compaction.rounds import Cleaned, Round, Summary
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.names import CLEANED_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment

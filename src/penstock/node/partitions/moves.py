@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition

@@ -32,8 +32,8 @@ from operator import itemgetter
 from uuid import UUID
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_description import DirectoryDescription
+from penstock.log.directories.description import DirectoryDescription
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (

@@ -9,8 +9,8 @@ either of them.
 
 import logging
 
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import DamagedDirectoryError
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import DamagedDirectoryError
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.protocol.errors import KafkaError

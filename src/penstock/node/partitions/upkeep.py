@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value

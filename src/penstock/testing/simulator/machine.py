@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from penstock.log.formatting import format_directories, identities, write_first_snapshot
+from penstock.log.directories.formatting import format_directories, identities, write_first_snapshot
 from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME

@@ -12,8 +12,8 @@ from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID, Node, batch, topi
 
 from penstock.log.checkpoint import encode_partition_metadata
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import DamagedDirectoryError
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import DamagedDirectoryError
 from penstock.metadata.records import MetadataRecord, PartitionRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.lone_group import CONFIG, start_alone
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
 from penstock.node.quorum.driver import QuorumDriver

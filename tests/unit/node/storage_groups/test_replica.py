@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.unit.node.lone_group import CONFIG, start_alone
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.topics import PartitionImage, TopicImage
 from penstock.node.environment.environment import wall_clock_ms

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from penstock.node.environment.context import NodeContext

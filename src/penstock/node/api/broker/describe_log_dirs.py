@@ -9,7 +9,7 @@ import logging
 import os.path
 from collections.abc import Iterator
 
-from penstock.log.directory_description import DirectoryDescription
+from penstock.log.directories.description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker

@@ -13,7 +13,7 @@ from tests.unit.node.api.broker.fetches import fetch_of, told_of
 from tests.unit.node.lone_group import CONFIG, start_alone
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on, produce_request, topic_records
 
-from penstock.log.directory import LogDirectories
+from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.node.environment.environment import wall_clock_ms

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from uuid import UUID
 
-from penstock.log.directory_errors import (
+from penstock.log.directories.errors import (
     BadMetaPropertiesError,
     CopiedDirectoryError,
     ForeignDirectoryError,
@@ -18,9 +18,9 @@ from penstock.log.directory_errors import (
     OfflineDirectoryError,
     UnusableDirectoryError,
 )
+from penstock.log.directories.log_directory import UNKNOWN_EPOCH, LogDirectory
+from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.disk import Disk
-from penstock.log.log_directory import UNKNOWN_EPOCH, LogDirectory
-from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from penstock.log.checkpoint import TopicPartition
+from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.disk import Disk
-from penstock.log.log_directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value

@@ -19,13 +19,14 @@ from uuid import UUID
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata, read_topic_id
 from penstock.log.config import INT64_MAX, LogConfig
-from penstock.log.directory_description import DirectoryDescription, describe
-from penstock.log.directory_errors import DamagedDirectoryError, UnusableDirectoryError
+from penstock.log.directories.description import DirectoryDescription, describe
+from penstock.log.directories.errors import DamagedDirectoryError, UnusableDirectoryError
+from penstock.log.directories.finding import directory_names, finish_swaps
+from penstock.log.directories.log_directory import LogDirectory
+from penstock.log.directories.log_roots import LogRoots
+from penstock.log.directories.opening import METADATA, Opening, PartitionLogs, future_log
 from penstock.log.disk import Disk
-from penstock.log.finding import directory_names, finish_swaps
 from penstock.log.health import Health
-from penstock.log.log_directory import LogDirectory
-from penstock.log.log_roots import LogRoots
 from penstock.log.names import (
     PARTITION_METADATA,
     deleted_partition_directory,
@@ -36,7 +37,6 @@ from penstock.log.names import (
     unique_id_of,
 )
 from penstock.log.open_files import OpenFiles
-from penstock.log.opening import METADATA, Opening, PartitionLogs, future_log
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.log.checkpoint import TopicPartition, read_topic_id
-from penstock.log.directory_errors import UnusableDirectoryError
+from penstock.log.directories.errors import UnusableDirectoryError
+from penstock.log.directories.log_roots import LogRoots
 from penstock.log.disk import Disk
-from penstock.log.log_roots import LogRoots
 from penstock.log.names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,

@@ -4,7 +4,7 @@ import json
 from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
-from penstock.log.directory_errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
+from penstock.log.directories.errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.health import Health
 from penstock.log.names import (

@@ -7,8 +7,8 @@ from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.checkpoint import encode_partition_metadata
 from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectories
-from penstock.log.directory_errors import (
+from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.errors import (
     METADATA_LOG,
     BadMetaPropertiesError,
     ForeignDirectoryError,

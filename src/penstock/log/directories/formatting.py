@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from uuid import UUID
 
-from penstock.log.directory_errors import (
+from penstock.log.directories.errors import (
     ForeignDirectoryError,
     LogDirectoryError,
     UnformattedMetadataError,
     UnusableDirectoryError,
 )
+from penstock.log.directories.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.disk import Disk
-from penstock.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from penstock.log.names import partition_directory
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid

@@ -6,7 +6,7 @@ instead of `node.id`.
 
 from uuid import UUID
 
-from penstock.log.directory_errors import BadMetaPropertiesError
+from penstock.log.directories.errors import BadMetaPropertiesError
 from penstock.log.disk import Disk
 from penstock.log.names import META_PROPERTIES
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text

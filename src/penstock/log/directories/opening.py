@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from penstock.log.checkpoint import TopicPartition, read_topic_id
 from penstock.log.config import LogConfig
-from penstock.log.directory_errors import MisplacedMetadataError, NotMetadataLogError, RenamedMetadataError
-from penstock.log.finding import empty_partitions, empty_twin, partitions_of, renamed_metadata
-from penstock.log.log_directory import LogDirectory
+from penstock.log.directories.errors import MisplacedMetadataError, NotMetadataLogError, RenamedMetadataError
+from penstock.log.directories.finding import empty_partitions, empty_twin, partitions_of, renamed_metadata
+from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.names import (
     DELETED_DIRECTORY_SUFFIX,
     parse_future_directory,

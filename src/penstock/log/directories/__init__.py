@@ -1,0 +1,1 @@
+"""Directories of logs: what lies in them, whether they are formatted and whole, and which logs are opened."""
