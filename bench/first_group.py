@@ -5,9 +5,9 @@ import time
 
 from bench.measure import Measure, measure
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.testing import Cluster
 
 AS_IN_KAFKA = {

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import ElectionType
+from penstock.client.admin.partitions import ElectionType
 from penstock.client.values import TopicPartition
 from penstock.protocol.requests.own_apis import BalanceAction
 from penstock.testing import Cluster

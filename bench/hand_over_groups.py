@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.hand_over import CONFIG, REPLICAS
 from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import ElectionType
+from penstock.client.admin.partitions import ElectionType
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.requests.own_apis import BalanceAction

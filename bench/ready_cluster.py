@@ -9,8 +9,8 @@ import time
 from bench.child import Child, answer
 from bench.measure import Budget, Measure, measure
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.producer import Producer
-from penstock.client.topic_admin import NewTopic
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.testing import Cluster
 

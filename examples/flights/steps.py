@@ -8,10 +8,10 @@ import pandas as pd
 
 from examples.flights.data import FlightRecord
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings, ProducerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.pipeline.progress import BatchProgress
 from penstock.pipeline.run import PipelineResult, run_pipeline
 from penstock.pipeline.spec import PipelineSpec

@@ -14,8 +14,8 @@ from examples.raft_kv.addresses import parse_addresses, parse_server, parse_serv
 from examples.raft_kv.client import ClientOptions, KvClient, StoreError
 from examples.raft_kv.options import RaftOptions, ServerOptions
 from examples.raft_kv.server import ServerStartError, start_server
+from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.errors import ClientError
-from penstock.client.quorum_admin import QuorumInfo
 from penstock.protocol.errors import KafkaError
 from penstock.raft.settings import RaftSettings
 

@@ -11,7 +11,7 @@ from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.options import LISTENER
 from penstock.client.address import Address
 from penstock.client.admin import Admin
-from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
+from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import ClientSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
 

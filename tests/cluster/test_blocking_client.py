@@ -7,9 +7,9 @@ from confluent_kafka.admin import AdminClient
 from tests.cluster.breaking_proxy import BreakingProxy
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings, UnknownTopicError
-from penstock.client.blocking_connection import ClusterUnreachable, parse_addresses
-from penstock.client.blocking_offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
-from penstock.client.blocking_produce import BlockingProducer, new_identity
+from penstock.client.blocking.connection import ClusterUnreachable, parse_addresses
+from penstock.client.blocking.offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
+from penstock.client.blocking.produce import BlockingProducer, new_identity
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.options import read_options

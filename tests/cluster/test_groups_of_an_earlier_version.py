@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.admin import Admin
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.topics import NewTopic
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.node.coordinators import host, misplaced_groups
 from penstock.node.coordinators.misplaced_groups import former_partition

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from tests.cluster.nodes_in_a_loop import Nodes, nodes
 
-from penstock.client.partition_admin import ElectionType
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.partitions import ElectionType
+from penstock.client.admin.topics import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.metadata.image import TopicImage
 from penstock.node.api.broker import metadata

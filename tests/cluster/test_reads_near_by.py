@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition as Place
 from tests.cluster.nodes_in_a_loop import BOTH, Nodes
 
 from penstock.client import consumer as ours
+from penstock.client.admin.topics import NewTopic
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.log.log_slice import LogSlice
 from penstock.node.api.fetching import FetchReader

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic as ConfluentTopic
 from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 
 from penstock.client.admin import Admin
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.topics import NewTopic
 from penstock.metadata.image import NOBODY
 from penstock.node.assembly.start import StartError, start_node
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.nodes_in_a_loop import BOTH, PATIENCE_S, Nodes, nodes
 
 from penstock.client.admin import Admin
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.topics import NewTopic
 from penstock.client.values import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import T0_MS, cluster_at, filled_topic, new_topic, numbered, offsets_json, write
 
-from penstock.client.blocking_offsets import committed_offsets
+from penstock.client.blocking.offsets import committed_offsets
 from penstock.pipeline.arrow_columns import HEADERS_TYPE
 from penstock.pipeline.datasource import PenstockDataSource
 from penstock.pipeline.errors import PipelineError

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.spark.topics import cluster_at, filled_topic, numbered, stream_frame, write
 
-from penstock.client.blocking_offsets import committed_offsets
+from penstock.client.blocking.offsets import committed_offsets
 
 pytestmark = pytest.mark.xdist_group("spark")
 

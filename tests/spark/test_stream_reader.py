@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
-from penstock.client.blocking_offsets import committed_offsets
+from penstock.client.blocking.offsets import committed_offsets
 from penstock.pipeline.errors import PipelineError
 
 

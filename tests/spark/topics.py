@@ -9,8 +9,8 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.blocking_connection import parse_addresses
-from penstock.client.blocking_produce import BlockingProducer
+from penstock.client.blocking.connection import parse_addresses
+from penstock.client.blocking.produce import BlockingProducer
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
 

@@ -7,9 +7,9 @@ import confluent_kafka
 import pytest
 
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
-from penstock.client.topic_admin import NewTopic
 
 
 class Librdkafka:

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.testing import Cluster
 
 ROUND = 2_000

@@ -10,11 +10,11 @@ import pytest
 from tests.wire.connect_workers import LIMIT_S, Workers
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigAdmin, ResourceType
+from penstock.client.admin.configs import ConfigAdmin, ResourceType
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import SinkConnector, SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.runtime.records import Target

@@ -12,7 +12,7 @@ from bench.versus.lines import Figure, Line, lines_of
 from bench.versus.systems import KAFKA, PENSTOCK, Effort, Sample, Samples, in_turn
 from bench.versus.three_nodes import SYSTEMS, ThreeNodes, three_nodes
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import ElectionType
+from penstock.client.admin.partitions import ElectionType
 from penstock.protocol.requests.own_apis import BalanceAction
 
 TITLE = "One partition's leader moves under a producer with acks=all, 10,000 records/s"

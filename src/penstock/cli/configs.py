@@ -18,7 +18,7 @@ from penstock.cli.session import (
     run_with_admin,
 )
 from penstock.client.admin import Admin
-from penstock.client.config_admin import (
+from penstock.client.admin.configs import (
     DYNAMIC_SOURCES,
     ConfigChange,
     ConfigEntry,

@@ -14,7 +14,7 @@ from penstock.cli.session import (
     run_with_admin,
 )
 from penstock.client.admin import Admin
-from penstock.client.quorum_admin import NO_SUCCESSOR, QuorumInfo
+from penstock.client.admin.quorum import NO_SUCCESSOR, QuorumInfo
 
 
 @click.command(short_help="show the active controller, or make another one active")

@@ -15,8 +15,8 @@ import click
 from penstock.cli.drain_plan import Racks, replacements
 from penstock.cli.replication_throttles import clear_limits, limit_moves, planned_moves
 from penstock.client.admin import Admin
+from penstock.client.admin.partitions import Reassignment
 from penstock.client.metadata import TopicMetadata
-from penstock.client.partition_admin import Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 

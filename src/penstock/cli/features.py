@@ -15,7 +15,7 @@ from penstock.cli.feature_levels import (
 )
 from penstock.cli.output import print_json
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
-from penstock.client.feature_admin import UpgradeType
+from penstock.client.admin.features import UpgradeType
 from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 from penstock.protocol.errors import KafkaError
 

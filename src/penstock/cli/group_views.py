@@ -6,7 +6,7 @@ import click
 
 from penstock.cli.output import Value, print_rows
 from penstock.client.admin import Admin
-from penstock.client.group_admin import GroupDescription, MemberDescription
+from penstock.client.admin.groups import GroupDescription, MemberDescription
 from penstock.client.log_offsets import LATEST, Failures
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode

@@ -12,7 +12,7 @@ import click
 from penstock.cli.leadership import Leadership, look
 from penstock.cli.output import print_json
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import Balance
+from penstock.client.admin.partitions import Balance
 from penstock.client.values import TopicPartition
 from penstock.protocol.requests.own_apis import BalanceAction
 

@@ -8,7 +8,7 @@ import click
 from penstock.cli.output import print_json
 from penstock.cli.partition_files import partitions_in
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
-from penstock.client.partition_admin import ElectionType, Outcome
+from penstock.client.admin.partitions import ElectionType, Outcome
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import click
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ResourceType
+from penstock.client.admin.configs import ResourceType
 from penstock.client.metadata import NO_NODE, PartitionMetadata
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import Racks

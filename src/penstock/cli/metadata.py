@@ -10,9 +10,9 @@ import click
 from penstock.cli.output import print_rows
 from penstock.cli.session import Reach, command_config_option, json_option, reach_options, run_with_admin
 from penstock.client.admin import Admin
+from penstock.client.admin.quorum import MetadataState
 from penstock.client.controllers import ControllerClient
 from penstock.client.errors import ClientError
-from penstock.client.quorum_admin import MetadataState
 from penstock.protocol.requests.own_apis import Metric
 
 ROUNDS: Final = 20

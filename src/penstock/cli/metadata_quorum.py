@@ -17,7 +17,7 @@ from penstock.cli.session import (
     run_with_admin,
 )
 from penstock.client.admin import Admin
-from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
+from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import wall_clock_ms
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import identities

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from penstock.client.quorum_admin import QuorumInfo, QuorumReplica
+from penstock.client.admin.quorum import QuorumInfo, QuorumReplica
 from penstock.protocol.uuids import ZERO_UUID, uuid_to_text
 
 UNKNOWN: Final = -1

@@ -13,7 +13,7 @@ from penstock.cli.reassignment_plan import generate
 from penstock.cli.replication_throttles import clear_limits, limit_directory_moves, limit_moves, planned_moves
 from penstock.cli.session import Reach, command_config_option, one_of, reach_options, run_with_admin
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import STORAGE_GROUPS

@@ -10,8 +10,8 @@ from typing import Final
 import click
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
-from penstock.client.partition_admin import Reassignment
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.partitions import Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.value import Value
 

@@ -8,7 +8,7 @@ from penstock.cli.names import parse_numbers
 from penstock.cli.output import print_json, print_table
 from penstock.cli.session import bootstrap_option, command_config_option, json_option, run_with_admin
 from penstock.client.admin import Admin
-from penstock.client.storage_group_admin import DEFAULT, StorageGroup
+from penstock.client.admin.storage_groups import DEFAULT, StorageGroup
 
 
 @click.command(short_help="show and create storage groups")

@@ -17,11 +17,11 @@ from penstock.cli.session import (
     run_with_admin,
 )
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigSource, ResourceType
+from penstock.client.admin.configs import ConfigSource, ResourceType
+from penstock.client.admin.partitions import Reassignment
+from penstock.client.admin.storage_groups import REPLICATION_MODE, STORAGE_GROUP
+from penstock.client.admin.topics import BROKER_DEFAULT, EligibleLeaders, NewTopic
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
-from penstock.client.partition_admin import Reassignment
-from penstock.client.storage_group_admin import REPLICATION_MODE, STORAGE_GROUP
-from penstock.client.topic_admin import BROKER_DEFAULT, EligibleLeaders, NewTopic
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS

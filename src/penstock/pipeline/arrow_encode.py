@@ -6,7 +6,7 @@ The encoder is the compiled one where numba is installed, else the plain one.
 import numpy as np
 import pyarrow as pa
 
-from penstock.client.blocking_produce import ProducerIdentity
+from penstock.client.blocking.produce import ProducerIdentity
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.record_spans import Integers
 from penstock.pipeline.write_columns import EncodedRecords, partition_numbers, write_columns

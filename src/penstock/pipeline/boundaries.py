@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from penstock.client.blocking import TopicPartition
-from penstock.client.blocking_offsets import EARLIEST
+from penstock.client.blocking.offsets import EARLIEST
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.java_pattern import python_pattern
 from penstock.pipeline.option_values import choice, number, partition_list, per_partition

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, UnknownTopicError
-from penstock.client.blocking_offsets import EARLIEST, LATEST, NO_OFFSET, committed_offsets, list_offsets
+from penstock.client.blocking.offsets import EARLIEST, LATEST, NO_OFFSET, committed_offsets, list_offsets
 from penstock.pipeline.boundaries import AtOffsets, AtTimestamps, Boundary, Word
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.offset_ranges import OffsetRange, Offsets

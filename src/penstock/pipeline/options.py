@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from penstock.client.blocking import ClusterSettings
-from penstock.client.blocking_connection import parse_addresses
+from penstock.client.blocking.connection import parse_addresses
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import boolean, number
 from penstock.protocol.value import Value

@@ -18,9 +18,9 @@ from penstock.client.blocking import (
     UnknownTopicError,
     may_succeed_later,
 )
-from penstock.client.blocking_connection import BlockingConnection
-from penstock.client.blocking_fetch import FetchedRecords, receive_fetch, send_fetch
-from penstock.client.blocking_offsets import EARLIEST, list_offsets
+from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.blocking.fetch import FetchedRecords, receive_fetch, send_fetch
+from penstock.client.blocking.offsets import EARLIEST, list_offsets
 from penstock.pipeline.arrow_decode import decode
 from penstock.pipeline.cluster_cache import borrowed_cluster
 from penstock.pipeline.cluster_offsets import report_loss

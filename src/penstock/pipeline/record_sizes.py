@@ -6,7 +6,7 @@ Bytes are those on the wire, so compressed where the records are.
 import time
 
 from penstock.client.blocking import BlockingCluster, TopicPartition, UnknownTopicError
-from penstock.client.blocking_fetch import receive_fetch, send_fetch
+from penstock.client.blocking.fetch import receive_fetch, send_fetch
 from penstock.pipeline.offset_ranges import Offsets, lag, take_fraction
 from penstock.pipeline.record_spans import whole_batches
 from penstock.pipeline.source_options import SourceOptions

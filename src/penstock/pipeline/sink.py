@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.blocking_produce import BlockingProducer, ProducerIdentity, new_identity
+from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity, new_identity
 from penstock.client.settings import wall_clock_ms
 from penstock.pipeline.arrow_encode import EncodeSettings, batches_by_partition, seal
 from penstock.pipeline.cluster_cache import borrowed_cluster

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.client.blocking import ClusterSettings
-from penstock.client.blocking_produce import ALL_REPLICAS
+from penstock.client.blocking.produce import ALL_REPLICAS
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import choice
 from penstock.pipeline.options import Options, cluster_settings

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.client.blocking import BlockingCluster, TopicPartition
-from penstock.client.blocking_offsets import commit_offsets
+from penstock.client.blocking.offsets import commit_offsets
 from penstock.pipeline.cluster_offsets import SourceCluster
 from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.offset_ranges import Offsets, lag, ranges_between, take_fraction

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from penstock.client.blocking_connection import BlockingConnection, parse_addresses
+from penstock.client.blocking.connection import BlockingConnection, parse_addresses
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_quorum import (

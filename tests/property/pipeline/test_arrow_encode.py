@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.pipeline.record_strategies import blobs, headers
 
-from penstock.client.blocking_produce import ProducerIdentity
+from penstock.client.blocking.produce import ProducerIdentity
 from penstock.pipeline import encode_compiled, encode_plain
 from penstock.pipeline.arrow_columns import HEADERS_TYPE
 from penstock.pipeline.arrow_encode import EncodeSettings, batches_by_partition, seal

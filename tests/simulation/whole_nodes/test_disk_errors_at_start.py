@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.settings import ClientSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.testing.simulator.disk import SimulatedDisk, SimulatedFile
 from penstock.testing.simulator.ledger import Ledger
 from penstock.testing.simulator.loop import Process, VirtualLoop

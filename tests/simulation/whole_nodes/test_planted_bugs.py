@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.whole_nodes import planted_plans
 from tests.simulation.whole_nodes.planted_plans import is_found_with
 
-from penstock.client.group_membership import GroupMembership
+from penstock.client.consumer.group_membership import GroupMembership
 from penstock.client.values import TopicPartition
 from penstock.log import recovery
 from penstock.log.log_content import LogContent

@@ -11,7 +11,7 @@ import pytest
 from penstock.cli import balance_moves
 from penstock.cli.balance_moves import BalanceMoves
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.cli import drain
 from penstock.cli.drain import AT_ONCE, Drain
 from penstock.client.admin import Admin
-from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 

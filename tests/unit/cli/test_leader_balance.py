@@ -11,8 +11,8 @@ from penstock.cli import leader_balance
 from penstock.cli.leader_balance import balance
 from penstock.cli.leadership import Leadership, loads, rates, sizes
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
+from penstock.client.admin.partitions import Balance
 from penstock.client.metadata import PartitionMetadata
-from penstock.client.partition_admin import Balance
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.own_apis import BalanceAction

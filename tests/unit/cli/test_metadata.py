@@ -9,7 +9,7 @@ from tests.unit.client.fake_cluster import NODE_ID, FakeCluster, served_in_a_thr
 
 from penstock.cli.main import main
 from penstock.cli.metadata import _contradictions
-from penstock.client.quorum_admin import MetadataState
+from penstock.client.admin.quorum import MetadataState
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from penstock.cli.quorum_views import quorum_as_json, replication_lines, status_lines
-from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo, QuorumReplica
+from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo, QuorumReplica
 from penstock.protocol.uuids import ZERO_UUID
 
 DIRECTORY = UUID("b8fd9bb4-b1a6-4cf4-b43b-e1b7d7a0a8a5")

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.cli import reassign_partitions
-from penstock.client.config_admin import ConfigChange, ResourceType
-from penstock.client.partition_admin import Outcome, Reassignment
+from penstock.client.admin.configs import ConfigChange, ResourceType
+from penstock.client.admin.partitions import Outcome, Reassignment
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from tests.unit.node.test_offline_directories import TOPIC, Running, running
 
 from penstock.cli.directory_moves import begin_moves, cancel_moves, show_moves
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.log.failing_disk import FailingDisk
 
 from penstock.client.admin import Admin
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.topics import NewTopic
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import NOBODY

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.client.address import Address
-from penstock.client.blocking_offsets import IsolationLevel
+from penstock.client.blocking.offsets import IsolationLevel
 from penstock.pipeline.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options import read_options

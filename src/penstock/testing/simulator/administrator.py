@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Sequence
 from random import Random
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
-from penstock.client.topic_admin import NewTopic
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.topics import NewTopic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.testing.simulator.admin_client import AdminClient

@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock.client.background import SameLoop
 from penstock.client.consumer import Consumer
+from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.errors import ClientError
-from penstock.client.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings, ProducerSettings
 from penstock.client.values import TopicPartition

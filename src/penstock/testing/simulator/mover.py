@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from penstock.client.admin import Admin
-from penstock.client.config_admin import ConfigChange, ConfigOperation, ResourceType
-from penstock.client.partition_admin import ElectionType, Outcome
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
+from penstock.client.admin.partitions import ElectionType, Outcome
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.metadata.topics import TopicImage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from penstock.client.admin import Admin
-from penstock.client.quorum_admin import QuorumEndpoint, QuorumInfo
+from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.testing.simulator.admin_client import AdminClient
 from penstock.testing.simulator.clients import World

@@ -15,9 +15,9 @@ from random import Random
 from typing import Final
 
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.producer import Producer
 from penstock.client.settings import ClientSettings, ProducerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.client.values import ConsumedRecord
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.testing.simulator.clients import FAILURES, World

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from penstock.client.consumer import Consumer
-from penstock.client.listeners import RebalanceListener
+from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.properties import with_properties
 from penstock.client.settings import ConsumerSettings, ProducerSettings

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from penstock.client.admin import Admin
+from penstock.client.admin.configs import ResourceType
+from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
-from penstock.client.config_admin import ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
 from penstock.client.producer import Producer
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
-from penstock.client.topic_admin import NewTopic
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.distributed.settings import Storage

@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from penstock.client.accumulator import Accumulator, size_of
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import BufferExhaustedError, ProducerClosedError
 from penstock.client.metadata import TopicMetadata
-from penstock.client.partitioners import DefaultPartitioner, Partitioner
-from penstock.client.sender import Sender
+from penstock.client.producer.accumulator import Accumulator, size_of
+from penstock.client.producer.partitioners import DefaultPartitioner, Partitioner
+from penstock.client.producer.sender import Sender
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

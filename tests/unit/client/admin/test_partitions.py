@@ -5,8 +5,8 @@ from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import FakeCluster, Script
 
 from penstock.client.admin import Admin
-from penstock.client.feature_admin import UpgradeType
-from penstock.client.partition_admin import ElectionType, Outcome, Reassignment
+from penstock.client.admin.features import UpgradeType
+from penstock.client.admin.partitions import ElectionType, Outcome, Reassignment
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Sequence
 from uuid import UUID
 
-from penstock.client.blocking_connection import BlockingConnection
-from penstock.client.blocking_offsets import IsolationLevel
+from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.blocking.offsets import IsolationLevel
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.fetch import (

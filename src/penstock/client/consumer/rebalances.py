@@ -14,9 +14,9 @@ Everything that the application notices (commits of its positions, the listener'
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from penstock.client.group_membership import GroupMembership
-from penstock.client.listeners import RebalanceListener
-from penstock.client.subscription import Subscription
+from penstock.client.consumer.group_membership import GroupMembership
+from penstock.client.consumer.listeners import RebalanceListener
+from penstock.client.consumer.subscription import Subscription
 from penstock.client.values import TopicPartition
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from penstock.client.assignors import Assignor, GroupMember, assignor_named, is_cooperative
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import Membership, raise_for
+from penstock.client.consumer.heartbeats import AS_SOMEBODY_ELSE, Ending, Heartbeats, leave_group
 from penstock.client.consumer_protocol import (
     PROTOCOL_TYPE,
     decode_assignment,
@@ -26,7 +27,6 @@ from penstock.client.consumer_protocol import (
     encode_subscription,
 )
 from penstock.client.errors import ConnectionFailedError
-from penstock.client.heartbeats import AS_SOMEBODY_ELSE, Ending, Heartbeats, leave_group
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

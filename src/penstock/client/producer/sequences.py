@@ -5,7 +5,7 @@ is unknown, or the broker has lost track. Then `reset` makes its next batch begi
 partitions go on as they were.
 """
 
-from penstock.client.accumulator import NO_SEQUENCE, PendingBatch
+from penstock.client.producer.accumulator import NO_SEQUENCE, PendingBatch
 from penstock.client.values import TopicPartition
 
 SEQUENCE_MASK = 0x7FFFFFFF

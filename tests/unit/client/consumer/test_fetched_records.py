@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.fetched_records import FetchedRecords
+from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.fetch import AbortedTransaction

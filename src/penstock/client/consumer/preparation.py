@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import OUTSIDER, commit, fetch_committed
+from penstock.client.consumer.fetcher import isolation_level, reset_timestamp
+from penstock.client.consumer.group_membership import GroupMembership
+from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
+from penstock.client.consumer.rebalances import Rebalances
+from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
-from penstock.client.fetcher import isolation_level, reset_timestamp
-from penstock.client.group_membership import GroupMembership
-from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.log_offsets import LATEST, READ_COMMITTED, Failures, list_offsets_that_can_be_had
-from penstock.client.rebalances import Rebalances
 from penstock.client.settings import ConsumerSettings
-from penstock.client.subscription import Subscription
 from penstock.client.values import NO_OFFSET, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 

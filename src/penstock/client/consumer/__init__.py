@@ -19,13 +19,13 @@ from typing import Final, Self
 from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import fetch_committed
+from penstock.client.consumer.fetcher import Fetcher, isolation_level
+from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
+from penstock.client.consumer.preparation import Preparation
+from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ConsumerMisuseError
-from penstock.client.fetcher import Fetcher, isolation_level
-from penstock.client.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.log_offsets import EARLIEST, LATEST, list_offsets
-from penstock.client.preparation import Preparation
 from penstock.client.settings import ConsumerSettings
-from penstock.client.subscription import Subscription
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 

@@ -1,7 +1,7 @@
 """A thin synchronous client of any Kafka cluster: metadata, offsets, groups' offsets, and connections to leaders.
 
 `BlockingCluster` knows the brokers, finds leaders and coordinators, and tries again what may succeed later. Upon it
-stand `blocking_offsets.py`, `blocking_fetch.py` and `blocking_produce.py`.
+stand `offsets.py`, `fetch.py` and `produce.py`.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 from uuid import UUID
 
 from penstock.client.address import Address
-from penstock.client.blocking_connection import BlockingConnection, ClusterUnreachable
+from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.values import EndpointTold, LeaderTold
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.blocking_fetch import parse_fetch_response
+from penstock.client.blocking.fetch import parse_fetch_response
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.fetch import (

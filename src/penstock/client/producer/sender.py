@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.client.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ConnectionFailedError, DeliveryTimedOutError
 from penstock.client.metadata import error_code, unavailable
-from penstock.client.sequences import Sequences
+from penstock.client.producer.accumulator import NO_SEQUENCE, Accumulator, PendingBatch
+from penstock.client.producer.sequences import Sequences
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.admin import Admin
+from penstock.client.admin.quorum import QuorumEndpoint
 from penstock.client.errors import UnsupportedByBrokerError
-from penstock.client.quorum_admin import QuorumEndpoint
 from penstock.client.settings import ClientSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse

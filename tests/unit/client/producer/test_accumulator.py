@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.client.accumulator import Accumulator, PendingBatch, size_of
-from penstock.client.sequences import Sequences
+from penstock.client.producer.accumulator import Accumulator, PendingBatch, size_of
+from penstock.client.producer.sequences import Sequences
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.records import Record, encode_batch

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.client.consumer import Consumer
+from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.consumer_protocol import decode_subscription, encode_assignment
-from penstock.client.listeners import RebalanceListener
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from penstock.client.partitioners import ConsistentRandomPartitioner, DefaultPartitioner, RoundRobinPartitioner
+from penstock.client.producer.partitioners import ConsistentRandomPartitioner, DefaultPartitioner, RoundRobinPartitioner
 
 
 def test_keys_go_where_a_java_producer_sends_them() -> None:

@@ -12,13 +12,13 @@ from typing import Final
 from uuid import UUID
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
+from penstock.client.consumer.fetched_records import FetchedRecords
+from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ClientError, ConnectionFailedError
-from penstock.client.fetched_records import FetchedRecords
 from penstock.client.log_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.client.metadata import error_code
 from penstock.client.settings import BY_DURATION, ConsumerSettings
-from penstock.client.subscription import PartitionState, Subscription
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData

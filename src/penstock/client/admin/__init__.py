@@ -13,11 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from penstock.client.address import Address
+from penstock.client.admin.configs import ConfigAdmin
+from penstock.client.admin.features import FeatureAdmin
+from penstock.client.admin.groups import GroupAdmin
+from penstock.client.admin.partitions import PartitionAdmin
+from penstock.client.admin.quorum import QuorumAdmin
+from penstock.client.admin.storage_groups import StorageGroupAdmin
+from penstock.client.admin.topics import TopicAdmin
 from penstock.client.cluster import ClusterClient
-from penstock.client.config_admin import ConfigAdmin
 from penstock.client.controllers import ControllerClient
-from penstock.client.feature_admin import FeatureAdmin
-from penstock.client.group_admin import GroupAdmin
 from penstock.client.log_offsets import (
     READ_UNCOMMITTED,
     Failures,
@@ -26,11 +30,7 @@ from penstock.client.log_offsets import (
     list_offsets_that_can_be_had,
 )
 from penstock.client.metadata import error_code
-from penstock.client.partition_admin import PartitionAdmin
-from penstock.client.quorum_admin import QuorumAdmin
 from penstock.client.settings import ClientSettings
-from penstock.client.storage_group_admin import StorageGroupAdmin
-from penstock.client.topic_admin import TopicAdmin
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (

@@ -12,7 +12,7 @@ from typing import cast
 
 from penstock.client.address import Address
 from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
-from penstock.client.blocking_connection import BlockingConnection
+from penstock.client.blocking.connection import BlockingConnection
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.produce import (

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from penstock.client.admin.configs import ResourceType
 from penstock.client.cluster import ClusterClient
-from penstock.client.config_admin import ResourceType
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import PartitionMetadata, error_code
 from penstock.protocol.errors import KafkaError

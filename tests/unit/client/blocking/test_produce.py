@@ -7,7 +7,7 @@ import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.blocking_produce import BlockingProducer
+from penstock.client.blocking.produce import BlockingProducer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     LeaderIdAndEpoch,
