@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from penstock.client.address import Address, parse_address
+from penstock.protocol.address import Address, parse_address, split_address
 
 SCHEME = "list://"
 MAX_ID = 2**31 - 1
@@ -60,4 +60,4 @@ def _items(text: str) -> list[str]:
 
 def _has_port(text: str) -> bool:
     """Whether this is a host and a port, where an IPv6 address has its brackets."""
-    return ":" in text.rpartition("]")[2]
+    return split_address(text)[1] is not None

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from examples.raft_kv.addresses import ServerAddress
 from examples.raft_kv.options import LISTENER
-from penstock.client.address import Address
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 SETTINGS = ClientSettings(client_id="raft-kv", request_timeout_ms=10_000, default_api_timeout_ms=30_000)

@@ -26,8 +26,8 @@ from examples.raft_kv.messages import (
     decode_response,
     encode_request,
 )
-from penstock.client.address import Address
 from penstock.client.connection import reason
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 
 ResponseT = TypeVar("ResponseT", OpenResponse, SetResponse, GetResponse)

@@ -18,8 +18,7 @@ OF_A_NODE = (
     "configs/broker_rules.py",
     "configs/role_rules.py",
     "configs/voters.py",
-    "configs/address_limits.py",
-    "configs/pinned_leaders.py",
+    "configs/pairs.py",
     "replication_mode.py",
 )
 """The files of the configuration that act on what keys say, and do not only define or compare them."""

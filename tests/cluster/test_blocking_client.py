@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 from tests.cluster.breaking_proxy import BreakingProxy
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings, UnknownTopicError
-from penstock.client.blocking.connection import ClusterUnreachable, parse_addresses
+from penstock.client.blocking.connection import ClusterUnreachable
 from penstock.client.blocking.offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
 from penstock.client.blocking.produce import BlockingProducer, new_identity
 from penstock.pipeline.errors import PipelineError
@@ -15,6 +15,7 @@ from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.options import read_options
 from penstock.pipeline.range_reader import read_ranges
 from penstock.pipeline.source_options import source_options
+from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.testing import Cluster
@@ -38,7 +39,7 @@ def proxy() -> Iterator[BreakingProxy]:
 
 @pytest.fixture
 def cluster(proxy: BreakingProxy) -> Iterator[BlockingCluster]:
-    cluster = BlockingCluster(ClusterSettings(parse_addresses(proxy.address)))
+    cluster = BlockingCluster(ClusterSettings(parse_bootstrap_servers(proxy.address)))
     yield cluster
     cluster.close()
 
@@ -148,7 +149,7 @@ def test_a_topic_that_is_created_again_while_it_is_read_is_noticed(
 def test_an_advertised_address_that_nobody_reaches_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.client.blocking.FIRST_CONTACT_MS", 0)
     with Cluster(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as node:
-        settings = ClusterSettings(parse_addresses(node.bootstrap_servers), retry_timeout_ms=0)
+        settings = ClusterSettings(parse_bootstrap_servers(node.bootstrap_servers), retry_timeout_ms=0)
         cluster = BlockingCluster(settings)
         cluster.partitions_of(["t"], may_create=True)
         with pytest.raises(ClusterUnreachable, match=r"listens at 127.0.0.1:1, but .*advertised.listeners"):
@@ -158,6 +159,6 @@ def test_an_advertised_address_that_nobody_reaches_is_named(monkeypatch: pytest.
 
 def test_a_cluster_that_nobody_reaches_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.client.blocking.FIRST_CONTACT_MS", 0)
-    cluster = BlockingCluster(ClusterSettings(parse_addresses("127.0.0.1:1")))
+    cluster = BlockingCluster(ClusterSettings(parse_bootstrap_servers("127.0.0.1:1")))
     with pytest.raises(ClusterUnreachable, match=r"No broker answers at 127.0.0.1:1 \(.*refused\)"):
         cluster.all_topics()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tests.cluster.started import ANY_PORT, Started, started
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

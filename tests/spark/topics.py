@@ -9,8 +9,8 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.blocking.connection import parse_addresses
 from penstock.client.blocking.produce import BlockingProducer
+from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
 
@@ -29,7 +29,7 @@ def new_topic(servers: str, partitions: int = 2) -> str:
 
 def cluster_at(servers: str) -> BlockingCluster:
     """A client."""
-    return BlockingCluster(ClusterSettings(parse_addresses(servers)))
+    return BlockingCluster(ClusterSettings(parse_bootstrap_servers(servers)))
 
 
 def write(

@@ -13,7 +13,7 @@ from penstock.client.metadata import NO_NODE, PartitionMetadata
 from penstock.client.values import TopicPartition
 from penstock.leadership.plan import Racks
 from penstock.metadata.configs.definitions import ConfigError
-from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
+from penstock.metadata.configs.pairs import PINNED_LEADERS_KEY, parse_pinned_leaders
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
 

@@ -12,10 +12,10 @@ import click
 from penstock.cli.controller import check_successor, hand_over
 from penstock.cli.metadata_shell_source import MetadataView, read_batch
 from penstock.cli.session import QUORUM_PATIENCE_MS, Reach, run_with_admin
-from penstock.client.address import Address
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.connection import Connection, connect
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.fetch_snapshot import FetchSnapshotResponse

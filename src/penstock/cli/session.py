@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 import click
 
 from penstock.cli.output import print_rows
-from penstock.client.address import parse_bootstrap_servers
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
+from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
 

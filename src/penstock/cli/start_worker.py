@@ -5,6 +5,8 @@ from typing import Final
 
 import click
 
+from penstock.protocol.address import Address
+
 ANYWHERE: Final = ("0.0.0.0", "::", "")
 
 
@@ -13,7 +15,7 @@ def worker_config(broker: tuple[str, int], port: int) -> dict[str, str]:
     host = "127.0.0.1" if broker[0] in ANYWHERE else broker[0]
     stores = ("config", "offset", "status")
     return {
-        "bootstrap.servers": f"[{host}]:{broker[1]}" if ":" in host else f"{host}:{broker[1]}",
+        "bootstrap.servers": str(Address(host, broker[1])),
         "group.id": "connect",
         **{f"{store}.storage.topic": f"connect-{store}" for store in stores},
         **{f"{store}.storage.replication.factor": "-1" for store in stores},

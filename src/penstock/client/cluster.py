@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Self, TypeVar
 
-from penstock.client.address import Address, parse_bootstrap_servers
 from penstock.client.connection import Answer, Connection, connect
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.metadata import NO_NODE, BrokerMetadata, ClusterMetadata, TopicMetadata, error_code
 from penstock.client.settings import ClientSettings
 from penstock.client.values import EndpointTold, LeaderTold, TopicPartition
+from penstock.protocol.address import Address, parse_bootstrap_servers
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -48,7 +48,7 @@ class ClusterClient:
         self._bootstrap = (
             parse_bootstrap_servers(bootstrap_servers)
             if isinstance(bootstrap_servers, str)
-            else list(bootstrap_servers)
+            else tuple(bootstrap_servers)
         )
         self.metadata = ClusterMetadata()
         self._connections: dict[_Purpose, Connection] = {}
@@ -242,7 +242,7 @@ class ClusterClient:
         """Where another client of this group may begin: its coordinator, the other brokers, the bootstrap."""
         known = self.metadata.brokers
         nodes = [node_id for node_id in (self._coordinators.get(group_id),) if node_id in known] + list(known)
-        return list(dict.fromkeys([known[node_id].address for node_id in nodes] + self._bootstrap))
+        return list(dict.fromkeys([known[node_id].address for node_id in nodes] + list(self._bootstrap)))
 
     def forget_coordinator(self, group_id: str) -> None:
         """Look it up again the next time: it has moved, or cannot be reached."""

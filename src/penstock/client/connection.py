@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar, cast
 
-from penstock.client.address import Address
 from penstock.client.errors import (
     ClusterUnreachableError,
     ConnectionFailedError,
@@ -22,6 +21,7 @@ from penstock.client.errors import (
 )
 from penstock.client.frames import FrameReader
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import KEYS, AnyApiKey, Api, ApiKey, api_of

@@ -7,9 +7,9 @@ All that `ClusterClient` does holds here as well, but its nodes are the controll
 from collections.abc import Collection
 from typing import Final
 
-from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.metadata import BrokerMetadata, ClusterMetadata, error_code
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 

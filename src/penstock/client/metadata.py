@@ -3,8 +3,8 @@
 import uuid
 from collections.abc import Mapping
 
-from penstock.client.address import Address
 from penstock.client.values import TopicPartition
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from penstock.protocol.value import Value, fresh

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from penstock.client.blocking import ClusterSettings
-from penstock.client.blocking.connection import parse_addresses
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.option_values import boolean, number
+from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.value import Value
 
 PREFIX = "kafka."
@@ -240,9 +240,9 @@ def cluster_settings(options: Options) -> ClusterSettings:
     if servers is None:
         raise PipelineError("Option kafka.bootstrap.servers is missing; give at least one host:port.")
     try:
-        addresses = parse_addresses(servers)
+        addresses = parse_bootstrap_servers(servers, default_port=None)
     except ValueError as error:
-        raise PipelineError(f"Option kafka.{error}.") from None
+        raise PipelineError(f"Option kafka.bootstrap.servers: {error}.") from None
     standard = ClusterSettings(addresses)
     return ClusterSettings(
         addresses,

@@ -13,6 +13,7 @@ from penstock.log.disk import Disk
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController
 from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, first_snapshot, read_first_voters
+from penstock.protocol.address import parse_address
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 from penstock.protocol.value import Value
@@ -199,8 +200,7 @@ def _voters(
     for path in known:  # formatting was interrupted
         if found := read_first_voters(disk, path):
             return found
-    addresses = {node_id: address.rpartition(":") for node_id, address in first_voters.items()}
     return {
-        node_id: InitialController(node_id, host, int(port), random_uuid(random))
-        for node_id, (host, _, port) in addresses.items()
+        node_id: InitialController(node_id, *parse_address(address), random_uuid(random))
+        for node_id, address in first_voters.items()
     }

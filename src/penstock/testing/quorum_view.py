@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from penstock.client.blocking.connection import BlockingConnection, parse_addresses
+from penstock.client.blocking.connection import BlockingConnection
+from penstock.protocol.address import parse_address
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.describe_quorum import (
@@ -84,7 +85,9 @@ def _claim(address: str) -> tuple[int, int] | None:
 
 
 def _connect(address: str) -> BlockingConnection:
-    (where,) = parse_addresses(address)
     return BlockingConnection(
-        where, client_id="penstock-testing", connect_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS
+        parse_address(address),
+        client_id="penstock-testing",
+        connect_timeout_ms=PATIENCE_MS,
+        request_timeout_ms=PATIENCE_MS,
     )

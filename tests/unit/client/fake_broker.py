@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from penstock.client.address import Address
+from penstock.protocol.address import Address
 from penstock.protocol.codec import decode
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from penstock.protocol.requests.api import KEYS, AnyApiKey, ApiKey, api_of

@@ -6,10 +6,10 @@ import pytest
 from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 
-from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic

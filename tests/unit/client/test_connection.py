@@ -6,7 +6,6 @@ import socket
 import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import (
     ClusterUnreachableError,
@@ -16,6 +15,7 @@ from penstock.client.errors import (
     UnsupportedByBrokerError,
 )
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import KEYS, ApiKey

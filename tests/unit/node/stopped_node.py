@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.settings import ClientSettings
 from penstock.log.names import LOCK
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.start import RunningNode, start_node
+from penstock.protocol.address import Address
 from penstock.protocol.batch import read_header
 from penstock.protocol.records import Record, encode_batch
 

@@ -1,11 +1,11 @@
 import pytest
 
-from penstock.client.address import Address
 from penstock.client.blocking.offsets import IsolationLevel
 from penstock.pipeline.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source_options import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options
+from penstock.protocol.address import Address
 
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "flights"}
 

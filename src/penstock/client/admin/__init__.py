@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
-from penstock.client.address import Address
 from penstock.client.admin.configs import ConfigAdmin
 from penstock.client.admin.features import FeatureAdmin
 from penstock.client.admin.groups import GroupAdmin
@@ -32,6 +31,7 @@ from penstock.client.log_offsets import (
 from penstock.client.metadata import error_code
 from penstock.client.settings import ClientSettings
 from penstock.client.values import OffsetAndTimestamp, TopicPartition
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

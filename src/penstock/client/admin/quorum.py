@@ -11,6 +11,7 @@ from uuid import UUID
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.metadata import error_code
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
@@ -45,8 +46,7 @@ class QuorumEndpoint(Value):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{self.listener}://{Address(self.host, self.port)}"
 
 
 class QuorumReplica(Value):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
-from penstock.client.address import Address
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.values import EndpointTold, LeaderTold
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.metadata import (

@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from typing import TypeVar
 
-from penstock.client.address import Address
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import ApiKey, api_of
@@ -137,16 +137,3 @@ class BlockingConnection:
     def close(self) -> None:
         """Close the socket; responses that were not read are lost."""
         self._socket.close()
-
-
-def parse_addresses(text: str) -> tuple[Address, ...]:
-    """`host:port,host:port` as in `bootstrap.servers`; ValueError names the part that is wrong."""
-    addresses: list[Address] = []
-    for part in filter(None, (item.strip() for item in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or not port.isdecimal() or not 0 < int(port) < 65536 or not host:
-            raise ValueError(f"bootstrap.servers: {part!r} is not host:port, such as 127.0.0.1:9092")
-        addresses.append(Address(host.strip("[]"), int(port)))
-    if not addresses:
-        raise ValueError("bootstrap.servers names no broker; give at least one host:port, such as 127.0.0.1:9092")
-    return tuple(addresses)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from penstock.client.address import Address
 from penstock.client.blocking import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, BlockingCluster, TopicPartition, by_topic
 from penstock.client.blocking.connection import BlockingConnection
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.produce import (

@@ -16,7 +16,6 @@ import threading
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Final, Self
 
-from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import fetch_committed
 from penstock.client.consumer.fetcher import Fetcher, isolation_level
@@ -27,6 +26,7 @@ from penstock.client.errors import ConsumerMisuseError
 from penstock.client.log_offsets import EARLIEST, LATEST, list_offsets
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 CLOSE_MS: Final = 30_000

@@ -18,12 +18,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from penstock.client.address import Address
 from penstock.client.background import Background
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import Membership, raise_for
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.settings import ConsumerSettings
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

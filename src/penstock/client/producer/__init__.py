@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import BufferExhaustedError, ProducerClosedError
 from penstock.client.metadata import TopicMetadata
@@ -23,6 +22,7 @@ from penstock.client.producer.partitioners import DefaultPartitioner, Partitione
 from penstock.client.producer.sender import Sender
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record
 

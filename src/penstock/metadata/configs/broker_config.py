@@ -11,7 +11,6 @@ written in the file is remembered. So read an attribute when it is needed; do no
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.broker_rules import (
     Addresses,
@@ -22,6 +21,7 @@ from penstock.metadata.configs.broker_rules import (
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text
 from penstock.metadata.configs.listener_keys import parse_listener_value
+from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import IGNORED_KEY, asks
 from penstock.metadata.configs.settings import BrokerSettings
 

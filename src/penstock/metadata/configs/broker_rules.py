@@ -14,11 +14,11 @@ from penstock.metadata.configs.role_rules import check_roles
 from penstock.metadata.configs.voters import (
     BOOTSTRAP_KEY,
     VOTERS_KEY,
-    ServerAddress,
     Voter,
     parse_servers,
     parse_voters,
 )
+from penstock.protocol.address import Address
 
 MAP_KEY = "listener.security.protocol.map"
 NOT_ROUTABLE = ("0.0.0.0", "::")
@@ -42,7 +42,7 @@ class Addresses:
     advertised_controller_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
     voters: dict[int, Voter]
-    bootstrap_servers: tuple[ServerAddress, ...]
+    bootstrap_servers: tuple[Address, ...]
     log_dirs: tuple[str, ...]
     listener_names: tuple[str, ...]
     """Of all listeners in the file, and of the controllers' own."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.protocol.address import Address, listening_address
 from penstock.protocol.value import Value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -19,8 +20,7 @@ class Listener(Value):
 
     def __str__(self) -> str:
         """Write the listener as configuration files do."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{Address(self.host, self.port)}"
 
 
 def parse_protocol_map(key: str, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -50,13 +50,10 @@ def parse_listeners(key: str, items: tuple[str, ...], protocols: Mapping[str, st
 
 
 def _parse_listener(key: str, item: str, protocols: Mapping[str, str]) -> Listener:
-    name, separator, address = item.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not (separator and colon and name.strip()) or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    name, separator, text = item.partition("://")
+    name, address = name.strip().upper(), listening_address(text)
+    if not separator or not name or address is None:
         raise ConfigError(key, item, FORM)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    name = name.strip().upper()
     protocol = protocols.get(name)
     if protocol is None:
         raise ConfigError(
@@ -64,7 +61,7 @@ def _parse_listener(key: str, item: str, protocols: Mapping[str, str]) -> Listen
             item,
             f"a listener whose name listener.security.protocol.map knows; it knows {_words(tuple(protocols))}",
         )
-    return Listener(name, host, int(port), protocol)
+    return Listener(name, *address, protocol)
 
 
 def _words(words: tuple[str, ...]) -> str:

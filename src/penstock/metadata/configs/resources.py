@@ -7,7 +7,6 @@ broker cannot be set for all.
 import re
 from collections.abc import Callable, Mapping
 
-from penstock.metadata.configs.address_limits import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.definitions import (
     ConfigDefinition,
@@ -22,7 +21,12 @@ from penstock.metadata.configs.definitions import (
 from penstock.metadata.configs.effective import Layers, broker_text, definitions_of_topic, topic_values
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from penstock.metadata.configs.listener_keys import parse_listener_key
-from penstock.metadata.configs.pinned_leaders import PINNED_LEADERS_KEY, parse_pinned_leaders
+from penstock.metadata.configs.pairs import (
+    ADDRESS_LIMITS_KEY,
+    PINNED_LEADERS_KEY,
+    parse_address_limits,
+    parse_pinned_leaders,
+)
 from penstock.metadata.configs.protection import asks
 from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType

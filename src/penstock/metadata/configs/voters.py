@@ -7,6 +7,7 @@ Where voters may change, the first ones are named when directories are formatted
 from uuid import UUID
 
 from penstock.metadata.configs.definitions import ConfigError
+from penstock.protocol.address import Address, is_number, listening_address
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.protocol.value import Value
 
@@ -32,15 +33,7 @@ class InitialController(Value):
 
     def __str__(self) -> str:
         """Write the controller as it is given to `storage format`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.node_id}@{host}:{self.port}:{uuid_to_text(self.directory_id)}"
-
-
-class ServerAddress(Value):
-    """Where a server listens of which nothing else is known."""
-
-    host: str
-    port: int
+        return f"{self.node_id}@{Address(self.host, self.port)}:{uuid_to_text(self.directory_id)}"
 
 
 def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
@@ -49,9 +42,9 @@ def parse_voters(items: tuple[str, ...]) -> dict[int, Voter]:
     for item in items:
         node_id, at, text = item.partition("@")
         address = _address(text)
-        if not at or address is None or not _is_number(node_id) or int(node_id) in voters:
+        if not at or address is None or not is_number(node_id) or int(node_id) in voters:
             raise ConfigError(VOTERS_KEY, ",".join(items), "id@host:port with commas between, each id once")
-        voters[int(node_id)] = Voter(int(node_id), address.host, address.port)
+        voters[int(node_id)] = Voter(int(node_id), *address)
     return voters
 
 
@@ -62,7 +55,7 @@ def parse_initial_controllers(text: str) -> dict[int, InitialController]:
         node_id, _, rest = item.partition("@")
         place, _, directory = rest.rpartition(":")
         address = _address(place)
-        if address is None or not _is_number(node_id):
+        if address is None or not is_number(node_id):
             raise ValueError(f"{item} is not id@host:port:directory")
         if int(node_id) in found:
             raise ValueError(f"node {node_id} is named twice")
@@ -70,13 +63,13 @@ def parse_initial_controllers(text: str) -> dict[int, InitialController]:
             directory_id = uuid_from_text(directory)
         except ValueError as error:
             raise ValueError(f"{item} has no id of a directory behind the port ({error})") from None
-        found[int(node_id)] = InitialController(int(node_id), address.host, address.port, directory_id)
+        found[int(node_id)] = InitialController(int(node_id), *address, directory_id)
     if not found:
         raise ValueError("it names no controller")
     return found
 
 
-def parse_servers(key: str, items: tuple[str, ...]) -> tuple[ServerAddress, ...]:
+def parse_servers(key: str, items: tuple[str, ...]) -> tuple[Address, ...]:
     """Read the addresses that `key` lists."""
     servers = []
     for item in items:
@@ -87,12 +80,6 @@ def parse_servers(key: str, items: tuple[str, ...]) -> tuple[ServerAddress, ...]
     return tuple(servers)
 
 
-def _address(text: str) -> ServerAddress | None:
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and _is_number(port) and int(port) <= 65535):
-        return None
-    return ServerAddress(host.strip("[]"), int(port))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+def _address(text: str) -> Address | None:
+    address = listening_address(text)
+    return address if address is not None and address.host else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from penstock.client.address import Address
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClusterUnreachableError
@@ -22,6 +21,7 @@ from penstock.node.environment.context import NodeContext
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.node.quorum.peers import Peers
 from penstock.node.storage_groups.links import GroupLinks
+from penstock.protocol.address import Address
 from penstock.raft.voters import Endpoint
 
 BACKOFF_MS: Final = 50

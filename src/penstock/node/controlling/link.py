@@ -6,10 +6,10 @@ for a connection to be opened is let go as well when the connection is given up.
 
 import asyncio
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
+from penstock.protocol.address import Address
 
 GIVEN_UP = "another node is the controller now"
 

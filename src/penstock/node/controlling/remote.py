@@ -13,7 +13,6 @@ import asyncio
 import logging
 from typing import Final
 
-from penstock.client.address import Address
 from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.controller.decisions import is_command
@@ -21,6 +20,7 @@ from penstock.node.controlling.commands import check_active, version_for
 from penstock.node.controlling.envelope import unwrap, wrap
 from penstock.node.controlling.link import ControllerLink
 from penstock.node.serving.handler import RequestContext
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeResponse
 from penstock.protocol.requests.api import ApiKey, OwnApiKey

@@ -25,7 +25,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import (
     ClientError,
@@ -36,6 +35,7 @@ from penstock.client.errors import (
 from penstock.client.settings import ClientSettings
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.partitions.partition import Partition
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,

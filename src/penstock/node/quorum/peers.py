@@ -14,12 +14,12 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from penstock.client.address import Address
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
 from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey
 from penstock.raft.effects import ANY_SERVER

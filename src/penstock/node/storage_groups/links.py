@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from penstock.client.address import Address
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.peers import Links, Peers
+from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState

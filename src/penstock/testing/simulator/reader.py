@@ -13,10 +13,10 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from penstock.client.address import parse_address
 from penstock.client.connection import Connection, connect
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
+from penstock.protocol.address import parse_address
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,

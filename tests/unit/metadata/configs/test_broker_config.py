@@ -5,7 +5,8 @@ from penstock.metadata.configs.broker_config import EMBEDDED_DEFAULTS, BrokerCon
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.listeners import Listener
 from penstock.metadata.configs.settings import BrokerSettings
-from penstock.metadata.configs.voters import ServerAddress, Voter
+from penstock.metadata.configs.voters import Voter
+from penstock.protocol.address import Address
 
 PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 COMMON = {
@@ -122,7 +123,7 @@ def test_a_combined_node_of_kafka_4_is_accepted() -> None:
     assert (config.is_broker, config.is_controller) == (True, True)
     assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092),)
     assert config.advertised_controller_listeners == (Listener("CONTROLLER", "localhost", 9093),)
-    assert (config.voters, config.bootstrap_servers) == ({}, (ServerAddress("localhost", 9093),))
+    assert (config.voters, config.bootstrap_servers) == ({}, (Address("localhost", 9093),))
     assert list(config.warnings()) == []
 
 
@@ -161,7 +162,7 @@ def test_ids_of_voters_need_not_start_at_one(controller: dict[str, str], node_id
 
 def test_a_quorum_is_found_by_several_servers() -> None:
     config = BrokerConfig(BROKER | {"controller.quorum.bootstrap.servers": "a:1, b:2,[::1]:3"})
-    assert config.bootstrap_servers == (ServerAddress("a", 1), ServerAddress("b", 2), ServerAddress("::1", 3))
+    assert config.bootstrap_servers == (Address("a", 1), Address("b", 2), Address("::1", 3))
 
 
 def test_a_controller_may_listen_on_every_interface_without_a_word_on_it() -> None:

@@ -3,10 +3,10 @@ import asyncio
 import pytest
 from tests.unit.client.fake_broker import fake_broker
 
-from penstock.client.address import Address
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
 from penstock.node.controlling.link import ControllerLink
+from penstock.protocol.address import Address
 from penstock.protocol.requests.api import ApiKey
 
 

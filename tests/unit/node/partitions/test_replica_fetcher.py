@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, topic_records
 
-from penstock.client.address import Address
 from penstock.client.connection import Taker
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.settings import ClientSettings
@@ -15,6 +14,7 @@ from penstock.metadata.image import PartitionImage
 from penstock.node.partitions import replica_fetcher
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -13,7 +13,6 @@ from tests.unit.node.quorum.listener import Listener
 from tests.unit.node.quorum.memory import Remembered
 from tests.unit.node.quorum.stores import Store
 
-from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
 from penstock.log.config import LogConfig
 from penstock.node.quorum.clock import QuorumClock
@@ -21,6 +20,7 @@ from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers
 from penstock.node.quorum.ports import Member, Stores
 from penstock.node.quorum.state_file import StateFile
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
-from penstock.client.address import Address
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers
 from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from penstock.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.address import Address, parse_address, parse_bootstrap_servers
+from penstock.protocol.address import Address, listening_address, parse_address, parse_bootstrap_servers
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,31 @@ def test_not_an_address(text: str) -> None:
         parse_address(text)
 
 
+def test_the_port_may_have_no_default() -> None:
+    assert parse_address("a:1", default_port=None) == Address("a", 1)
+    with pytest.raises(ValueError, match="'a' is not an address: write host:port"):
+        parse_address("a", default_port=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":0", Address("", 0)),
+        ("[::]:65535", Address("::", 65535)),
+        ("a", None),
+        ("[::1]", None),
+        ("a:", None),
+        ("a:65536", None),
+        ("a:-1", None),
+        ("a:١", None),
+    ],
+)
+def test_an_address_to_listen_at(text: str, address: Address | None) -> None:
+    assert listening_address(text) == address
+
+
 def test_bootstrap_servers() -> None:
-    assert parse_bootstrap_servers("a:1, b:2,") == [Address("a", 1), Address("b", 2)]
+    assert parse_bootstrap_servers("a:1, b:2,") == (Address("a", 1), Address("b", 2))
     with pytest.raises(ValueError, match="no bootstrap server"):
         parse_bootstrap_servers(" ,")
 
