@@ -1,8 +1,8 @@
 """The record walker, compiled: fills columns of positions from a chunk's bytes, then gathers the bytes themselves.
 
 Contract: every varint and every length is checked against the end of its record, every record against the end of its
-batch, before a byte is read; numba itself checks nothing. `decode_plain.py` is the same decoder in plain Python: both
-must agree on every input, also on which inputs they refuse. A position of -1 says "refused" inside this file.
+batch, before a byte is read; numba itself checks nothing. A decoder in plain Python, beside the tests, must agree on
+every input, also on which inputs are refused. A position of -1 says "refused" inside this file.
 """
 
 import numpy as np

@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.property.pipeline import plain_decoder
 from tests.property.pipeline.record_strategies import DrawnBatch, drawn_batches
 
-from penstock.pipeline import decode_compiled, decode_plain
+from penstock.pipeline import arrow_decode
 from penstock.pipeline.arrow_columns import DecodedRecords
 from penstock.pipeline.arrow_decode import decode
 from penstock.pipeline.record_spans import AbortedFilter, Chunk, chunks, whole_batches
@@ -60,8 +61,8 @@ def test_both_decoders_agree_on_good_batches(batches: list[DrawnBatch]) -> None:
     records = joined(batches)
     timestamps: list[int] = []
     for chunk in chunks(records, list(whole_batches(records)), *ALL, AbortedFilter([])):
-        compiled = decode_compiled.decode_chunk(chunk, *ALL, True)
-        assert same(compiled, decode_plain.decode_chunk(chunk, *ALL, True))
+        compiled = arrow_decode.decode_chunk(chunk, *ALL, True)
+        assert same(compiled, plain_decoder.decode_chunk(chunk, *ALL, True))
         timestamps += compiled.timestamp.cast(pa.int64()).to_pylist()
     assert timestamps == [microseconds(record.timestamp_ms) for record in visible(batches, *ALL)]
 
@@ -93,7 +94,7 @@ def test_both_decoders_agree_on_noise(noise: bytes, count: int) -> None:
 def agree_or_refuse(chunk: Chunk) -> None:
     for include_headers in (False, True):
         outcomes: list[DecodedRecords | None] = []
-        for decoder in (decode_compiled, decode_plain):
+        for decoder in (arrow_decode, plain_decoder):
             try:
                 outcomes.append(decoder.decode_chunk(chunk, *ALL, include_headers))
             except DecodeError:

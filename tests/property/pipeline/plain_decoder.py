@@ -1,4 +1,4 @@
-"""The decoder in plain Python: what runs where numba is missing, and the oracle for the compiled one.
+"""The decoder in plain Python, the oracle for the compiled one.
 
 Both take a `Chunk` and yield the same `DecodedRecords`, or both raise DecodeError.
 """
