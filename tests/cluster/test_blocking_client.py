@@ -10,11 +10,11 @@ from penstock.client.blocking import BlockingCluster, ClusterSettings, UnknownTo
 from penstock.client.blocking.connection import ClusterUnreachable
 from penstock.client.blocking.offsets import EARLIEST, LATEST, commit_offsets, committed_offsets, list_offsets
 from penstock.client.blocking.produce import BlockingProducer, new_identity
+from penstock.pipeline.datasource.offset_ranges import OffsetRange
+from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.offset_ranges import OffsetRange
-from penstock.pipeline.options import read_options
-from penstock.pipeline.range_reader import read_ranges
-from penstock.pipeline.source_options import source_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 from penstock.protocol.address import parse_bootstrap_servers
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch

@@ -6,8 +6,8 @@ import pytest
 from tools.generate_docs import ROOT, pages
 from tools.kafka_scripts import DATA
 
-from penstock.pipeline.options import CLIENT_OPTIONS, SOURCE_OPTIONS, read_options
-from penstock.pipeline.source_options import source_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import CLIENT_OPTIONS, SOURCE_OPTIONS, read_options
 
 
 @pytest.mark.parametrize(("path", "page"), pages().items(), ids=[path.name for path in pages()])

@@ -6,10 +6,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from penstock.pipeline.options import read_options
-from penstock.pipeline.source_options import source_options
-from penstock.pipeline.source_stream import PenstockStreamReader
-from penstock.pipeline.stream_position import PositionJson
+from penstock.pipeline.datasource.stream_position import PositionJson
+from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 
 
 class Query:

@@ -5,7 +5,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.topics import T0_MS, batch_frame, filled_topic, new_topic, numbered, values_of, write
-from tests.unit.pipeline.test_java_pattern import NAMES, PATTERNS
+from tests.unit.pipeline.options.test_java_pattern import NAMES, PATTERNS
 
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record

@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from tests.docs.blocks import blocks
 from tests.spark.topics import batch_frame, filled_topic, new_topic, values_of
 
-from penstock.pipeline.run import run_pipeline
-from penstock.pipeline.spec_files import load_spec
+from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.spec.files import load_spec
 
 
 def test_spark_page_runs(spark: SparkSession, servers: str, tmp_path: Path) -> None:

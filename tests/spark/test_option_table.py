@@ -15,14 +15,14 @@ from tests.spark.query import Query, delete_records, named
 from tests.spark.topics import T0_MS, cluster_at, filled_topic, new_topic, numbered, offsets_json, write
 
 from penstock.client.blocking.offsets import committed_offsets
-from penstock.pipeline.arrow_columns import HEADERS_TYPE
-from penstock.pipeline.datasource import PenstockDataSource
+from penstock.pipeline.arrow.read_columns import HEADERS_TYPE
+from penstock.pipeline.datasource.batch_reader import PenstockBatchReader, RangePartition
+from penstock.pipeline.datasource.entry import PenstockDataSource
+from penstock.pipeline.datasource.writer import write_rows
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.options import read_options
-from penstock.pipeline.sink import write_rows
-from penstock.pipeline.sink_options import sink_options
-from penstock.pipeline.source_batch import PenstockBatchReader, RangePartition
-from penstock.pipeline.source_options import source_options
+from penstock.pipeline.options.sink import sink_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
 from penstock.protocol.hashing import partition_for_key
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"

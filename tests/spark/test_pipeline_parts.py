@@ -17,17 +17,17 @@ from deltalake import DeltaTable
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql import SparkSession
 from tests.spark.topics import batch_frame, new_topic, write
-from tests.unit.pipeline.descriptors import events_file, orders_file
+from tests.unit.pipeline.values.descriptors import events_file, orders_file
 from tests.wire.schema_registry import served
 
-from penstock.pipeline.backfill import run_backfill
-from penstock.pipeline.check import problems_of
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.run import run_pipeline
-from penstock.pipeline.spec import PipelineSpec
-from penstock.pipeline.spec_files import load_spec, load_yaml
-from penstock.pipeline.spec_parts import pipeline_spec
+from penstock.pipeline.running.backfill import run_backfill
+from penstock.pipeline.running.check import problems_of
+from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.spec.files import load_spec, load_yaml
+from penstock.pipeline.spec.parts import pipeline_spec
+from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.protocol.records import Record
 from penstock.testing.pipeline import Message, outcome
 

@@ -8,10 +8,10 @@ from pyspark.sql import functions as sf
 from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.progress import BatchProgress
-from penstock.pipeline.run import run_pipeline
-from penstock.pipeline.spec_files import load_spec
-from penstock.pipeline.spec_parts import pipeline_spec
+from penstock.pipeline.running.progress import BatchProgress
+from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.spec.files import load_spec
+from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.protocol.records import Record
 
 pytestmark = pytest.mark.xdist_group("spark")

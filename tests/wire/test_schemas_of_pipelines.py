@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
-from tests.unit.pipeline.descriptors import FIELD, field
-from tests.unit.pipeline.test_avro_values import encoded
+from tests.unit.pipeline.values.descriptors import FIELD, field
+from tests.unit.pipeline.values.test_avro import encoded
 from tests.wire.schema_registry import SchemaRegistry, served
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.schemas import Reader, columns_of, reader_of, settled, typed_values
+from penstock.pipeline.values.schemas import Reader, columns_of, reader_of, settled, typed_values
 from penstock.work.connect.converters import ConversionError
 from penstock.work.connect.registry import RegistryError
 

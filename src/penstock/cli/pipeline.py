@@ -13,8 +13,8 @@ from penstock.cli.pipeline_view import JsonView, PipelineView
 from penstock.cli.times import parse_datetime_ms
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import cache_directory, spark_session
-from penstock.pipeline.spec import AVAILABLE_NOW, PipelineSpec
-from penstock.pipeline.spec_files import SessionSpec, load_spec, load_yaml, session_spec
+from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
+from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 
 STANDARD_INPUT = Path("-")
 View = PipelineView | JsonView
@@ -96,7 +96,7 @@ def check(file: Path, conf: tuple[str, ...]) -> None:
             load()  # what is wrong with YAML is said without Spark
         settings = dict(declared.spark) | dict(_key_and_value(item) for item in conf)
         session = spark_session(declared.name, master="local[1]", config=settings, log_file=_check_log())
-        from penstock.pipeline.check import problems_of
+        from penstock.pipeline.running.check import problems_of
 
         try:
             problems = problems_of(session, load())
@@ -153,8 +153,8 @@ def _run(
     """Start Spark, then read the pipeline (Python code may need Spark), then run it."""
     with view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)
-        from penstock.pipeline.backfill import run_backfill
-        from penstock.pipeline.run import keep_in_log, run_pipeline
+        from penstock.pipeline.running.backfill import run_backfill
+        from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
         stop = threading.Event()
         signal.signal(signal.SIGINT, lambda *_: stop.set())

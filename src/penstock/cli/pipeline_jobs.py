@@ -13,8 +13,8 @@ from penstock.cli.output import print_json, print_rows
 from penstock.cli.session import json_option, run_with_admin
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.connector import sinks_of
-from penstock.pipeline.spec import BOOTSTRAP, PENSTOCK, PipelineSpec
-from penstock.pipeline.spec_files import load_yaml, session_spec, text_in
+from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
+from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
 from penstock.work.connect.config import ConfigError
 
 CLASS = "penstock.pipeline"

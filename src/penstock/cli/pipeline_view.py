@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from penstock.pipeline.progress import BatchProgress
-    from penstock.pipeline.run import PipelineResult
+    from penstock.pipeline.running.progress import BatchProgress
+    from penstock.pipeline.running.run import PipelineResult
 
 COLUMNS = ("sink", "rows", "rows/s", "lag", "batch", "batch time")
 

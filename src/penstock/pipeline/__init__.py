@@ -5,8 +5,9 @@
     spark = spark_session()
     flights = spark.readStream.format("penstock").option("kafka.bootstrap.servers", "127.0.0.1:9092") …
 
-The data source is `datasource.py`; reads are planned in `source_batch.py` and `source_stream.py` and done in
-`range_reader.py`; writes are in `sink.py`; whole pipelines, as `penstock pipeline run` runs them, are in `run.py`.
+The data source is in `datasource/`, which knows the `options/` and has records decoded and encoded by `arrow/`.
+Whole pipelines, as `penstock pipeline run` runs them, are declared in `spec/`, with the schemas of their `values/`;
+`running/` makes queries of Spark of them, and `jobs/` runs these on workers.
 """
 
 from penstock.pipeline.errors import PipelineError

@@ -5,10 +5,12 @@ A query that was killed may leave files of a batch that is written again. Spark'
 """
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from penstock.pipeline.checkpoints import BATCH_FILE, OUTPUT_LOG
+BATCH_FILE = re.compile(r"\d+(\.compact)?")
+OUTPUT_LOG = "_spark_metadata"
 
 
 def committed_files(directory: Path) -> list[Path]:

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.pipeline.columns import READ_COLUMNS_WITH_HEADERS
+from penstock.pipeline.datasource.columns import READ_COLUMNS_WITH_HEADERS
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import spark_session
-from penstock.pipeline.spec import PENSTOCK, PipelineSpec, SourceSpec
-from penstock.pipeline.spec_files import load_spec, session_spec
+from penstock.pipeline.spec.files import load_spec, session_spec
+from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SourceSpec
 from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def outcome(
 def _outcome(
     session: "SparkSession", spec: PipelineSpec, rows: Rows, schemas: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    from penstock.pipeline.frames import frames_of_sinks
+    from penstock.pipeline.running.frames import frames_of_sinks
     from penstock.testing.typed_rows import encoded, in_memory
 
     spec = spec.replace(sources=in_memory(spec.sources, schemas))

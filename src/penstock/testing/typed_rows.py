@@ -16,9 +16,10 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.protobuf_values import message_type
-from penstock.pipeline.schemas import LATEST, settled
-from penstock.pipeline.spec import AVRO, JSON_SCHEMA, PROTOBUF, SourceSpec, TypedValues
+from penstock.pipeline.spec.pipeline import SourceSpec
+from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
+from penstock.pipeline.values.protobuf import message_type
+from penstock.pipeline.values.schemas import LATEST, settled
 from penstock.protocol.value import Value
 from penstock.work.connect.registry import HEAD, MAGIC, RegistryError
 

@@ -5,8 +5,8 @@ Both take a `Chunk` and yield the same `DecodedRecords`, or both raise DecodeErr
 
 import pyarrow as pa
 
-from penstock.pipeline.arrow_columns import DecodedRecords, header_lists
-from penstock.pipeline.record_spans import Chunk
+from penstock.pipeline.arrow.read_columns import DecodedRecords, header_lists
+from penstock.pipeline.arrow.record_spans import Chunk
 from penstock.protocol.errors import DecodeError
 
 LARGEST_MILLISECONDS = 9_223_372_036_854_775

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from tests.property.pipeline import plain_decoder
 from tests.property.pipeline.record_strategies import DrawnBatch, drawn_batches
 
-from penstock.pipeline import arrow_decode
-from penstock.pipeline.arrow_columns import DecodedRecords
-from penstock.pipeline.arrow_decode import decode
-from penstock.pipeline.record_spans import AbortedFilter, Chunk, chunks, whole_batches
+from penstock.pipeline.arrow.decode import decode, decode_chunk
+from penstock.pipeline.arrow.read_columns import DecodedRecords
+from penstock.pipeline.arrow.record_spans import AbortedFilter, Chunk, chunks, whole_batches
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record
 
@@ -61,7 +60,7 @@ def test_both_decoders_agree_on_good_batches(batches: list[DrawnBatch]) -> None:
     records = joined(batches)
     timestamps: list[int] = []
     for chunk in chunks(records, list(whole_batches(records)), *ALL, AbortedFilter([])):
-        compiled = arrow_decode.decode_chunk(chunk, *ALL, True)
+        compiled = decode_chunk(chunk, *ALL, True)
         assert same(compiled, plain_decoder.decode_chunk(chunk, *ALL, True))
         timestamps += compiled.timestamp.cast(pa.int64()).to_pylist()
     assert timestamps == [microseconds(record.timestamp_ms) for record in visible(batches, *ALL)]
@@ -94,9 +93,9 @@ def test_both_decoders_agree_on_noise(noise: bytes, count: int) -> None:
 def agree_or_refuse(chunk: Chunk) -> None:
     for include_headers in (False, True):
         outcomes: list[DecodedRecords | None] = []
-        for decoder in (arrow_decode, plain_decoder):
+        for decode_either in (decode_chunk, plain_decoder.decode_chunk):
             try:
-                outcomes.append(decoder.decode_chunk(chunk, *ALL, include_headers))
+                outcomes.append(decode_either(chunk, *ALL, include_headers))
             except DecodeError:
                 outcomes.append(None)
         compiled, plain = outcomes

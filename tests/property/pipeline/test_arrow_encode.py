@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.property.pipeline.record_strategies import blobs, headers
 
 from penstock.client.blocking.produce import ProducerIdentity
-from penstock.pipeline.arrow_columns import HEADERS_TYPE
-from penstock.pipeline.arrow_encode import EncodeSettings, batches_by_partition, encode_records, seal
-from penstock.pipeline.write_columns import write_columns
+from penstock.pipeline.arrow.encode import EncodeSettings, batches_by_partition, encode_records, seal
+from penstock.pipeline.arrow.read_columns import HEADERS_TYPE
+from penstock.pipeline.arrow.write_columns import write_columns
 from penstock.protocol.batch import HEADER_SIZE
 from penstock.protocol.compression import Compression
 from penstock.protocol.hashing import partition_for_key

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from penstock.cli import pipeline
 from penstock.cli.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.progress import BatchProgress
-from penstock.pipeline.run import PipelineResult, keep_in_log
-from penstock.pipeline.spec import PipelineSpec
+from penstock.pipeline.running.progress import BatchProgress
+from penstock.pipeline.running.run import PipelineResult, keep_in_log
+from penstock.pipeline.spec.pipeline import PipelineSpec
 
 YAML = """
 source: {bootstrap.servers: "a:1", subscribe: flights}
@@ -110,8 +110,8 @@ def test_a_python_file_is_run_when_there_is_a_session(
         return []
 
     monkeypatch.setattr(pipeline, "spark_session", spark_session)
-    monkeypatch.setattr("penstock.pipeline.run.run_pipeline", run_pipeline)
-    monkeypatch.setattr("penstock.pipeline.check.problems_of", problems_of)
+    monkeypatch.setattr("penstock.pipeline.running.run.run_pipeline", run_pipeline)
+    monkeypatch.setattr("penstock.pipeline.running.check.problems_of", problems_of)
     result = CliRunner().invoke(pipeline.command, [command, str(file)])
     assert (result.exit_code, done) == (0, ["early"]), result.output
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.descriptors import orders_set
+from tests.unit.pipeline.values.descriptors import orders_set
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.schemas import reader_of, settled
-from penstock.pipeline.spec import SourceSpec, TypedValues
-from penstock.pipeline.spec_parts import pipeline_spec
+from penstock.pipeline.spec.parts import pipeline_spec
+from penstock.pipeline.spec.pipeline import SourceSpec
+from penstock.pipeline.values.kinds import TypedValues
+from penstock.pipeline.values.schemas import reader_of, settled
 from penstock.testing.typed_rows import encoded, in_memory
 from penstock.work.connect.converters import ConversionError
 

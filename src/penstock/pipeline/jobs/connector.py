@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.child import Child
 from penstock.pipeline.jobs.report import JobReport
-from penstock.pipeline.spec_files import declared_in, declared_in_yaml
+from penstock.pipeline.spec.files import declared_in, declared_in_yaml
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.metrics import Metric

@@ -1,0 +1,92 @@
+"""What a DataFrame must look like to be written, and its columns in the form that an encoder takes.
+
+Columns by name, as the JVM connector has them: `value` (needed), `key`, `headers`, `topic`, `partition`, `timestamp`.
+Others are ignored. `key` and `value` are strings or binary.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.pipeline.arrow.record_spans import Integers
+from penstock.pipeline.errors import PipelineError
+from penstock.protocol.value import Value
+
+
+class WriteColumns(Value):
+    """What some rows become. `header_lists` are Arrow offsets into the two header columns."""
+
+    key: pa.Array
+    value: pa.Array
+    timestamps_ms: Integers
+    header_lists: pa.Array
+    header_keys: pa.Array
+    header_values: pa.Array
+
+
+class EncodedRecords(Value):
+    """The records of one batch, uncompressed and without its header."""
+
+    records: memoryview
+    count: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+
+
+def write_columns(batch: pa.RecordBatch, now_ms: int) -> WriteColumns:
+    """Pick the columns of a record; what is missing is null in every row. A record without a timestamp is of now."""
+    names = set(batch.schema.names)
+    count = batch.num_rows
+    lists, keys, values = _headers(batch.column("headers") if "headers" in names else None, count)
+    return WriteColumns(
+        key=as_binary(batch.column("key")) if "key" in names else pa.nulls(count, pa.binary()),
+        value=as_binary(batch.column("value")),
+        timestamps_ms=_timestamps(batch.column("timestamp") if "timestamp" in names else None, count, now_ms),
+        header_lists=lists,
+        header_keys=keys,
+        header_values=values,
+    )
+
+
+def as_binary(array: pa.Array) -> pa.Array:
+    """Strings as the bytes that they are; binary as it is."""
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.binary())
+    return array if array.type == pa.binary() else array.cast(pa.binary())
+
+
+def partition_numbers(batch: pa.RecordBatch) -> Integers:
+    """The `partition` column, -1 where it is null and so leaves the choice to us."""
+    if "partition" not in batch.schema.names:
+        return np.full(batch.num_rows, -1, np.int64)
+    numbers = batch.column("partition").cast(pa.int64())
+    _check_none_negative("partition", numbers)
+    return np.array(pc.fill_null(numbers, -1), np.int64)
+
+
+def _timestamps(column: pa.Array | None, count: int, now_ms: int) -> Integers:
+    if column is None or column.null_count == count:
+        return np.full(count, now_ms, np.int64)
+    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    _check_none_negative("timestamp", micros)
+    return np.array(pc.fill_null(pc.divide(micros, 1000), now_ms), np.int64)
+
+
+def _check_none_negative(name: str, numbers: pa.Array) -> None:
+    least = pc.min(numbers).as_py()
+    if least is not None and least < 0:
+        raise PipelineError(f"Column {name} is {least} in some row; it must be null or at least 0.")
+
+
+def _headers(column: pa.Array | None, count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    if column is None:
+        empty = pa.array([], pa.binary())
+        return pa.array(np.zeros(count + 1, np.int32)), empty, empty
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int32)
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    structs = column.flatten()  # leaves out what lies behind null lists
+    keys, values = structs.flatten()
+    if keys.null_count:
+        raise PipelineError("Column headers has a header without a key in some row.")
+    return pa.array(offsets), as_binary(keys), as_binary(values)

@@ -1,0 +1,98 @@
+"""The data source `penstock` as Spark sees it: checks the options, then hands over to readers and writers.
+
+Spark imports this in each session and worker that looks for data sources, so what is heavy is imported at first use.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES, READ_COLUMNS, READ_COLUMNS_WITH_HEADERS
+from penstock.pipeline.errors import PipelineError, plain_errors
+
+
+class PenstockDataSource(DataSource):
+    """Reads from and writes to any Kafka cluster, in batches and streams."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        from penstock.pipeline.options.table import read_options
+
+        with plain_errors():
+            self._options = read_options(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `format(…)`."""
+        return "penstock"
+
+    def schema(self) -> str:
+        """The columns of a read; the same names and types as the JVM connector's.
+
+        Spark asks when a frame is made. That is the time to tell of wrong options, but it is not known yet whether the
+        frame is a stream: what is wrong for both is told here, the rest when the query starts.
+        """
+        from penstock.pipeline.options.source import source_options
+
+        with plain_errors():
+            try:
+                source_options(self._options, streaming=False)
+            except PipelineError:
+                source_options(self._options, streaming=True)
+            return READ_COLUMNS_WITH_HEADERS if self._options.boolean("includeHeaders", False) else READ_COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        from penstock.pipeline.datasource.batch_reader import PenstockBatchReader
+        from penstock.pipeline.options.source import source_options
+
+        with plain_errors():
+            self._check_columns(schema)
+            return PenstockBatchReader(source_options(self._options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A streaming read. Spark hides what is raised here, so a reader is returned that raises it when it is used."""
+        from penstock.pipeline.datasource.stream_reader import PenstockStreamReader, RefusedStreamReader
+        from penstock.pipeline.options.source import source_options
+
+        try:
+            self._check_columns(schema)
+            return PenstockStreamReader(source_options(self._options, streaming=True))
+        except PipelineError as error:
+            return RefusedStreamReader(str(error))
+
+    def _check_columns(self, schema: StructType) -> None:
+        """PipelineError for columns of a user's own, which Spark hands over instead of ours."""
+        types = {field.name: field.dataType.simpleString() for field in schema.fields}
+        expected = READ_COLUMN_TYPES if self._options.boolean("includeHeaders", False) else READ_COLUMN_TYPES[:-1]
+        if list(types.items()) != list(expected):
+            names = ", ".join(name for name, _ in expected)
+            raise PipelineError(f'The columns of format("penstock") are always {names}; leave .schema(…) out.')
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write; it can only append."""
+        from penstock.pipeline.datasource.writer import PenstockBatchWriter, check_topic
+        from penstock.pipeline.options.sink import sink_options
+
+        with plain_errors():
+            if overwrite:
+                raise PipelineError('A topic cannot be overwritten; use mode("append").')
+            sink = sink_options(self._options, schema)
+            check_topic(sink)
+            return PenstockBatchWriter(sink)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """A streaming write in any output mode: each row becomes a record."""
+        from penstock.pipeline.datasource.writer import PenstockStreamWriter, check_topic
+        from penstock.pipeline.options.sink import sink_options
+
+        with plain_errors():
+            sink = sink_options(self._options, schema)
+            check_topic(sink)
+            return PenstockStreamWriter(sink)

@@ -1,0 +1,246 @@
+"""Streaming reads: `spark.readStream.format("penstock")`.
+
+On the driver one process per query calls, over and over: `latestOffset` (where does the next batch end?) and
+`partitions` (which ranges are that?). `latestOffset` is called after each finished batch with that batch's end: there
+the offsets of a named group are committed. When nothing is new it waits for a while itself, as Spark would ask 94 times
+a second. The reader is pickled for the executors before its first use, so it connects only when it is asked.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.client.blocking import BlockingCluster, TopicPartition
+from penstock.client.blocking.offsets import commit_offsets
+from penstock.pipeline.datasource.batch_reader import RangePartition, tasks_of
+from penstock.pipeline.datasource.cluster_offsets import SourceCluster
+from penstock.pipeline.datasource.offset_ranges import Offsets, lag, ranges_between, take_fraction
+from penstock.pipeline.datasource.range_reader import read_ranges
+from penstock.pipeline.datasource.record_sizes import RecordSizes
+from penstock.pipeline.datasource.stream_position import (
+    PositionJson,
+    StreamPosition,
+    beginning_in,
+    from_json,
+    to_json,
+    with_beginning,
+)
+from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.options.source import SourceOptions
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.value import Value
+
+logger = logging.getLogger(__name__)
+
+IDLE_WAIT_MS = 500
+FIRST_LOOK_MS, LONGEST_LOOK_MS = 5, 50
+NO_LIMIT = (1 << 63) - 1
+
+
+class Listing(Value):
+    """What a subscription is about at one moment."""
+
+    partitions: list[TopicPartition]
+    topic_ids: Mapping[str, UUID]
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans on the driver, reads on the executors."""
+
+    def __init__(self, source: SourceOptions) -> None:
+        self._source = source
+        self._opened: BlockingCluster | None = None
+        self._sizes = RecordSizes(source)
+        self._latest = StreamPosition({})
+        self._first: StreamPosition | None = None
+        self._is_available_now = False
+        self._available: StreamPosition | None = None
+        self._committed: Offsets = {}
+        self._last_batch_ms: int | None = None
+
+    @property
+    def _cluster(self) -> BlockingCluster:
+        if self._opened is None:
+            self._opened = BlockingCluster(self._source.settings)
+        return self._opened
+
+    @property
+    def _seen(self) -> SourceCluster:
+        return SourceCluster(self._cluster, self._source)
+
+    def initialOffset(self) -> PositionJson:  # noqa: N802 - Spark's name
+        """Always empty. The first `latestOffset` finds where the query begins and stores it with its answer.
+
+        Spark calls this before each batch until there has been one, and again when the first batch is repeated after a
+        restart, and stores nothing: with `startingOffsets=latest` the answer would be a later place each time.
+        """
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What Spark hands back with each call; `ReadAllAvailable` then comes from Trigger.Once alone."""
+        if self._source.max_offsets_per_trigger:
+            return ReadMaxRows(self._source.max_offsets_per_trigger)
+        return ReadMaxBytes(self._source.max_bytes_per_trigger or NO_LIMIT)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on the query ends at what is there when `latestOffset` is called next."""
+        self._is_available_now = True
+
+    def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802 - Spark's name
+        """Where the next batch ends; `start` itself where there is nothing to do."""
+        with plain_errors():
+            begin = from_json(start) if start else self._first_position()
+            self._commit_to_group(begin)
+            takes_all = isinstance(limit, ReadAllAvailable)
+            end = self._end(begin, takes_all, waits=bool(start))
+            if end is None:
+                return start or with_beginning(begin, begin)
+            self._seen.report_losses(begin, end)
+            if not takes_all:
+                end = end.replace(offsets=self._limited(self._seen.starts(begin, end), end.offsets))
+            self._last_batch_ms = _now_ms()
+            return to_json(end) if start else with_beginning(end, begin)
+
+    def reportLatestOffset(self) -> PositionJson | None:  # noqa: N802 - Spark's name
+        """The ends of the partitions, for the lag in the query's progress."""
+        return to_json(self._latest) if self._latest.offsets else None
+
+    def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
+        """The ranges of a batch; also of one that was planned before the query was stopped."""
+        with plain_errors():
+            seen, until = self._seen, from_json(end)
+            begin = from_json(start) if start else beginning_in(end) or self._first_position()
+            if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
+                seen.report_losses(begin, until)
+            ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
+            kept = seen.without_lost(seen.still_there(ranges)) if ranges else []
+            return tasks_of(self._source, kept)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """On an executor: Arrow record batches."""
+        if isinstance(partition, RangePartition):
+            with plain_errors():
+                yield from read_ranges(self._source, partition.ranges)
+
+    def commit(self, end: PositionJson) -> None:
+        """Called one batch late, and never for the last; `latestOffset` mostly has committed this already."""
+        with plain_errors():
+            self._commit_to_group(from_json(end))
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _first_position(self) -> StreamPosition:
+        """Where a new query begins, found once."""
+        if self._first is None:
+            partitions = self._seen.partitions()
+            topic_ids = self._seen.topic_ids(partitions)
+            self._first = StreamPosition(
+                self._seen.at_boundary(partitions, self._source.starting, is_start=True), topic_ids
+            )
+        return self._first
+
+    def _listing(self, *, is_restart: bool) -> Listing:
+        """What the subscription is about now; topics that were there at the start may be gone where that is allowed."""
+        partitions = self._seen.partitions(may_be_missing=is_restart and not self._source.fail_on_data_loss)
+        return Listing(partitions, self._seen.topic_ids(partitions))
+
+    def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+        """The ends of all partitions, None if there is not enough to do."""
+        if not self._is_available_now:
+            return self._ends(begin, takes_all, waits=waits)
+        if self._available is None:
+            self._available = self._ends(begin, True, waits=False) or self._latest
+        return self._available
+
+    def _ends(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+        is_restart = bool(begin.offsets)
+        listing = self._listing(is_restart=is_restart)
+        deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
+        while True:
+            ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
+            self._latest = StreamPosition(ends, listing.topic_ids)
+            if self._is_enough(begin, takes_all):
+                again = self._listing(is_restart=is_restart)
+                if again == listing:
+                    return self._latest
+                listing = again  # a topic came, went or was created again meanwhile: whose ends were these?
+            elif takes_all or not waits:
+                return None
+            if _now_ms() >= deadline_ms:
+                return None
+            time.sleep(pause_ms / 1000)
+            pause_ms = min(pause_ms * 1.5, LONGEST_LOOK_MS)
+
+    def _is_enough(self, begin: StreamPosition, takes_all: bool) -> bool:
+        latest = self._latest
+        if latest.offsets == begin.offsets and not begin.recreated(latest.topic_ids):
+            return False
+        source = self._source
+        if takes_all or not source.min_offsets_per_trigger or self._last_batch_ms is None:
+            return True
+        if _now_ms() - self._last_batch_ms >= source.max_trigger_delay_ms:
+            return True
+        return lag(self._seen.starts(begin, latest), latest.offsets) >= source.min_offsets_per_trigger
+
+    def _limited(self, begin: Offsets, end: Offsets) -> Offsets:
+        source = self._source
+        if source.max_offsets_per_trigger:
+            total = lag(begin, end)
+            if total > source.max_offsets_per_trigger:
+                end = take_fraction(begin, end, source.max_offsets_per_trigger / total)
+        if source.max_bytes_per_trigger:
+            end = self._sizes.limit(self._cluster, begin, end, source.max_bytes_per_trigger)
+        return end
+
+    def _commit_to_group(self, position: StreamPosition) -> None:
+        """A query must not fail because its group cannot be told: the checkpoint is what counts."""
+        source = self._source
+        if not source.commits_offsets or source.group is None or position.offsets == self._committed:
+            return
+        self._committed = position.offsets
+        try:
+            there = self._seen.partitions(may_be_missing=True)
+            carried = position.carried(self._seen.topic_ids(there))
+            offsets = {partition: carried[partition] for partition in there if partition in carried}
+            if offsets:
+                commit_offsets(self._cluster, source.group, offsets)
+        except (KafkaError, OSError) as error:
+            logger.warning("the offsets of group %s could not be committed: %s", source.group, error)
+
+
+class RefusedStreamReader(PenstockStreamReader):
+    """Stands for a reader whose options are wrong: Spark tells only of what is raised when the reader is used."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802 - Spark's name
+        """What Spark calls first: it raises what is wrong with the options."""
+        with plain_errors():
+            raise PipelineError(self._why)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Never called, as no batch is planned."""
+        raise PipelineError(self._why)
+
+    def stop(self) -> None:
+        """Nothing was opened that could be closed."""
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,173 @@
+"""Writes, in batches and streams: columns to record batches, record batches to the leaders of their partitions.
+
+At least once: a task that fails may have written some of its records, and Spark runs it again. Within a task nothing is
+written twice, as the producer is idempotent. Producer ids are kept for the life of a worker process: brokers remember
+each for a day, and a stream runs several tasks a second.
+"""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity, new_identity
+from penstock.client.settings import wall_clock_ms
+from penstock.pipeline.arrow.encode import EncodeSettings, batches_by_partition, seal
+from penstock.pipeline.arrow.write_columns import EncodedRecords
+from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
+from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.options.sink import SinkOptions
+
+CHUNK_BYTES = 4 << 20
+
+_identities: dict[tuple[int, ClusterSettings], ProducerIdentity] = {}
+
+
+@dataclass
+class WrittenRecords(WriterCommitMessage):
+    """What a task did."""
+
+    count: int
+
+
+class PenstockBatchWriter(DataSourceArrowWriter):
+    """`df.write.format("penstock")`."""
+
+    def __init__(self, sink: SinkOptions) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """On an executor: write all rows of a task."""
+        return write_rows(self._sink, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do: what was written is there."""
+
+
+class PenstockStreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("penstock")`."""
+
+    def __init__(self, sink: SinkOptions) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """On an executor: write all rows of a task."""
+        return write_rows(self._sink, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Nothing is left to do: what was written is there."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Nothing can be done: what was written stays."""
+
+
+def check_topic(sink: SinkOptions) -> None:
+    """On the driver, before anything runs: the topic of the option exists, or the cluster creates it now."""
+    if sink.topic is not None:
+        with borrowed_cluster(sink.settings) as cluster:
+            cluster.partitions_of([sink.topic], may_create=True)
+
+
+def write_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
+    """Write and wait until all is stored."""
+    chunks = in_chunks(batches)
+    first = next(chunks, None)
+    if first is None:
+        return WrittenRecords(0)
+    with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+        key = (os.getpid(), sink.settings)
+        identity = _identities.pop(key, None) if sink.is_idempotent else ProducerIdentity()
+        if identity is None:
+            identity = new_identity(cluster)
+        writer = RowWriter(cluster, sink, identity)
+        try:
+            count = sum(writer.write(chunk) for chunk in chain([first], chunks))
+            writer.flush()
+        finally:
+            writer.close()
+        if sink.is_idempotent:
+            _identities[key] = identity
+        return WrittenRecords(count)
+
+
+def in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join Spark's small batches, so that those of a partition are large."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= CHUNK_BYTES:
+            yield from _joined(waiting)
+            waiting, size = [], 0
+    yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+class RowWriter:
+    """Encodes chunks of rows and sends them; partitions of rows without a key take turns."""
+
+    def __init__(self, cluster: BlockingCluster, sink: SinkOptions, identity: ProducerIdentity) -> None:
+        self._cluster, self._sink, self._identity = cluster, sink, identity
+        self._producer = BlockingProducer(cluster, acks=sink.acks, delivery_timeout_ms=sink.delivery_timeout_ms)
+        self._settings = EncodeSettings(sink.compression, sink.batch_bytes)
+        self._turn = random.randrange(1 << 16)
+        self._partition_counts: dict[str, int] = {}
+
+    def write(self, chunk: pa.RecordBatch) -> int:
+        """Send a chunk; returns its number of rows."""
+        encoded: dict[tuple[str, int], list[EncodedRecords]] = {}
+        now_ms = wall_clock_ms()
+        for topic, rows in self._by_topic(chunk):
+            count = self._partition_count(topic)
+            self._turn += 1
+            by_partition = batches_by_partition(rows, count, self._turn % count, self._settings, now_ms=now_ms)
+            for partition, parts in by_partition.items():
+                encoded[topic, partition] = parts
+        for turn in range(max(map(len, encoded.values()), default=0)):
+            self._producer.send(
+                {
+                    partition: seal(
+                        parts[turn],
+                        self._settings,
+                        identity=self._identity,
+                        sequence=self._identity.take_sequences(partition, parts[turn].count),
+                    )
+                    for partition, parts in encoded.items()
+                    if turn < len(parts)
+                }
+            )
+        return int(chunk.num_rows)
+
+    def flush(self) -> None:
+        """Wait until all is stored."""
+        self._producer.flush()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._producer.close()
+
+    def _by_topic(self, chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self._sink.topic is not None:
+            yield self._sink.topic, chunk
+            return
+        topics = chunk.column("topic")
+        if topics.null_count:
+            raise PipelineError("Column topic is null in some rows; set the option topic to write all to one topic.")
+        for topic in pc.unique(topics).to_pylist():
+            yield topic, chunk.filter(pc.equal(topics, topic))
+
+    def _partition_count(self, topic: str) -> int:
+        if topic not in self._partition_counts:
+            self._partition_counts[topic] = len(self._cluster.partitions_of([topic], may_create=True)[topic])
+        return self._partition_counts[topic]

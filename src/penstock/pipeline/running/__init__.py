@@ -1,0 +1,1 @@
+"""From a pipeline's declaration to Spark's queries: they are checked, run, and run anew over some time."""

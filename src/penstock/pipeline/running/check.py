@@ -1,0 +1,114 @@
+"""What is wrong with a pipeline, all at once: it is planned by Spark; no cluster is asked, and nothing is written."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.options.sink import sink_options
+from penstock.pipeline.options.source import source_options
+from penstock.pipeline.options.table import read_options
+from penstock.pipeline.running.frames import (
+    combined,
+    dead_letters,
+    rows_of,
+    sink_frame,
+    sink_writer,
+    stream_of,
+    table_of,
+)
+from penstock.pipeline.running.run import plain_message
+from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
+from penstock.pipeline.spec.user_code import described
+
+
+def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:
+    """A sentence for each thing that is wrong; what depends on something wrong is not looked at."""
+    check = _Check(session, spec)
+    check.sources()
+    check.sinks(check.result())
+    return list(dict.fromkeys(check.problems))
+
+
+class _Check:
+    def __init__(self, session: SparkSession, spec: PipelineSpec) -> None:
+        self.problems: list[str] = []
+        self._session = session
+        self._spec = spec
+        self._raw: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
+
+    def sources(self) -> None:
+        """The sources and tables."""
+        for name, source in self._spec.sources.items():
+            if source.format == PENSTOCK:
+                self._check_names(f"source {name}", source.options)
+            with self._noting(f"source {name}"):
+                self._raw[name] = self._stream(name, source)
+                self._frames[name] = rows_of(self._raw[name], source)
+            if source.format == PENSTOCK:
+                with self._noting(f"source {name}"):
+                    source_options(read_options(source.options), streaming=True)
+        for name, table in self._spec.tables.items():
+            with self._noting(f"table {name}"):
+                self._frames[name] = table_of(self._session, table)
+
+    def result(self) -> DataFrame | None:
+        """What SQL or the function makes of them."""
+        if len(self._frames) < len(self._spec.sources) + len(self._spec.tables):
+            return None
+        with self._noting("sql" if isinstance(self._spec.transform, str) else "the function"):
+            return combined(self._session, self._spec, self._frames)
+        return None
+
+    def sinks(self, result: DataFrame | None) -> None:
+        """The sinks, and whether Spark can do it as a stream."""
+        for sink in self._spec.sinks:
+            if sink.format == PENSTOCK:
+                self._check_names(f"sink {sink.name}", sink.options)
+            with self._noting(f"sink {sink.name}"):
+                frame = self._frame_of(sink, result)
+                if frame is not None:
+                    self._check_sink(sink, frame)
+
+    def _frame_of(self, sink: SinkSpec, result: DataFrame | None) -> DataFrame | None:
+        if sink.dead_letter_of is None:
+            return None if result is None else sink_frame(result, sink)
+        raw = self._raw.get(sink.dead_letter_of)
+        return None if raw is None else dead_letters(raw, self._spec.sources[sink.dead_letter_of])
+
+    def _check_sink(self, sink: SinkSpec, frame: DataFrame) -> None:
+        sink_writer(frame, self._spec, sink, "unused")
+        if sink.format == PENSTOCK:
+            sink_options(read_options(sink.options), frame.schema)
+        if not frame.isStreaming:
+            raise PipelineError("what goes there is no stream: only tables are read.")
+        java = self._session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        mode = getattr(java.streaming.OutputMode, sink.mode.capitalize())()
+        java.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+            frame._jdf.queryExecution().analyzed(), mode
+        )
+
+    def _stream(self, name: str, source: SourceSpec) -> DataFrame:
+        """A stream with the columns that the source has; that of a topic has no rows."""
+        if source.format != PENSTOCK:
+            return stream_of(self._session)(name, source)
+        has_headers = source.options.get("includeHeaders", "false").lower() == "true"
+        columns = READ_COLUMN_TYPES if has_headers else READ_COLUMN_TYPES[:-1]
+        rate = self._session.readStream.format("rate").load()
+        return rate.selectExpr(*(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in columns))
+
+    def _check_names(self, what: str, options: Mapping[str, str]) -> None:
+        for option, value in options.items():
+            with self._noting(what):
+                read_options({option: value})
+
+    @contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            said = described(error, self._spec.file) or plain_message(error)
+            self.problems.append(f"{what}: {said}")

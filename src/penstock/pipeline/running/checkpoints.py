@@ -1,0 +1,100 @@
+"""Where each sink of a pipeline remembers how far it came, and the two cases in which Spark would lose data silently.
+
+A sink's checkpoint is CHECKPOINT/NAME, however many sinks there are. Pipelines with one sink once had it in CHECKPOINT
+itself. Such a pipeline goes on from there; with more sinks nobody can tell whose it was, so a person must move it.
+
+Spark's file sinks skip every batch whose number is in the `_spark_metadata` of their output. A sink without checkpoint
+counts from 0, so all that it reads first would be skipped: that is refused.
+"""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.committed_files import BATCH_FILE, OUTPUT_LOG
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec
+
+ListFiles = Callable[[str], Collection[str]]
+"""The names in a directory, none where there is no such directory."""
+
+CHECKPOINT_PARTS = ("metadata", "offsets", "commits", "sources", "state")
+
+
+def checkpoints_of(spec: PipelineSpec, list_files: ListFiles) -> dict[str, str]:
+    """The checkpoint of each sink by its name; PipelineError where data would be lost or a person must decide."""
+    places = {sink.name: spec.checkpoint_of(sink) for sink in spec.sinks}
+    fresh = [sink for sink in spec.running if not _has_begun(places[sink.name], list_files)]
+    if _has_begun(spec.checkpoint_root, list_files):
+        if len(spec.sinks) == 1:
+            (name,) = places
+            _check_only_one(spec, places[name], is_fresh=bool(fresh))
+            return {name: spec.checkpoint_root}
+        if fresh:
+            raise PipelineError(_whose_is_it(spec, fresh, list_files))
+    for sink in fresh:
+        _check_output(spec, sink, list_files)
+    return places
+
+
+def file_lister(session: SparkSession) -> ListFiles:
+    """Lists as Spark itself does, on any file system; a session of Spark Connect has only the local one to offer."""
+    try:
+        paths = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+        configuration = session._jsparkSession.sessionState().newHadoopConf()
+    except AttributeError:
+        return local_files
+
+    def names(path: str) -> list[str]:
+        place = paths.Path(path)
+        files = place.getFileSystem(configuration)
+        return [status.getPath().getName() for status in files.listStatus(place)] if files.exists(place) else []
+
+    return names
+
+
+def local_files(path: str) -> list[str]:
+    """Lists a directory of this machine."""
+    folder = Path(path.removeprefix("file://"))
+    return [item.name for item in folder.iterdir()] if folder.is_dir() else []
+
+
+def _batches(log: str, list_files: ListFiles) -> list[int]:
+    """The batches that a directory of Spark's knows."""
+    return [int(name.partition(".")[0]) for name in list_files(log) if BATCH_FILE.fullmatch(name)]
+
+
+def _has_begun(checkpoint: str, list_files: ListFiles) -> bool:
+    return bool(_batches(f"{checkpoint}/offsets", list_files))
+
+
+def _check_only_one(spec: PipelineSpec, place: str, *, is_fresh: bool) -> None:
+    if not is_fresh:
+        raise PipelineError(
+            f"Pipeline {spec.name} has two checkpoints, one in {spec.checkpoint_root} itself and one in {place}. "
+            "Move one of them away: the pipeline goes on from the other."
+        )
+
+
+def _whose_is_it(spec: PipelineSpec, fresh: list[SinkSpec], list_files: ListFiles) -> str:
+    root = spec.checkpoint_root
+    there = [part for part in CHECKPOINT_PARTS if part in list_files(root)]
+    names = " or ".join(sink.name for sink in fresh)
+    new = spec.checkpoint_of(fresh[0])
+    return (
+        f"The checkpoint in {root} is of the time when pipeline {spec.name} had one sink, and each sink has one of its "
+        f"own now. Whose is it, that of {names}? Move it there, for example: "
+        f"mkdir {new} && mv {' '.join(f'{root}/{part}' for part in there)} {new}/"
+    )
+
+
+def _check_output(spec: PipelineSpec, sink: SinkSpec, list_files: ListFiles) -> None:
+    path = sink.option("path")
+    written = _batches(f"{path.rstrip('/')}/{OUTPUT_LOG}", list_files) if path else []
+    if written:
+        raise PipelineError(
+            f"Sink {sink.name} of pipeline {spec.name} would start from nothing, as there is no checkpoint in "
+            f"{spec.checkpoint_of(sink)}, but {path} has its batches up to {max(written)}: Spark would take new "
+            "batches of these numbers for written and lose them. Bring the checkpoint back, or choose another path."
+        )

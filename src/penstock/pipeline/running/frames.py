@@ -1,0 +1,163 @@
+"""From a pipeline's declaration to Spark's frames and writers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.judged import RAW, WHY, judged
+from penstock.pipeline.spec.pipeline import (
+    AVAILABLE_NOW,
+    FOREACH_BATCH,
+    ONCE,
+    PENSTOCK,
+    PipelineSpec,
+    SinkSpec,
+    SourceSpec,
+    TableSpec,
+)
+
+Raw = Callable[[str, SourceSpec], DataFrame]
+"""What makes the frame of a source, by its name, before anything is parsed."""
+RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
+WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
+"""What is no part of the value that is made of all other columns; a column `timestamp` may be one of the user's own."""
+
+
+def stream_of(session: SparkSession) -> Raw:
+    """Sources as streams."""
+    return lambda _, source: session.readStream.format(source.format).options(**source.options).load()
+
+
+def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """What a source has. Where it says what its values are their fields become columns, beside those of the record.
+
+    A value that is no such object has no fields, or is left out where there is a dead letter queue.
+    """
+    parsed = _parsed(frame, source)
+    if parsed is not None:
+        fields = parsed.select("value.*").columns
+        beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
+        columns = [
+            sf.col("key").cast("string").alias("key") if column == "key" else sf.col(column) for column in beside
+        ]
+        frame = parsed.select("value.*", *columns)
+    if source.watermark is not None:
+        frame = frame.withWatermark(*source.watermark)
+    return frame
+
+
+def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
+    """With the value as a struct, without what is none if that goes elsewhere; None where nobody says what it is."""
+    if source.json is not None and source.dead_letter is None:
+        return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
+    if source.json is None and source.typed is None:
+        return None
+    all_of_them = judged(frame, source)
+    return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
+
+
+def dead_letters(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """The records whose values are not what the source says, with where they were, as Connect writes them."""
+    said: dict[str, Column] = {
+        **{name: sf.col(name).cast("string") for name in ("topic", "partition", "offset") if name in frame.columns},
+        "stage": sf.lit("VALUE_CONVERTER"),
+        "exception.message": sf.col(WHY),
+    }
+    headers = [
+        sf.struct(sf.lit(f"__connect.errors.{name}").alias("key"), text.cast("binary").alias("value"))
+        for name, text in said.items()
+    ]
+    bad = judged(frame, source).where(sf.col(WHY).isNotNull())
+    key = [sf.col("key")] if "key" in frame.columns else []
+    return bad.select(*key, sf.col(RAW).alias("value"), sf.array(*headers).alias("headers"))
+
+
+def transformed(
+    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+) -> DataFrame:
+    """The sources after the pipeline's own part; of `tables` that are given none is read."""
+    frames = {name: rows_of(raw(name, source), source) for name, source in spec.sources.items()}
+    given = tables or {}
+    looked_up = {name: given[name] if name in given else table_of(session, one) for name, one in spec.tables.items()}
+    return combined(session, spec, frames | looked_up)
+
+
+def combined(session: SparkSession, spec: PipelineSpec, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The pipeline's own part, given the rows of each source and table."""
+    if spec.transform is None:
+        return next(iter(frames.values()))
+    if isinstance(spec.transform, str):
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        return session.sql(spec.transform)
+    result = spec.transform(**frames) if len(frames) > 1 else spec.transform(*frames.values())
+    if not isinstance(result, DataFrame):
+        raise PipelineError(f"Pipeline {spec.name}: its function must return a DataFrame, not {type(result).__name__}.")
+    return result
+
+
+def table_of(session: SparkSession, table: TableSpec) -> DataFrame:
+    """What rows are looked up in."""
+    return session.read.format(table.format).options(**table.options).load()
+
+
+def frames_of_sinks(
+    session: SparkSession, spec: PipelineSpec, raw: Raw, tables: Mapping[str, DataFrame] | None = None
+) -> Iterator[tuple[SinkSpec, DataFrame]]:
+    """Each sink that is run, with the rows that go there."""
+    main: DataFrame | None = None
+    for sink in spec.running:
+        if sink.dead_letter_of is not None:
+            source = spec.sources[sink.dead_letter_of]
+            yield sink, dead_letters(raw(sink.dead_letter_of, source), source)
+        else:
+            main = transformed(session, spec, raw, tables) if main is None else main
+            yield sink, sink_frame(main, sink)
+
+
+def sink_frame(frame: DataFrame, sink: SinkSpec) -> DataFrame:
+    """For a topic: the key column, and a value: the frame's own, else all other columns as JSON."""
+    if sink.format != PENSTOCK:
+        return frame
+    if sink.key is not None:
+        if sink.key not in frame.columns:
+            raise PipelineError(
+                f"Sink {sink.name}: there is no column {sink.key}; there are {', '.join(frame.columns)}."
+            )
+        frame = frame.withColumn("key", sf.col(sink.key).cast("string"))
+    if "value" in frame.columns:
+        return frame
+    beside = [column for column in WRITTEN_BESIDE_VALUE if column in frame.columns]
+    content = [column for column in frame.columns if column not in beside]
+    return frame.select(*beside, sf.to_json(sf.struct(*content)).alias("value"))
+
+
+def function_of(sink: SinkSpec) -> Callable[[DataFrame, int], None]:
+    """What gets the batches of this sink; it may be in a pipeline's own file, whose module has the file's name."""
+    name = sink.option("function") or ""
+    module, _, function = name.partition(":")
+    if not (module and function):
+        raise PipelineError(f"{FOREACH_BATCH} needs function: module:function.")
+    try:
+        found: Callable[[DataFrame, int], None] = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise PipelineError(f"There is no function {name}: {error}.") from error
+    return found
+
+
+def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
+    """A query that is ready to be started, of what `frames_of_sinks` has made."""
+    writer = frame.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
+    writer = writer.foreachBatch(function_of(sink)) if sink.format == FOREACH_BATCH else writer.format(sink.format)
+    writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
+    if spec.trigger is None:
+        return writer
+    if spec.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    if spec.trigger == ONCE:
+        return writer.trigger(once=True)
+    return writer.trigger(processingTime=spec.trigger)

@@ -1,0 +1,143 @@
+"""Runs a pipeline until it is done or told to stop; from the same checkpoint it goes on where it was.
+
+Each sink is a streaming query of its own, all in one session.
+"""
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.pipeline.errors import PipelineError, message_in
+from penstock.pipeline.running.checkpoints import checkpoints_of, file_lister
+from penstock.pipeline.running.frames import frames_of_sinks, sink_writer, stream_of
+from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
+from penstock.pipeline.session import spark_session
+from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.user_code import described
+from penstock.protocol.value import Value
+
+LOOK_EVERY_S = 0.2
+OnProgress = Callable[[BatchProgress], None]
+
+
+class PipelineResult(Value):
+    """What a run did, per sink: batches and rows that went in."""
+
+    batches: Mapping[str, int]
+    input_rows: Mapping[str, int]
+    was_stopped: bool
+
+
+def run_pipeline(
+    spec: PipelineSpec,
+    on_progress: OnProgress | None = None,
+    *,
+    session: SparkSession | None = None,
+    master: str = "local[*]",
+    log_file: Path | None = None,
+    stop: threading.Event | None = None,
+) -> PipelineResult:
+    """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
+
+    Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
+    own exception.
+    """
+    queries: list[StreamingQuery] = []
+    stop = stop or threading.Event()
+    try:
+        with in_a_sentence(spec.file):
+            session = session or spark_session(spec.name, master=master, config=spec.spark, log_file=log_file)
+            checkpoints = checkpoints_of(spec, file_lister(session))
+            for sink, frame in frames_of_sinks(session, spec, stream_of(session)):
+                queries.append(sink_writer(frame, spec, sink, checkpoints[sink.name]).start())
+            run = _Run(queries, on_progress)
+            while run.is_active() and not stop.is_set():
+                run.report()
+                stop.wait(LOOK_EVERY_S)
+            run.stop_all()
+            run.report()
+            if not stop.is_set():
+                run.raise_failure()
+            return run.result(stop.is_set())
+    finally:
+        for query in queries:
+            query.stop()
+
+
+class _Run:
+    """The queries of a run, and what they have done so far."""
+
+    def __init__(self, queries: list[StreamingQuery], on_progress: OnProgress | None) -> None:
+        self._queries = {query.name: query for query in queries}
+        self._feeds = [ProgressFeed(query) for query in queries]
+        self._on_progress = on_progress
+        self._batches = dict.fromkeys(self._queries, 0)
+        self._rows = dict.fromkeys(self._queries, 0)
+
+    def is_active(self) -> bool:
+        """Whether there is anything to wait for; one query that failed ends all."""
+        queries = self._queries.values()
+        return any(query.isActive for query in queries) and not any(query.exception() for query in queries)
+
+    def report(self) -> None:
+        """Tell of the batches that have ended."""
+        for feed in self._feeds:
+            for batch in feed.new_batches():
+                self._batches[batch.query] += 1
+                self._rows[batch.query] += batch.input_rows
+                if self._on_progress is not None:
+                    self._on_progress(batch)
+
+    def stop_all(self) -> None:
+        """Stop what still runs; a batch in its midst is done again at the next start."""
+        for query in self._queries.values():
+            query.stop()
+
+    def raise_failure(self) -> None:
+        """Raise what a query died of."""
+        for query in self._queries.values():
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+
+    def result(self, was_stopped: bool) -> PipelineResult:
+        """What was done."""
+        return PipelineResult(self._batches, self._rows, was_stopped)
+
+
+@contextmanager
+def in_a_sentence(file: Path | None) -> Iterator[None]:
+    """Spark's errors, and those of a person's own file, as PipelineError with Spark's own as the cause."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        said = described(error, file)
+        if said is None and not isinstance(error, PySparkException):
+            raise
+        raise PipelineError(said or plain_message(error)) from error
+
+
+def plain_message(error: Exception) -> str:
+    """Our own sentence within Spark's text if there is one, else the first line of that."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return message_in(text) or (lines[0] if lines else type(error).__name__)
+
+
+def keep_in_log(error: BaseException, log_file: Path | None) -> None:
+    """Add what Spark said to the log: it is told to print no errors of queries, as those are raised."""
+    if error.__cause__ is None:
+        return
+    if log_file is None:
+        traceback.print_exception(error.__cause__)
+    else:
+        with log_file.open("a", encoding="utf-8") as log:
+            log.writelines(traceback.format_exception(error.__cause__))

@@ -1,0 +1,1 @@
+"""What a pipeline is, and how it is read from a file."""

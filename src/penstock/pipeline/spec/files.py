@@ -1,0 +1,171 @@
+"""Reads a pipeline from a file: YAML, or Python with a function from DataFrame to DataFrame.
+
+A Python file may make functions for Spark at its top (`@udf`), which needs a session. So the session is started first,
+with the name and the settings that can be read without running the file.
+"""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.parts import PARTS, pipeline_spec, texts
+from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.user_code import described
+from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FUNCTION = "pipeline"
+
+
+class SessionSpec(Value):
+    """What Spark must know at its start."""
+
+    name: str
+    spark: Mapping[str, str]
+
+
+class Declared(Value):
+    """What workers must know of a pipeline before they share its sinks."""
+
+    sinks: tuple[str, ...]
+    checkpoint: str
+
+
+def session_spec(path: Path) -> SessionSpec:
+    """The name of a pipeline and its settings of Spark; a YAML file is checked as a whole."""
+    if path.suffix == ".py" and path.is_file():
+        return _session_spec_of_python(path)
+    spec = load_spec(path)
+    return SessionSpec(spec.name, spec.spark)
+
+
+def declared_in(path: Path) -> Declared:
+    """The sinks of the pipeline in a file. Python code is not run: its sinks must be literals."""
+    if path.suffix != ".py" or not path.is_file():
+        return _declared(load_spec(path))
+    literals = {name.lower(): value for name, value in _literals(path).items() if name.lower() in PARTS}
+    if "sink" not in literals or not {"source", "sources"} & literals.keys():
+        raise PipelineError(
+            f"{path}: write SOURCE and SINK out as literals: workers share the sinks before the file is run."
+        )
+    return _declared(pipeline_spec(path.stem, literals, transform=_not_run))
+
+
+def _not_run(**_: object) -> "DataFrame":
+    """Stands for the function of a file that is not run."""
+    raise NotImplementedError
+
+
+def declared_in_yaml(text: str, name: str) -> Declared:
+    """The sinks of a pipeline in YAML."""
+    return _declared(load_yaml(text, name))
+
+
+def _declared(spec: PipelineSpec) -> Declared:
+    return Declared(tuple(sink.name for sink in spec.sinks), spec.checkpoint)
+
+
+def load_spec(path: Path) -> PipelineSpec:
+    """PipelineError for a file that is not there, is no pipeline, or whose Python code fails."""
+    if not path.is_file():
+        raise PipelineError(f"There is no file {path}.")
+    if path.suffix == ".py":
+        return _from_python(path)
+    if path.suffix in (".yaml", ".yml"):
+        return _from_yaml(path)
+    raise PipelineError(f"{path}: a pipeline is a .yaml, .yml or .py file.")
+
+
+def _from_yaml(path: Path) -> PipelineSpec:
+    return load_yaml(text_in(path), path.stem, str(path))
+
+
+def text_in(path: Path) -> str:
+    """What a file of YAML says; PipelineError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path} cannot be read: {error}.") from None
+
+
+def load_yaml(text: str, name: str, place: str = "the pipeline") -> PipelineSpec:
+    """A pipeline in YAML, which has this name if it does not say another one; PipelineError names the `place`."""
+    try:
+        import yaml
+    except ImportError:
+        raise PipelineError("Reading YAML needs PyYAML; install it with: pip install 'penstock[spark]'") from None
+    try:
+        parts = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise PipelineError(f"{place}: {' '.join(str(error).split())}.") from None
+    if not isinstance(parts, Mapping):
+        raise PipelineError(f"{place}: a pipeline is a table with the parts {', '.join(PARTS)}.")
+    return pipeline_spec(name, {str(key): value for key, value in parts.items()})
+
+
+def _from_python(path: Path) -> PipelineSpec:
+    module = _run(path)
+    parts = {part: getattr(module, part.upper()) for part in PARTS if hasattr(module, part.upper())}
+    transform = getattr(module, FUNCTION, None)
+    if transform is not None and not callable(transform):
+        raise PipelineError(f"{path}: {FUNCTION} must be a function from DataFrame to DataFrame.")
+    if transform is None and "sql" not in parts:
+        raise PipelineError(f"{path}: it needs a function {FUNCTION}(source) that returns a DataFrame, or SQL = '…'.")
+    spec = pipeline_spec(path.stem, parts, transform).replace(file=path)
+    if SessionSpec(spec.name, spec.spark) != _session_spec_of_python(path):
+        raise PipelineError(
+            f"{path}: write NAME and SPARK out as literals: Spark is started with them before the file is run."
+        )
+    return spec
+
+
+def _session_spec_of_python(path: Path) -> SessionSpec:
+    declared = _literals(path)
+    return SessionSpec(str(declared.get("NAME", path.stem)), texts(path.stem, "spark", declared.get("SPARK", {})))
+
+
+def _literals(path: Path) -> dict[str, object]:
+    """What the file declares without being run; what is no literal is left out."""
+    declared: dict[str, object] = {}
+    with _own_errors(path):
+        statements = ast.parse(path.read_text(encoding="utf-8"), str(path)).body
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            with suppress(ValueError):
+                declared[statement.targets[0].id] = ast.literal_eval(statement.value)
+    return declared
+
+
+@contextmanager
+def _own_errors(path: Path) -> Iterator[None]:
+    """Say in which line of the file an error arose."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise PipelineError(described(error, path) or f"{path}: {type(error).__name__}: {error}") from error
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    with _own_errors(path):
+        spec.loader.exec_module(module)
+    if find_spec("pyspark") is not None:
+        from pyspark.cloudpickle import register_pickle_by_value
+
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module

@@ -1,0 +1,145 @@
+"""What a pipeline is: sources, a transformation, one or more sinks, when to run, where to remember how far it came.
+
+| part       | in YAML                                       | in Python                                         |
+| ---------- | --------------------------------------------- | ------------------------------------------------- |
+| name       | `name: delays` (or the file's name)           | `NAME = "delays"`                                 |
+| source     | `source:` options of `format("penstock")`     | `SOURCE = {…}`                                    |
+| sources    | `sources:` a table of such by their names     | `SOURCES = {"clicks": {…}, "views": {…}}`         |
+| tables     | `tables:` what rows are looked up in          | `TABLES = {"users": {"format": "csv", …}}`        |
+| transform  | `sql: SELECT … FROM source`                   | `def pipeline(source: DataFrame) -> DataFrame`    |
+| sink       | `sink:` options, or a list of such            | `SINK = {…}` or `[{…}, {…}]`                      |
+| trigger    | `trigger: 5 seconds`, `available-now`, `once` | `TRIGGER = "5 seconds"`                           |
+| checkpoint | `checkpoint: ./checkpoints/delays`            | `CHECKPOINT = "./checkpoints/delays"`             |
+| spark      | `spark:` settings of the session              | `SPARK = {…}`                                     |
+
+Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
+`protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
+`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `format` (penstock,
+or foreachBatch with `function`), `mode` (append, update, complete) and `key` (the column that is the key). Sources and
+tables are views in SQL, and arguments of the function by their names.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.values.kinds import TypedValues
+from penstock.protocol.value import Value, fresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PENSTOCK = "penstock"
+FOREACH_BATCH = "foreachBatch"
+"""The format of a sink whose `function` (module:function) gets each batch, with its number."""
+BOOTSTRAP = "bootstrap.servers"
+SOURCE = "source"
+"""The name of a source that is the only one."""
+MODES = ("append", "update", "complete")
+AVAILABLE_NOW, ONCE = "available-now", "once"
+CHECKPOINTS = Path("penstock-checkpoints")
+
+Transform = Callable[..., "DataFrame"]
+
+
+class SourceSpec(Value):
+    """Where rows come from."""
+
+    options: Mapping[str, str]
+    format: str = PENSTOCK
+    json: str | None = None
+    typed: TypedValues | None = None
+    watermark: tuple[str, str] | None = None
+    dead_letter: str | None = None
+
+
+class TableSpec(Value):
+    """What rows are looked up in: it is read anew for each batch of a query."""
+
+    options: Mapping[str, str]
+    format: str
+
+
+class SinkSpec(Value):
+    """Where rows go. One with `dead_letter_of` gets the values of that source that are not what they should be."""
+
+    options: Mapping[str, str]
+    format: str = PENSTOCK
+    mode: str = "append"
+    key: str | None = None
+    dead_letter_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it: the topic, the last part of the path, or the format."""
+        return self.options.get("topic") or Path(self.options.get("path", self.format)).name
+
+    def option(self, name: str) -> str | None:
+        """One of its options, in whatever case it was written."""
+        return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
+
+class PipelineSpec(Value):
+    """A whole pipeline. `transform` is SQL about the views, or a function; None passes the rows of the source on.
+
+    `file` is the Python file that the function is from. `chosen` are the names of the sinks that are run.
+    """
+
+    name: str
+    sources: Mapping[str, SourceSpec]
+    sinks: tuple[SinkSpec, ...]
+    transform: str | Transform | None = None
+    tables: Mapping[str, TableSpec] = fresh(dict)
+    trigger: str | None = None
+    checkpoint: str = ""
+    spark: Mapping[str, str] = fresh(dict)
+    file: Path | None = None
+    chosen: tuple[str, ...] = ()
+
+    def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
+        """The same pipeline on another cluster."""
+
+        def moved(options: Mapping[str, str]) -> dict[str, str]:
+            return {name: value for name, value in options.items() if not is_bootstrap(name)} | {BOOTSTRAP: servers}
+
+        return self.replace(
+            sources={
+                name: source.replace(options=moved(source.options)) if source.format == PENSTOCK else source
+                for name, source in self.sources.items()
+            },
+            sinks=tuple(
+                sink.replace(options=moved(sink.options)) if sink.format == PENSTOCK else sink for sink in self.sinks
+            ),
+        )
+
+    def only(self, sinks: Collection[str]) -> "PipelineSpec":
+        """The same pipeline, of which these sinks are run; PipelineError if there is no such sink."""
+        names = [sink.name for sink in self.sinks]
+        for sink in sinks:
+            if sink not in names:
+                raise PipelineError(f"Pipeline {self.name} has no sink {sink}; its sinks are {', '.join(names)}.")
+        return self.replace(chosen=tuple(sinks))
+
+    @property
+    def running(self) -> tuple[SinkSpec, ...]:
+        """The sinks that are run."""
+        return tuple(sink for sink in self.sinks if not self.chosen or sink.name in self.chosen)
+
+    def query_name(self, sink: SinkSpec) -> str:
+        """What Spark calls the query of this sink."""
+        return f"{self.name}: {sink.name}"
+
+    @property
+    def checkpoint_root(self) -> str:
+        """The directory of all checkpoints of this pipeline."""
+        return (self.checkpoint or str(CHECKPOINTS / self.name)).rstrip("/")
+
+    def checkpoint_of(self, sink: SinkSpec) -> str:
+        """Each sink is a query with a checkpoint of its own, at the same place whatever other sinks there are."""
+        return sink.option("checkpointLocation") or f"{self.checkpoint_root}/{sink.name}"
+
+
+def is_bootstrap(option: str) -> bool:
+    """Whether an option says where the cluster is."""
+    return option.lower().removeprefix("kafka.") == BOOTSTRAP

@@ -1,0 +1,1 @@
+"""Values of a schema: JSON Schema, Avro and Protobuf become columns."""

@@ -1,0 +1,25 @@
+"""What a source says of its values when they are of a schema."""
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from penstock.work.connect.registry import Schemas
+
+AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json_schema"
+
+
+class TypedValues(Value):
+    """Values of a schema: `schema` is JSON, or Protobuf's set of descriptors; None is the latest of `subject`.
+
+    `references` are other schemas that one of JSON Schema refers to, by their names in it. With a `registry` each value
+    has the id of its own schema before it.
+    """
+
+    kind: str
+    schema: bytes | None
+    message: str = ""
+    registry: "Schemas | None" = None
+    subject: str = ""
+    references: tuple[tuple[str, bytes], ...] = ()

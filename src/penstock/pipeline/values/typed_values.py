@@ -1,0 +1,111 @@
+"""Values that are typed by a schema, in Spark: Python reads a column of bytes batch by batch, through Arrow.
+
+Those of Avro and Protobuf become structs (Spark's own functions for it need jars from elsewhere); of those of JSON
+Schema the rules are looked at, for Spark reads JSON itself.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StringType, StructType
+
+from penstock.pipeline.errors import PipelineError, SchemaError
+from penstock.pipeline.values.kinds import TypedValues
+from penstock.pipeline.values.schemas import Reader, columns_of, reader_of, settled
+from penstock.work.connect.api import RetriableError
+from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.registry import RegistryError
+
+MOST_READERS: Final = 100
+UNKNOWN: Final = 404
+Read = tuple[Any, str | None]
+"""A value, or why it is none."""
+
+
+@lru_cache(MOST_READERS)
+def columns_and_schema(typed: TypedValues) -> tuple[str, TypedValues]:
+    """The fields of values as DDL, and the same with its schema; PipelineError where it cannot be had."""
+    known = settled(typed)
+    try:
+        return columns_of(known), known
+    except SchemaError as error:
+        raise PipelineError(f"{typed.subject}: {error}") from error
+
+
+def read_values(values: Column, typed: TypedValues, columns: str) -> Column:
+    """Of each a struct: the `value` with these columns, or `why` it is none."""
+    kind = StructType().add("value", StructType.fromDDL(columns)).add("why", StringType())
+    form = kind.json()
+
+    def read(array: pa.Array) -> pa.Array:
+        return structs_of(array, typed, form)
+
+    # Otherwise Spark reads each value twice: once to filter, once for its fields.
+    return _over_arrow(read, kind, values)
+
+
+def broken_rules(values: Column, typed: TypedValues) -> Column:
+    """Which rules each breaks; null if it is good, or nothing at all."""
+
+    def check(array: pa.Array) -> pa.Array:
+        return pa.array([why for _, why in _all_read(array, typed)], pa.string())
+
+    return _over_arrow(check, StringType(), values)
+
+
+def _over_arrow(function: Callable[[pa.Array], pa.Array], kind: DataType, values: Column) -> Column:
+    from_hints: Any = arrow_udf  # a type of function that is named, as PySpark's stubs want it, makes it warn
+    column: Column = from_hints(function, kind).asNondeterministic()(values)
+    return column
+
+
+def structs_of(array: Any, typed: TypedValues, form: str) -> Any:
+    """The values of an array as structs of this form (Spark's JSON); PipelineError if the registry fails."""
+    kind = _arrow(form)
+    rows = [{"value": value, "why": why} for value, why in _all_read(array, typed)]
+    try:
+        return pa.array(rows, kind)
+    except (pa.ArrowException, OverflowError):  # a number with more digits than its type has
+        return pa.array([_fitting(row, kind) for row in rows], kind)
+
+
+def _all_read(array: Any, typed: TypedValues) -> Iterator[Read]:
+    """One after the other: keeping what was read of JSON takes more time than reading it."""
+    reader = _reader(typed)
+    for value in array.to_pylist():
+        yield (None, None) if value is None else _read(reader, value)
+
+
+@lru_cache(MOST_READERS)
+def _reader(typed: TypedValues) -> Reader:
+    return reader_of(typed)
+
+
+@lru_cache(MOST_READERS)
+def _arrow(form: str) -> Any:
+    return to_arrow_type(StructType.fromJson(json.loads(form)), timezone="UTC")
+
+
+def _read(reader: Reader, value: bytes) -> Read:
+    try:
+        return reader(value), None
+    except RetriableError as error:
+        raise PipelineError(str(error)) from error
+    except ConversionError as error:
+        if isinstance(error, RegistryError) and error.status != UNKNOWN:
+            raise PipelineError(str(error)) from error
+        return None, str(error) or type(error).__name__
+
+
+def _fitting(row: dict[str, Any], kind: Any) -> dict[str, Any]:
+    try:
+        pa.array([row], kind)
+    except (pa.ArrowException, OverflowError) as error:
+        return {"value": None, "why": str(error)}
+    return row

@@ -1,0 +1,48 @@
+import json
+from uuid import UUID
+
+import pytest
+
+from penstock.pipeline.datasource.stream_position import (
+    StreamPosition,
+    beginning_in,
+    from_json,
+    to_json,
+    with_beginning,
+)
+
+A1, A10, B2 = ("a", 1), ("a", 10), ("b", 2)
+FIRST, SECOND = UUID(int=1), UUID(int=2)
+
+
+def test_json_has_sorted_keys_and_comes_back() -> None:
+    position = StreamPosition({B2: 5, A10: 7, A1: 6}, {"b": SECOND, "a": FIRST})
+    ids = '"#ids": {"a": "AAAAAAAAAAAAAAAAAAAAAQ", "b": "AAAAAAAAAAAAAAAAAAAAAg"}'
+    assert json.dumps(to_json(position)) == f'{{{ids}, "a": {{"1": 6, "10": 7}}, "b": {{"2": 5}}}}'
+    assert from_json(to_json(position)) == position
+
+
+def test_a_checkpoint_without_ids_has_the_layout_of_the_jvm_connector() -> None:
+    position = from_json({"a": {"1": 6}})
+    assert position == StreamPosition({A1: 6})
+    assert to_json(position) == {"a": {"1": 6}}
+
+
+def test_a_topic_with_another_id_carries_nothing_on() -> None:
+    position = StreamPosition({A1: 6, B2: 5}, {"a": FIRST, "b": FIRST})
+    assert position.carried({"a": FIRST, "b": SECOND}) == {A1: 6}
+    assert position.recreated({"a": FIRST, "b": SECOND}) == {"b"}
+
+
+@pytest.mark.parametrize("topic_ids", [{}, {"a": SECOND}])
+def test_an_id_that_one_side_does_not_know_says_nothing(topic_ids: dict[str, UUID]) -> None:
+    assert StreamPosition({A1: 6}).carried(topic_ids) == {A1: 6}
+    assert StreamPosition({B2: 5}, {"b": FIRST}).carried(topic_ids) == {B2: 5}
+
+
+def test_the_end_of_a_first_batch_tells_where_it_begins() -> None:
+    begin, end = StreamPosition({A1: 3}, {"a": FIRST}), StreamPosition({A1: 6}, {"a": FIRST})
+    stored = with_beginning(end, begin)
+    assert (from_json(stored), beginning_in(stored)) == (end, begin)
+    assert beginning_in(with_beginning(begin, StreamPosition({}))) == StreamPosition({})
+    assert beginning_in(to_json(end)) is None
