@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import pytest
 from tests.wire.connect_workers import Workers
 
-from penstock.work.connect import calls, jobs
+from penstock.work.connect import calls
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from penstock.work.connect.runtime import supervisor
 
 HERE = __name__
 
@@ -77,7 +78,7 @@ def bad(how: str) -> dict[str, str]:
 async def workers(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workers]:
     """One worker with a good connector; what lasts for 0.2 s is told of."""
     monkeypatch.setattr(calls, "LONG_S", 0.2)
-    monkeypatch.setattr(jobs, "FIRST_RESTART_S", 0.01)
+    monkeypatch.setattr(supervisor, "FIRST_RESTART_S", 0.01)
     workers = Workers(bootstrap, topic, task_shutdown_graceful_timeout_ms="300")
     await workers.add("one:1")
     await workers.create({"name": "good", "connector.class": f"{HERE}:Good", "how": ""})

@@ -13,7 +13,6 @@ from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
-from penstock.work.connect import jobs
 from penstock.work.connect.api import (
     RetriableError,
     SinkConnector,
@@ -26,9 +25,10 @@ from penstock.work.connect.api import (
     SourceTask,
 )
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.jobs import State
 from penstock.work.connect.plugins import PluginError
+from penstock.work.connect.runtime import supervisor
 from penstock.work.connect.runtime.records import Status
+from penstock.work.connect.runtime.supervisor import State
 from penstock.work.connect.standalone.worker import StandaloneWorker
 
 HERE = __name__
@@ -248,7 +248,7 @@ async def test_a_bad_plugin_disturbs_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker = impatient
-    monkeypatch.setattr(jobs, "FIRST_RESTART_S", 0.01)
+    monkeypatch.setattr(supervisor, "FIRST_RESTART_S", 0.01)
     await worker.start({"name": "bad", "connector.class": f"{HERE}:BadConnector", "how": how, "task.restarts.max": "1"})
     await worker.start(sink(topic, tmp_path / "after"))
     if reason:

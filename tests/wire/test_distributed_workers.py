@@ -309,12 +309,12 @@ async def test_a_worker_that_is_cut_off_stores_nothing_and_decides_nothing(
     assert lost.group._ticking is not None
     lost.group._ticking.cancel()
     monkeypatch.setattr(lost.group, "_set_timer", lambda: None)
-    keepers = dict(lost.tasks._keepers)
+    supervisors = dict(lost.tasks._supervisors)
     await workers.until(lambda: len(other.group.machine.running) == 2)
     assert not lost.may_lead()
     monkeypatch.undo()
     lost.group._tick()
-    assert all(keeper.is_fenced for keeper in keepers.values())
+    assert all(supervisor.is_fenced for supervisor in supervisors.values())
     await workers.until(lambda: {one.worker_id for one in other.statuses.tasks(topic).values()} == {"other:2"})
 
 

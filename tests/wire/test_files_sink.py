@@ -11,7 +11,7 @@ from tests.wire.test_connectors import LIMIT_S, Watched
 from penstock.client.producer import Producer
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in.file_sink import FileStreamSinkTask
-from penstock.work.connect.jobs import State
+from penstock.work.connect.runtime.supervisor import State
 
 
 @pytest.fixture

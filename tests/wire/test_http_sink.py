@@ -15,7 +15,7 @@ from penstock.client.producer import Producer
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord
 from penstock.work.connect.built_in.http_sink import HttpSinkConnector, HttpSinkTask
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.jobs import State
+from penstock.work.connect.runtime.supervisor import State
 
 
 class Receiver:

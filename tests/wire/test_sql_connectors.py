@@ -16,7 +16,7 @@ from penstock.work.connect.api import SinkContext, SinkRecord, SourceContext
 from penstock.work.connect.built_in.sql_sink import SqlSinkConnector, SqlSinkTask
 from penstock.work.connect.built_in.sql_source import SqlSourceConnector, SqlSourceTask
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.jobs import State
+from penstock.work.connect.runtime.supervisor import State
 
 JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
 

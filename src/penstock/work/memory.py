@@ -20,6 +20,7 @@ from penstock.protocol.value import Value
 from penstock.work.effects import Abandon, Beat, Complain, Effect, Join, Start, Stop, Sync
 from penstock.work.messages import Assignment
 from penstock.work.plan import Member, Task, even
+from penstock.work.scope import Scope
 from penstock.work.worker import Refusal, State, Worker, WorkerSettings
 
 SIZE: Final = 10
@@ -133,7 +134,7 @@ class MemoryQueue:
         self.coordinators: dict[str, Coordinator] = {}
         self._events: asyncio.Queue[object] = asyncio.Queue(size)
         self._workers: dict[str, Receiver] = {}
-        self._posting: set[asyncio.Task[None]] = set()
+        self._posting = Scope()
         self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -146,13 +147,11 @@ class MemoryQueue:
 
     def post(self, event: object) -> None:
         """Send from within the handling of an event, which must not wait for a full queue."""
-        posting = asyncio.create_task(self._events.put(event))
-        self._posting.add(posting)
-        posting.add_done_callback(self._posting.discard)
+        self._posting.start(self._events.put(event))
 
     async def drain(self) -> None:
         """Wait until all that was sent is handled, and all that came of it."""
-        while self._posting or self._events.qsize():
+        while tuple(self._posting) or self._events.qsize():
             await asyncio.gather(*self._posting)
             await self._events.join()
 

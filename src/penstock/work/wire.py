@@ -33,6 +33,7 @@ from penstock.work.requests import (
     refusal_of,
     sync_request,
 )
+from penstock.work.scope import Scope
 from penstock.work.worker import NEVER, State, Worker, WorkerSettings
 
 JOIN_GRACE_MS: Final = 5_000
@@ -84,7 +85,7 @@ class Group:
         self._cluster = ClusterClient(bootstrap_servers, self._client)
         self._beats = ClusterClient(bootstrap_servers, self._client)
         self._asking: asyncio.Task[None] | None = None
-        self._beating: set[asyncio.Task[None]] = set()
+        self._beating = Scope()
         self._ticking: asyncio.TimerHandle | None = None
         self._has_left = asyncio.Event()
 
@@ -129,9 +130,7 @@ class Group:
                 case Sync():
                     self._ask(partial(self._sync, effect))
                 case Beat():
-                    beating = asyncio.create_task(self._beat(effect))
-                    self._beating.add(beating)
-                    beating.add_done_callback(self._beating.discard)
+                    self._beating.start(self._beat(effect))
                 case Leave(member_id=member_id):
                     self._ask(partial(self._leave, member_id))
                 case Complain(reason=reason):

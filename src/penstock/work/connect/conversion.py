@@ -5,7 +5,7 @@ somebody else's may block: where there is one, all are called in the task's own 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -14,10 +14,12 @@ from penstock.client.values import ConsumedRecord
 from penstock.protocol.value import Value
 from penstock.work.connect.api import Record, RetriableError, SinkRecord
 from penstock.work.connect.calls import Calls
-from penstock.work.connect.chain import Step
-from penstock.work.connect.converters import Converter
+from penstock.work.connect.chain import Step, chain_of
+from penstock.work.connect.chain import is_built_in as chain_built_in
+from penstock.work.connect.converters import CONVERTERS, Converter, converter_of
 from penstock.work.connect.errors import ErrorPolicy, Failure, Retries, Skipped
-from penstock.work.connect.headers import HeaderConverter
+from penstock.work.connect.headers import HeaderConverter, header_converter_of
+from penstock.work.connect.headers import is_built_in as headers_built_in
 
 SLICE_S: Final = 0.002
 """So long what is built in may hold the event loop."""
@@ -103,6 +105,19 @@ class Steps(Value, kw_only=True):
                 raise StageError(Failure("TRANSFORMATION", name, TypeError(f"it returned {changed!r}: no record")))
             record = changed
         return record
+
+
+def steps_of(config: Mapping[str, str], defaults: Mapping[str, str]) -> Steps:
+    """Those of a connector's configuration, else of its worker's; ConfigError, PluginError."""
+    key, value = (converter_of(config, defaults, kind) for kind in ("key.converter", "value.converter"))
+    headers = header_converter_of(config, defaults)
+    are_ours = (
+        type(key) in CONVERTERS.values(),
+        type(value) in CONVERTERS.values(),
+        headers_built_in(headers),
+        chain_built_in(config),
+    )
+    return Steps(key=key, value=value, headers=headers, transforms=chain_of(config), may_block=not all(are_ours))
 
 
 class Conversion:

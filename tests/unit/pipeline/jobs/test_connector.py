@@ -9,8 +9,8 @@ import pytest
 from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, sinks_of
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.making import kind_of
 from penstock.work.connect.metrics import page
+from penstock.work.connect.runtime.kinds import kind_of
 
 YAML = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}, {topic: three}]\n"
 CONFIG = {"name": "job", "connector.class": "penstock.pipeline", "pipeline": YAML, "checkpoint.root": "/shared/"}

@@ -16,6 +16,7 @@ from penstock.work.connect.runtime.logs import OnRecord
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
 from penstock.work.connect.runtime.worker import Worker
 from penstock.work.plan import Task
+from penstock.work.scope import Scope
 from penstock.work.wire import Group
 from penstock.work.worker import WorkerSettings
 
@@ -32,13 +33,11 @@ class DistributedWorker(Worker):
         super().__init__(config, worker_id)
         self._status_log = self._new_log("status", "statuses", self._read_status)
         self.group = self._new_group(self.settings["bootstrap.servers"])
-        self.tasks.ended = self.group.ended
         self.group.on_generation = self._new_generation
         self._failed = asyncio.Event()
         self._next_generation = asyncio.Event()
-        self.tasks.on_complaint = self._complain
         self._changing = asyncio.Lock()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way = Scope()
 
     @staticmethod
     def parse(config: Mapping[str, str]) -> dict[str, Any]:
@@ -83,9 +82,7 @@ class DistributedWorker(Worker):
         self._is_started = False
         await self.leading.retire()
         await self.group.stop()
-        for task in self._under_way:
-            task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._under_way.stop()
         await asyncio.gather(*(log.stop() for log in (self.config_log, self._status_log, self.offsets.log)))
 
     async def ended(self) -> Exception:
@@ -94,7 +91,10 @@ class DistributedWorker(Worker):
         assert self.group.failure is not None
         return self.group.failure
 
-    def _complain(self, reason: str) -> None:
+    def task_ended(self, task: str) -> None:
+        self.group.ended(task)
+
+    def complain(self, reason: str) -> None:
         logger.warning("%s", reason)
         if self.group.failure is not None:
             self._failed.set()
@@ -108,7 +108,7 @@ class DistributedWorker(Worker):
         """Whether it leads at this moment, as far as it can know."""
         return self.group.machine.may_decide(round(asyncio.get_running_loop().time() * 1000))
 
-    def _owned_until_s(self) -> float:
+    def owned_until_s(self) -> float:
         return self.group.machine.owned_until_ms / 1000
 
     @property
@@ -156,9 +156,7 @@ class DistributedWorker(Worker):
         self.statuses.generation = self.group.machine.generation
         self._next_generation.set()
         self._next_generation = asyncio.Event()
-        changing = asyncio.create_task(self._change_leader())
-        self._under_way.add(changing)
-        changing.add_done_callback(self._under_way.discard)
+        self._under_way.start(self._change_leader())
 
     async def _change_leader(self) -> None:
         async with self._changing:

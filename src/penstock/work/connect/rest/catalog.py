@@ -15,9 +15,9 @@ from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
-from penstock.work.connect.making import KEYS, SINK_KEYS, Kind, is_source, kind_of, topic_errors
 from penstock.work.connect.plugins import PluginError, find_class
 from penstock.work.connect.rest.errors import RestError, bad_request, not_found
+from penstock.work.connect.runtime.kinds import KEYS, SINK_KEYS, Kind, is_source, kind_of, topic_errors
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
     "connector": CONNECTORS,

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from penstock import __version__
 from penstock.work.connect.calls import Calls
-from penstock.work.connect.making import kind_of
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
 from penstock.work.connect.runtime.config_state import Known, RestartRequest
+from penstock.work.connect.runtime.kinds import kind_of
 from penstock.work.connect.runtime.leading import NotLeadingError
 from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
 from penstock.work.connect.runtime.worker import Worker

@@ -8,10 +8,10 @@ from typing import Any, Final
 from penstock.client.admin import Admin
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.work.connect.making import is_source, kind_of
 from penstock.work.connect.rest.errors import RestError, bad_request, conflict
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.runtime.config_state import Known
+from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.records import Target
 
 LIMIT_S: Final = 30.0

@@ -7,7 +7,6 @@ from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.settings import wall_clock_ms
 from penstock.work.connect.distributed.worker import DistributedWorker
-from penstock.work.connect.jobs import State
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.loggers import Loggers
 from penstock.work.connect.rest.offsets import Offsets
@@ -16,6 +15,7 @@ from penstock.work.connect.rest.server import RestServer
 from penstock.work.connect.rest.tls import tls_of
 from penstock.work.connect.runtime.config_state import LoggerLevel
 from penstock.work.connect.runtime.records import Status
+from penstock.work.connect.runtime.supervisor import State
 from penstock.work.connect.runtime.worker import Worker
 from penstock.work.connect.standalone.worker import StandaloneWorker
 

@@ -7,11 +7,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.work.connect.config import parse
-from penstock.work.connect.jobs import Kept, RunningConnector, State
-from penstock.work.connect.making import KEYS, is_source, kind_of
 from penstock.work.connect.runtime.config_state import Config, ConfigState
-from penstock.work.connect.runtime.keepers import Keeper, Wanted, told
+from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
+from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.logs import Log
 from penstock.work.connect.runtime.records import (
     COMMIT,
@@ -24,6 +22,8 @@ from penstock.work.connect.runtime.records import (
     target_state,
 )
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import State
+from penstock.work.scope import Scope
 
 RETRY_S: Final = 1.0
 
@@ -49,8 +49,8 @@ class Leading:
         self._patience_s = patience_s
         self._may_write = may_write
         self._writing = asyncio.Lock()
-        self._connectors: dict[str, Keeper] = {}
-        self._lives: dict[str, int] = {}
+        self._connectors: dict[str, ConnectorSupervisor] = {}
+        self._dropping = Scope()
         self.leads = False
 
     async def lead(self) -> None:
@@ -68,68 +68,44 @@ class Leading:
         """Lead no more: another worker runs the connectors, or will."""
         self.leads = False
         connectors, self._connectors = self._connectors, {}
-        await asyncio.gather(*(keeper.give_up(None) for keeper in connectors.values()))
+        await asyncio.gather(*(supervisor.give_up() for supervisor in connectors.values()))
 
     def look(self) -> None:
         """The config topic says something new."""
         if not self.leads:
             return
         for name in [name for name in self._connectors if name not in self._state.connectors]:
-            self._drop(name)
+            self._dropping.start(self._drop(name, self._connectors.pop(name)))
         for name, known in self._state.connectors.items():
             if name not in self._connectors:
-                self._connectors[name] = self._keeper(name)
-            self._connectors[name].want(Wanted(known.config, known.target, self._lives.get(name, 0)))
+                self._connectors[name] = ConnectorSupervisor(name, self._patience_s, self._tell, self._publish)
+            self._connectors[name].want(known.config, known.target)
             self._statuses.forget_tasks(name, len(known.tasks))
 
     def restart(self, name: str) -> None:
         """Start a connector again, whatever it does."""
         if name in self._connectors:
-            self._lives[name] = self._lives.get(name, 0) + 1
-            self._statuses.tell_connector(name, State.RESTARTING)
-            self.look()
+            self._connectors[name].restart()
 
-    def _keeper(self, name: str) -> Keeper:
-        return Keeper(
-            f"connector {name}",
-            lambda keeper, wanted: self._begin(name, keeper, wanted),
-            lambda state: self._statuses.tell_connector(name, state),
-        )
+    async def _drop(self, name: str, supervisor: ConnectorSupervisor) -> None:
+        await supervisor.give_up()
+        if self._may_write() and name not in self._state.connectors:
+            self._statuses.forget(name)
 
-    def _drop(self, name: str) -> None:
-        keeper = self._connectors.pop(name)
+    def _tell(self, name: str, state: State, trace: str) -> None:
+        if self._may_write():
+            self._statuses.tell_connector(name, state, trace)
 
-        async def drop() -> None:
-            await keeper.give_up(None)
-            if self._may_write() and name not in self._state.connectors:
-                self._statuses.forget(name)
-
-        self._dropping = asyncio.create_task(drop())
-
-    def _begin(self, name: str, keeper: Keeper, wanted: Wanted) -> Kept:
-        async def publish(configs: list[dict[str, str]]) -> None:
-            while True:
-                try:
-                    return await self.publish(name, wanted.config, configs)
-                except NotLeadingError:  # for ever, and then the connector is stopped, or only for a moment
-                    await asyncio.sleep(RETRY_S)
-
-        def tell(state: State, trace: str) -> None:
-            if self._may_write():
-                self._statuses.tell_connector(name, state, trace)
-
-        self._statuses.tell_connector(name, State.UNASSIGNED)
-        return Kept(
-            f"connector {name}",
-            lambda: RunningConnector(wanted.config, publish),
-            _restarts(wanted.config),
-            self._patience_s,
-            told(tell, lambda: keeper.kept),
-        )
+    async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
+        while True:
+            try:
+                return await self.publish(name, config, configs)
+            except NotLeadingError:  # for ever, and then the connector is stopped, or only for a moment
+                await asyncio.sleep(RETRY_S)
 
     # What is written
 
-    async def publish(self, name: str, config: Config, configs: list[dict[str, str]]) -> None:
+    async def publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
         """A connector with this configuration wants these tasks, which are written if they are new; NotLeadingError."""
         complete = [_with_class(one, config) for one in configs]
         async with self._writing:
@@ -164,7 +140,7 @@ class Leading:
             await self._write({f"{TARGET_STATE}{name}": target_state(Target.STOPPED)})
             await self._write_tasks(name, [])
 
-    async def _write_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
+    async def _write_tasks(self, name: str, configs: TaskConfigs) -> None:
         tasks = {f"{TASK}{name}-{number}": properties(config) for number, config in enumerate(configs)}
         await self._write({**tasks, f"{COMMIT}{name}": encode({"tasks": len(configs)})})
         await self._log.read_to_end()
@@ -175,13 +151,6 @@ class Leading:
             raise NotLeadingError("another worker leads")
         for key, value in rows.items():
             await self._log.put(key.encode(), value)
-
-
-def _restarts(config: Mapping[str, str]) -> int:
-    try:
-        return int(parse(KEYS, config)["task.restarts.max"])
-    except ValueError:
-        return 0
 
 
 def _with_class(task: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:

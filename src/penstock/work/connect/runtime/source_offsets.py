@@ -2,15 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 from penstock.work.connect.api import Position
 from penstock.work.connect.runtime.logs import Log, OnRecord
 from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key
-
-
-class FencedError(Exception):
-    """The task belongs to another worker by now: nothing of it is stored."""
 
 
 class SourceOffsets:
@@ -29,7 +25,7 @@ class SourceOffsets:
         """The partitions of a connector, and how far each was read."""
         return [(partition, offset) for _, partition, offset in self._offsets.get(connector, {}).values()]
 
-    async def write(self, connector: str, offsets: list[tuple[Position, Position | None]]) -> None:
+    async def write(self, connector: str, offsets: Sequence[tuple[Position, Position | None]]) -> None:
         """Store these; None forgets a partition."""
         known = self._offsets.get(connector, {})
         await asyncio.gather(
@@ -53,28 +49,6 @@ class SourceOffsets:
             known[_name(partition)] = (key, partition, offset)
         else:
             known.pop(_name(partition), None)
-
-
-class TaskOffsets:
-    """The offsets as one task sees them, which stores nothing any more once it is fenced."""
-
-    def __init__(self, offsets: SourceOffsets, may_write: Callable[[], bool]) -> None:
-        self._offsets = offsets
-        self._may_write = may_write
-
-    async def ready(self) -> None:
-        """See OffsetStore."""
-        await self._offsets.log.read_to_end()
-
-    def get(self, connector: str, partition: Position) -> Position | None:
-        """See OffsetStore."""
-        return self._offsets.get(connector, partition)
-
-    async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
-        """See OffsetStore; FencedError."""
-        if not self._may_write():
-            raise FencedError(f"{connector}: this task runs elsewhere by now, so its offsets are not stored")
-        await self._offsets.write(connector, list(offsets.values()))
 
 
 def _name(partition: Position) -> str:

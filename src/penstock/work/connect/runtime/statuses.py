@@ -7,7 +7,6 @@ later generation is right.
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from penstock.work.connect.jobs import State
 from penstock.work.connect.runtime.records import (
     CONNECTOR_STATUS,
     TASK_STATUS,
@@ -23,6 +22,7 @@ from penstock.work.connect.runtime.records import (
     topic_key,
     topic_use,
 )
+from penstock.work.connect.runtime.supervisor import State
 
 LONGEST_TRACE: Final = 20_000
 Key = TypeVar("Key")

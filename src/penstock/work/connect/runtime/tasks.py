@@ -1,154 +1,198 @@
 """The tasks that a worker has been given: those run whose configuration is known, as it is now."""
 
-import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
+from penstock.client.settings import wall_clock_ms
+from penstock.work.connect.api import Position, SinkTask, SourceTask
 from penstock.work.connect.config import parse
-from penstock.work.connect.jobs import Kept, Runnable, State
-from penstock.work.connect.making import KEYS, Around, new_task
+from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.metrics import Metric
+from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.runtime.config_state import ConfigState
-from penstock.work.connect.runtime.keepers import Keeper, Wanted, told
+from penstock.work.connect.runtime.kinds import KEYS, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
-from penstock.work.connect.runtime.source_offsets import SourceOffsets, TaskOffsets
+from penstock.work.connect.runtime.running_tasks import (
+    Environment,
+    RunningSink,
+    RunningSource,
+    RunningTask,
+    TaskSetting,
+)
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor
+from penstock.work.scope import Scope
+
+
+class FencedError(Exception):
+    """The task belongs to another worker by now: nothing of it is stored."""
+
+
+class Membership(Protocol):
+    """The worker's place among those that share tasks."""
+
+    def owned_until_s(self) -> float:
+        """Until when its tasks are its own, as far as it can know."""
+
+    def task_ended(self, task: str) -> None:
+        """A task has been let go."""
+
+    def complain(self, reason: str) -> None:
+        """Something is wrong with the membership."""
+
+
+class TaskSupervisor(Supervisor[RunningTask]):
+    """Runs one task, and is what it asks of its worker (a TaskHost)."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        statuses: Statuses,
+        offsets: SourceOffsets,
+        environment: Environment,
+        owned_until_s: Callable[[], float],
+    ) -> None:
+        super().__init__(f"task {task}", environment.shutdown_timeout_s)
+        self._task = task
+        self._statuses = statuses
+        self._offsets = offsets
+        self._environment = environment
+        self._owned_until_s = owned_until_s
+
+    def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningTask:
+        """ConfigError, PluginError, or what the task raises."""
+        setting = TaskSetting(
+            number=self._task.number,
+            config=config,
+            environment=self._environment,
+            steps=steps_of(config, self._environment.config),
+            errors=parse(KEYS, config),
+        )
+        kind = kind_of(config)
+        task = kind.task_class()
+        if isinstance(task, SourceTask):
+            return RunningSource(setting, task, self, attempt)
+        if isinstance(task, SinkTask):
+            return RunningSink(setting, task, self, attempt)
+        raise PluginError(f"{kind.__name__}.task_class is neither a SourceTask nor a SinkTask")
+
+    def tell(self, state: State, trace: str = "") -> None:
+        if not self.is_fenced:
+            self._statuses.tell_task(self._task, state, trace)
+
+    # What the task asks
+
+    def owned_until_s(self) -> float:
+        return -math.inf if self.is_fenced else self._owned_until_s()
+
+    def uses(self, topic: str) -> None:
+        if self._environment.tracks_topics:
+            self._statuses.tell_topic(self._task, topic, wall_clock_ms())
+
+    async def offsets_known(self) -> None:
+        await self._offsets.log.read_to_end()
+
+    def offset(self, partition: Position) -> Position | None:
+        return self._offsets.get(self._task.connector, partition)
+
+    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        """FencedError."""
+        if self.is_fenced:
+            raise FencedError(f"{self._task} runs elsewhere by now, so its offsets are not stored")
+        await self._offsets.write(self._task.connector, offsets)
 
 
 class Tasks:
-    """The runner of the worker's group. `ended` is told of each task that has been let go."""
+    """The runner of the worker's group."""
 
     def __init__(
         self,
         state: ConfigState,
         statuses: Statuses,
         offsets: SourceOffsets,
-        around: Around,
-        now_ms: Callable[[], int],
-        owned_until_s: Callable[[], float],
-        *,
-        is_tracking: bool,
+        environment: Environment,
+        membership: Membership,
     ) -> None:
-        self.ended: Callable[[str], None] = lambda _: None
-        self.on_complaint: Callable[[str], None] = lambda _: None
         self._state = state
         self._statuses = statuses
         self._offsets = offsets
-        self._around = around
-        self._now_ms = now_ms
-        self._owned_until_s = owned_until_s
-        self._is_tracking = is_tracking
-        self._keepers: dict[str, Keeper] = {}
-        self._lives: dict[str, int] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._environment = environment
+        self._membership = membership
+        self._supervisors: dict[str, TaskSupervisor] = {}
+        self._ending = Scope()
 
     # Runner
 
     def complain(self, reason: str) -> None:
-        """See Runner."""
-        self.on_complaint(reason)
+        self._membership.complain(reason)
 
     def start(self, task: str) -> None:
-        """See Runner."""
-        task_id = _id_of(task)
-        self._statuses.tell_task(task_id, State.UNASSIGNED)
-        self._keepers[task] = Keeper(
-            task,
-            lambda keeper, wanted: self._begin(task_id, keeper, wanted),
-            lambda state: self._statuses.tell_task(task_id, state),
+        supervisor = TaskSupervisor(
+            _id_of(task), self._statuses, self._offsets, self._environment, self._membership.owned_until_s
         )
-        self._look(task)
+        supervisor.tell(State.UNASSIGNED)
+        self._supervisors[task] = supervisor
+        self._look(task, supervisor)
 
     def stop(self, task: str) -> None:
-        """See Runner."""
         is_known = self._state.task_config(task) is not None
-        keeper = self._keepers[task]
-        self._finish(task, keeper, keeper.give_up(State.UNASSIGNED if is_known else None))
+        supervisor = self._supervisors[task]
+        self._finish(task, supervisor, supervisor.give_up(State.UNASSIGNED if is_known else None))
 
     def abandon(self, task: str) -> None:
-        """See Runner."""
-        keeper = self._keepers.get(task)
-        if keeper is not None:
-            keeper.fence()
-            self._finish(task, keeper, keeper.fenced())
+        supervisor = self._supervisors.get(task)
+        if supervisor is not None:
+            supervisor.fence()
+            self._finish(task, supervisor, supervisor.fenced())
 
-    def _finish(self, task: str, keeper: Keeper, ending: Coroutine[Any, Any, None]) -> None:
+    def _finish(self, task: str, supervisor: TaskSupervisor, ending: Coroutine[Any, Any, None]) -> None:
         async def finish() -> None:
             await ending
-            if self._keepers.get(task) is keeper:
-                del self._keepers[task]
-                self.ended(task)
+            if self._supervisors.get(task) is supervisor:
+                del self._supervisors[task]
+                self._membership.task_ended(task)
 
-        finishing = asyncio.create_task(finish(), name=f"end of {task}")
-        self._ending.add(finishing)
-        finishing.add_done_callback(self._ending.discard)
+        self._ending.start(finish(), f"end of {task}")
 
     # What the worker knows
 
     def look(self) -> None:
         """The config topic says something new."""
-        for task in self._keepers:
-            self._look(task)
+        for task, supervisor in self._supervisors.items():
+            self._look(task, supervisor)
+
+    def _look(self, task: str, supervisor: TaskSupervisor) -> None:
+        config = self._state.task_config(task)
+        if config is None:
+            supervisor.want(None)
+        else:
+            supervisor.want(config, self._state.connectors[_id_of(task).connector].target)
 
     def runs(self, task: TaskId) -> bool:
         """Whether this worker has that task."""
-        return f"{TASK}{task}" in self._keepers
+        return f"{TASK}{task}" in self._supervisors
 
     def report(self, task: TaskId) -> Mapping[str, Any]:
         """What a task that this worker has tells of itself."""
-        keeper = self._keepers[f"{TASK}{task}"]
-        return keeper.kept.report() if keeper.kept is not None else {}
+        running = self._supervisors[f"{TASK}{task}"].current
+        return running.report() if running is not None else {}
 
     def metrics(self) -> list[Metric]:
         """The figures of all tasks that run here, with the task among their labels."""
         figures: list[Metric] = []
-        for task, keeper in self._keepers.items():
+        for task, supervisor in self._supervisors.items():
             of = {"connector": _id_of(task).connector, "task": str(_id_of(task).number)}
-            of_task = keeper.kept.metrics() if keeper.kept is not None else ()
+            of_task = supervisor.current.metrics() if supervisor.current is not None else ()
             figures += [figure.replace(labels={**of, **figure.labels}) for figure in of_task]
         return figures
 
     def restart(self, task: TaskId) -> None:
         """Start it again, whatever it does."""
-        name = f"{TASK}{task}"
-        if name in self._keepers:
-            self._lives[name] = self._lives.get(name, 0) + 1
-            self._statuses.tell_task(task, State.RESTARTING)
-            self._look(name)
-
-    def _look(self, task: str) -> None:
-        config = self._state.task_config(task)
-        if config is None:
-            self._keepers[task].want(None)
-            return
-        target = self._state.connectors[_id_of(task).connector].target
-        self._keepers[task].want(Wanted(config, target, self._lives.get(task, 0)))
-
-    def _begin(self, task: TaskId, keeper: Keeper, wanted: Wanted) -> Kept:
-        store = TaskOffsets(self._offsets, lambda: not keeper.is_fenced)
-
-        def on_topic(topic: str) -> None:
-            if self._is_tracking:
-                self._statuses.tell_topic(task, topic, self._now_ms())
-
-        def tell(state: State, trace: str) -> None:
-            if not keeper.is_fenced:
-                self._statuses.tell_task(task, state, trace)
-
-        def make() -> Runnable:
-            return new_task(wanted.config, task.number, self._around, store, on_topic, owned_until_s)
-
-        def owned_until_s() -> float:
-            return -math.inf if keeper.is_fenced else self._owned_until_s()
-
-        return Kept(
-            f"task {task}",
-            make,
-            parse(KEYS, wanted.config)["task.restarts.max"],
-            self._around.shutdown_timeout_s,
-            told(tell, lambda: keeper.kept),
-        )
+        supervisor = self._supervisors.get(f"{TASK}{task}")
+        if supervisor is not None:
+            supervisor.restart()
 
 
 def _id_of(task: str) -> TaskId:

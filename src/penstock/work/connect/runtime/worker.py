@@ -13,15 +13,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
-from penstock.client.settings import wall_clock_ms
-from penstock.work.connect.jobs import State
-from penstock.work.connect.making import Around
 from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.logs import Log, OnRecord
 from penstock.work.connect.runtime.records import RESTART, TaskId, encode
+from penstock.work.connect.runtime.running_tasks import Environment
 from penstock.work.connect.runtime.source_offsets import SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
+from penstock.work.connect.runtime.supervisor import State
 from penstock.work.connect.runtime.tasks import Tasks
 
 
@@ -40,16 +39,14 @@ class Worker(ABC):
         self.offsets = SourceOffsets(self._new_offset_log)
         self.statuses = Statuses(worker_id, self._post_status)
         patience_s = settings["task.shutdown.graceful.timeout.ms"] / 1000
-        around = Around(
+        environment = Environment(
             bootstrap_servers=settings["bootstrap.servers"],
             config=config,
             flush_interval_ms=settings["offset.flush.interval.ms"],
             shutdown_timeout_s=patience_s,
+            tracks_topics=settings["topic.tracking.enable"],
         )
-        is_tracking = settings["topic.tracking.enable"]
-        self.tasks = Tasks(
-            self.state, self.statuses, self.offsets, around, wall_clock_ms, self._owned_until_s, is_tracking=is_tracking
-        )
+        self.tasks = Tasks(self.state, self.statuses, self.offsets, environment, self)
         self.leading = Leading(self.state, self.config_log, self.statuses, patience_s, self.may_lead)
         self._is_started = False
 
@@ -100,7 +97,14 @@ class Worker(ABC):
     def _post_status(self, key: bytes, value: bytes | None) -> None: ...
 
     @abstractmethod
-    def _owned_until_s(self) -> float: ...
+    def owned_until_s(self) -> float:
+        """See Membership, with the next two."""
+
+    @abstractmethod
+    def task_ended(self, task: str) -> None: ...
+
+    @abstractmethod
+    def complain(self, reason: str) -> None: ...
 
     @abstractmethod
     def _share_out(self) -> None:

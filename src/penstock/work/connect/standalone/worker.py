@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.work.connect.config import ConfigKey, parse
-from penstock.work.connect.jobs import State
-from penstock.work.connect.making import checked
 from penstock.work.connect.runtime import settings as of_all
+from penstock.work.connect.runtime.kinds import checked
 from penstock.work.connect.runtime.logs import OnRecord
 from penstock.work.connect.runtime.records import TASK, Status, TaskId, decode, parse_task, read_status
+from penstock.work.connect.runtime.supervisor import State
 from penstock.work.connect.runtime.worker import Worker
 from penstock.work.connect.standalone.alone import Alone
 from penstock.work.connect.standalone.logs import FileLog, MemoryLog
@@ -41,7 +41,6 @@ class StandaloneWorker(Worker):
         self.on_status: Callable[[str, Status], None] = lambda *_: None
         self.has_begun = False
         self._alone = Alone(self.tasks)
-        self.tasks.ended = self._alone.ended
         self._news = asyncio.Event()
 
     @staticmethod
@@ -107,8 +106,14 @@ class StandaloneWorker(Worker):
         task = parse_task(name.removeprefix(TASK))
         return task is not None and task.connector == connector
 
-    def _owned_until_s(self) -> float:
+    def owned_until_s(self) -> float:
         return math.inf
+
+    def task_ended(self, task: str) -> None:
+        self._alone.ended(task)
+
+    def complain(self, reason: str) -> None:
+        """No group complains of a worker that is alone."""
 
     def _share_out(self) -> None:
         self._alone.set_tasks(self.state.task_names())

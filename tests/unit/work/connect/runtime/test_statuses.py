@@ -1,8 +1,8 @@
 """The status topic: what workers tell of connectors and tasks, and who is right when two of them do."""
 
-from penstock.work.connect.jobs import State
 from penstock.work.connect.runtime.records import TaskId
 from penstock.work.connect.runtime.statuses import LONGEST_TRACE, Statuses
+from penstock.work.connect.runtime.supervisor import State
 
 
 class Topic:

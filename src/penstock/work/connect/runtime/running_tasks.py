@@ -8,7 +8,7 @@ import asyncio
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from penstock.client.consumer import Consumer
@@ -30,11 +30,11 @@ from penstock.work.connect.api import (
     SourceTask,
     Task,
 )
-from penstock.work.connect.calls import Calls
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, Outgoing, Steps
 from penstock.work.connect.errors import ErrorPolicy, Failure, Skipped, error_headers
 from penstock.work.connect.metrics import Metric
+from penstock.work.connect.runtime.supervisor import Attempt, pause
 
 IDLE_S: Final = 0.1
 """How long a source that has nothing is left alone."""
@@ -42,35 +42,47 @@ RETRY_S: Final = 0.5
 POLL_MS: Final = 500
 
 
-class OffsetStore(Protocol):
-    """Where sources' offsets are kept."""
+class Environment(Value, kw_only=True):
+    """What all tasks of a worker share."""
 
-    def get(self, connector: str, partition: Position) -> Position | None:
-        """How far that partition was read."""
-
-    async def ready(self) -> None:
-        """Wait until `get` knows what other workers have stored so far."""
-
-    async def put(self, connector: str, offsets: Mapping[str, tuple[Position, Position]]) -> None:
-        """Store these."""
+    bootstrap_servers: str
+    config: Mapping[str, str]
+    flush_interval_ms: int
+    shutdown_timeout_s: float
+    tracks_topics: bool
 
 
-class Setting(Value, kw_only=True):
-    """Where a task runs: what it is called, how records are changed, and how often it says how far it is."""
+class TaskHost(Protocol):
+    """What a task that runs asks of its worker."""
 
-    connector: str
+    def owned_until_s(self) -> float:
+        """See SourceContext."""
+
+    def uses(self, topic: str) -> None:
+        """The task reads or writes this topic; told for the first time only."""
+
+    async def offsets_known(self) -> None:
+        """Wait until `offset` knows what other workers have stored so far."""
+
+    def offset(self, partition: Position) -> Position | None:
+        """How far that partition of a source was read."""
+
+    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        """Store how far partitions of a source were read."""
+
+
+class TaskSetting(Value, kw_only=True):
+    """Which task runs: its connector's configuration with its own on top, and how records are changed."""
+
     number: int
     config: Mapping[str, str]
-    bootstrap_servers: str
+    environment: Environment
     steps: Steps
     errors: Mapping[str, Any]
-    flush_interval_ms: int
-    client_settings: Mapping[str, str]
-    """Keys of the worker such as `producer.linger.ms` and `consumer.max.poll.records`."""
-    on_topic: Callable[[str], None] = lambda _: None
-    """Told of each topic when the task reads or writes it for the first time."""
-    owned_until_s: Callable[[], float] = lambda: math.inf
-    """See SourceContext."""
+
+    @property
+    def connector(self) -> str:
+        return self.config["name"]
 
     @property
     def name(self) -> str:
@@ -79,26 +91,21 @@ class Setting(Value, kw_only=True):
 
     def client(self, kind: str) -> dict[str, str]:
         """The settings of a producer or consumer: the worker's, then the connector's own."""
-        return {**with_prefix(self.client_settings, f"{kind}."), **with_prefix(self.config, f"{kind}.override.")}
+        return {**with_prefix(self.environment.config, f"{kind}."), **with_prefix(self.config, f"{kind}.override.")}
 
 
 class RunningTask(ABC):
-    """One task's life: `run` until `stop` was called, or until it fails."""
+    """One life of a task, until it is to stop, or until it fails with what the task raised."""
 
-    def __init__(self, setting: Setting, task: Task) -> None:
+    def __init__(self, setting: TaskSetting, task: Task, host: TaskHost, attempt: Attempt) -> None:
         self.setting = setting
-        self._reporting = task
         self.records = 0
-        self.stopping = asyncio.Event()
-        self.has_started = asyncio.Event()
-        self.on_long: Callable[[str], None] = lambda _: None
-        self._calls = Calls(f"task {setting.name}", lambda method: self.on_long(method))
+        self._reporting = task
+        self._host = host
+        self._attempt = attempt
+        self._call = attempt.calls.call
         self._topics: set[str] = set()
         self._sent: list[asyncio.Future[RecordMetadata]] = []
-
-    def stop(self) -> None:
-        """End in good order: what was read is made safe first."""
-        self.stopping.set()
 
     def report(self) -> Mapping[str, Any]:
         """What the task tells of itself."""
@@ -106,21 +113,17 @@ class RunningTask(ABC):
 
     def metrics(self) -> Sequence[Metric]:
         """The task's figures."""
-        return self._reporting.metrics()
-
-    async def run(self) -> None:
-        """Raises what the task raised."""
-        try:
-            await self._run()
-        finally:
-            self._calls.close()
+        return [Metric("connect_task_records_total", self.records), *self._reporting.metrics()]
 
     @abstractmethod
-    async def _run(self) -> None: ...
+    async def run(self) -> None:
+        """Raises what the task raised."""
 
     def _new_producer(self) -> Producer:
         settings = ProducerSettings(client_id=f"connector-producer-{self.setting.name}")
-        return Producer(self.setting.bootstrap_servers, with_properties(settings, self.setting.client("producer")))
+        return Producer(
+            self.setting.environment.bootstrap_servers, with_properties(settings, self.setting.client("producer"))
+        )
 
     async def _send(self, producer: Producer, outgoing: Outgoing) -> None:
         """Hand a record to the producer."""
@@ -140,7 +143,7 @@ class RunningTask(ABC):
     def _note(self, topic: str) -> None:
         if topic not in self._topics:
             self._topics.add(topic)
-            self.setting.on_topic(topic)
+            self._host.uses(topic)
 
     async def _delivered(self) -> None:
         """Wait until all that was sent is in Kafka."""
@@ -151,37 +154,37 @@ class RunningTask(ABC):
 class RunningSource(RunningTask):
     """Reads a source into topics."""
 
-    def __init__(self, setting: Setting, task: SourceTask, store: OffsetStore) -> None:
-        super().__init__(setting, task)
+    def __init__(self, setting: TaskSetting, task: SourceTask, host: TaskHost, attempt: Attempt) -> None:
+        super().__init__(setting, task, host, attempt)
         self._task = task
-        self._store = store
-        self._conversion = Conversion(setting.steps.may_block, self._calls, ErrorPolicy(setting.errors, setting.name))
+        self._conversion = Conversion(
+            setting.steps.may_block, self._attempt.calls, ErrorPolicy(setting.errors, setting.name)
+        )
         self._offsets: dict[str, tuple[Position, Position]] = {}
 
-    async def _run(self) -> None:
-        owned_until_s = self.setting.owned_until_s
-        context = SourceContext(lambda partition: self._store.get(self.setting.connector, partition), owned_until_s)
-        await self._store.ready()
+    async def run(self) -> None:
+        context = SourceContext(self._host.offset, self._host.owned_until_s)
+        await self._host.offsets_known()
         async with self._new_producer() as producer:
-            await self._calls.call(self._task.start, self.setting.config, context)
-            self.has_started.set()
+            await self._call(self._task.start, self.setting.config, context)
+            self._attempt.begun()
             try:
                 await self._read(producer)
             finally:
-                await self._calls.call(self._task.stop)
+                await self._call(self._task.stop)
 
     async def _read(self, producer: Producer) -> None:
         loop = asyncio.get_running_loop()
         flushed_at = loop.time()
-        while not self.stopping.is_set():
+        while not self._attempt.stopping.is_set():
             try:
-                records = list(await self._calls.call(self._task.poll) or ())
+                records = list(await self._call(self._task.poll) or ())
             except RetriableError:
                 records = []
             await self._take(producer, records)
             if not records:
-                await pause(self.stopping, IDLE_S)
-            if (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms:
+                await pause(self._attempt.stopping, IDLE_S)
+            if (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms:
                 await self._flush()
                 flushed_at = loop.time()
         await self._flush()
@@ -199,19 +202,19 @@ class RunningSource(RunningTask):
         await self._delivered()
         offsets, self._offsets = self._offsets, {}
         if offsets:
-            await self._store.put(self.setting.connector, offsets)
-            await self._calls.call(self._task.commit)
+            await self._host.store(list(offsets.values()))
+            await self._call(self._task.commit)
 
 
 class RunningSink(RunningTask, RebalanceListener):
     """Writes topics to a sink, as a member of the group `connect-<connector>`."""
 
-    def __init__(self, setting: Setting, task: SinkTask) -> None:
-        super().__init__(setting, task)
+    def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
+        super().__init__(setting, task, host, attempt)
         self._task = task
         self._context = SinkContext()
         self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
-        self._conversion = Conversion(setting.steps.may_block, self._calls, self._errors)
+        self._conversion = Conversion(setting.steps.may_block, self._attempt.calls, self._errors)
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._untaken: list[SinkRecord] = []
@@ -220,7 +223,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._producer: Producer | None = None
         self._is_over = False
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
         config = self.setting.config
         settings = ConsumerSettings(
             client_id=f"connector-consumer-{self.setting.name}",
@@ -229,26 +232,26 @@ class RunningSink(RunningTask, RebalanceListener):
             auto_offset_reset="earliest",
         )
         settings = with_properties(settings, self.setting.client("consumer"))
-        consumer = Consumer(self.setting.bootstrap_servers, settings)
+        consumer = Consumer(self.setting.environment.bootstrap_servers, settings)
         async with self._new_producer() as producer, consumer:
             self._consumer, self._producer = consumer, producer
             try:
-                await self._calls.call(self._task.start, config, self._context)
+                await self._call(self._task.start, config, self._context)
                 if "topics.regex" in config:
                     await consumer.subscribe(pattern=config["topics.regex"], listener=self)
                 else:
                     topics = [topic.strip() for topic in config["topics"].split(",")]
                     await consumer.subscribe(topics, listener=self)
-                self.has_started.set()
+                self._attempt.begun()
                 await self._write(consumer)
             finally:
                 self._is_over = True
-                await self._calls.call(self._task.stop)
+                await self._call(self._task.stop)
 
     async def _write(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()
         flushed_at = loop.time()
-        while not self.stopping.is_set():
+        while not self._attempt.stopping.is_set():
             consumed = await consumer.poll(POLL_MS)
             records = await self._converted(consumed)
             if records:
@@ -259,13 +262,13 @@ class RunningSink(RunningTask, RebalanceListener):
                 consumer.seek(partition, offset)
                 self._done[partition] = offset
             self._context.wanted.clear()
-            due = (loop.time() - flushed_at) * 1000 >= self.setting.flush_interval_ms
+            due = (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms
             if due or self._context.is_flush_wanted:
                 self._context.is_flush_wanted = False
                 await self._flush(list(self._done))
                 flushed_at = loop.time()
         await self._flush(list(self._done))
-        await self._calls.call(self._task.close, consumer.assignment)
+        await self._call(self._task.close, consumer.assignment)
 
     async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
         converted = self._conversion.of(consumed, self.setting.steps.from_topic)
@@ -277,9 +280,9 @@ class RunningSink(RunningTask, RebalanceListener):
 
     async def _put(self, consumer: Consumer) -> None:
         """Give the sink what it has not taken, until it takes it, the task is to stop, or others have got all of it."""
-        while self._untaken and not self.stopping.is_set():
+        while self._untaken and not self._attempt.stopping.is_set():
             try:
-                await self._calls.call(self._task.put, self._untaken)
+                await self._call(self._task.put, self._untaken)
             except RetriableError:
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
                 await self._hold(consumer, RETRY_S if pause_ms is None else pause_ms / 1000)
@@ -298,7 +301,7 @@ class RunningSink(RunningTask, RebalanceListener):
         until = loop.time() + seconds
         self._is_holding = True
         consumer.pause(consumer.assignment)
-        while self._untaken and not self.stopping.is_set() and (left_s := until - loop.time()) > 0:
+        while self._untaken and not self._attempt.stopping.is_set() and (left_s := until - loop.time()) > 0:
             await consumer.poll(min(POLL_MS, math.ceil(left_s * 1000)))
 
     def _give_back(self, partitions: Sequence[TopicPartition]) -> None:
@@ -333,7 +336,7 @@ class RunningSink(RunningTask, RebalanceListener):
             partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
         }
         if offsets:
-            safe = _safe(await self._calls.call(self._task.flush, offsets), offsets)
+            safe = _safe(await self._call(self._task.flush, offsets), offsets)
             await self._delivered()
             news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
             assert self._consumer is not None
@@ -351,7 +354,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._give_back(partitions)
         await self._flush(partitions)
         self._forget(partitions)
-        await self._calls.call(self._task.close, partitions)
+        await self._call(self._task.close, partitions)
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task has gone on with these: nothing of theirs is committed."""
@@ -359,7 +362,7 @@ class RunningSink(RunningTask, RebalanceListener):
             return
         self._give_back(partitions)
         self._forget(partitions)
-        await self._calls.call(self._task.close, partitions)
+        await self._call(self._task.close, partitions)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
@@ -372,7 +375,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._context.assignment = tuple(self._consumer.assignment)
         if self._is_holding:
             self._consumer.pause(partitions)
-        await self._calls.call(self._task.open, partitions)
+        await self._call(self._task.open, partitions)
 
     async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
         """Give what was left out to the dead letter queue."""
@@ -396,12 +399,3 @@ def _safe(made: Any, offered: Safe) -> Safe:
     ):
         raise ValueError(f"flush returned {made!r}: positions of partitions that it was given are needed, or None")
     return made
-
-
-async def pause(stopping: asyncio.Event, seconds: float) -> None:
-    """Wait, but not when the task is to stop."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stopping.wait()
-    except TimeoutError:
-        pass

@@ -1,0 +1,61 @@
+"""Connectors while they run, on the worker that leads: they say which tasks they want."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from penstock.work.connect.config import parse
+from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
+from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor, Wanted
+
+TaskConfigs = list[dict[str, str]]
+
+
+class RunningConnector:
+    """One life of a connector; `publish` is told what its tasks are to be."""
+
+    def __init__(
+        self, config: Mapping[str, str], attempt: Attempt, publish: Callable[[TaskConfigs], Awaitable[None]]
+    ) -> None:
+        self._config = dict(config)
+        self._attempt = attempt
+        self._publish = publish
+        self._connector = checked(config)()
+
+    async def run(self) -> None:
+        call, connector = self._attempt.calls.call, self._connector
+        try:
+            await call(connector.start, self._config)
+            configs = await call(connector.task_configs, parse(KEYS, self._config)["tasks.max"])
+            await self._publish(checked_task_configs(configs, self._config))
+            self._attempt.begun()
+            await self._attempt.stopping.wait()
+        finally:
+            await call(connector.stop)
+
+
+class ConnectorSupervisor(Supervisor[RunningConnector]):
+    """Runs one connector."""
+
+    def __init__(
+        self,
+        name: str,
+        patience_s: float,
+        tell: Callable[[str, State, str], None],
+        publish: Callable[[str, Mapping[str, str], TaskConfigs], Awaitable[None]],
+    ) -> None:
+        super().__init__(f"connector {name}", patience_s)
+        self._connector = name
+        self._tell = tell
+        self._publish = publish
+
+    def make(self, config: Mapping[str, str], attempt: Attempt) -> RunningConnector:
+        return RunningConnector(config, attempt, partial(self._publish, self._connector, config))
+
+    def tell(self, state: State, trace: str = "") -> None:
+        self._tell(self._connector, state, trace)
+
+    def _begin(self, wanted: Wanted) -> None:
+        if wanted.target is Target.STARTED:
+            self.tell(State.UNASSIGNED)
+        super()._begin(wanted)

@@ -1,0 +1,230 @@
+"""What a worker keeps running: a task or a connector is brought to what it is to be, and started again when it fails.
+
+UNASSIGNED --start--> RUNNING --(it raises)--> FAILED --(back-off, while restarts are left)--> RUNNING
+                         |                        |
+                         +----- (another goal) ---+--> PAUSED, STOPPED, or UNASSIGNED and so on
+
+What runs ends before what is to run instead starts, and only if that is something else. It may hang in code that others
+wrote: then it is left behind, and nothing that it still says is told.
+"""
+
+import asyncio
+import logging
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
+
+from penstock.client.errors import ConnectionFailedError
+from penstock.protocol.value import Value
+from penstock.work.connect.calls import LONG_S, Calls
+from penstock.work.connect.runtime.kinds import RESTARTS
+from penstock.work.connect.runtime.records import Target
+
+FIRST_RESTART_S: Final = 1.0
+LONGEST_RESTART_S: Final = 60.0
+WELL_AGAIN_S: Final = 600.0
+"""A task that ran for so long has all its restarts again. A cluster that cannot be reached costs none."""
+logger = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """See the drawing of the module. PAUSED is what is to run later, DESTROYED what is no more."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
+
+
+class Wanted(Value):
+    """What is to be. `restarts` are those that were asked for."""
+
+    config: Mapping[str, str]
+    target: Target
+    restarts: int
+
+
+class Attempt(Value):
+    """What a supervisor gives to what runs: it is to end when `stopping` is set, and says when it has `begun`."""
+
+    calls: Calls
+    stopping: asyncio.Event
+    begun: Callable[[], None]
+
+
+class Runnable(Protocol):
+    """What can be supervised: `run` lasts until it is to stop, or raises."""
+
+    async def run(self) -> None: ...
+
+
+Running = TypeVar("Running", bound=Runnable)
+
+
+class Supervisor(ABC, Generic[Running]):
+    """Brings one task or connector to what is wanted.
+
+    What is fenced belongs to another worker by now: nothing of it may be stored or told.
+    """
+
+    def __init__(self, name: str, patience_s: float) -> None:
+        """`patience_s` is how long it may take to end in good order (task.shutdown.graceful.timeout.ms)."""
+        self.current: Running | None = None
+        """What runs, or has failed and may be started again."""
+        self.is_fenced = False
+        self._name = name
+        self._patience_s = patience_s
+        self._restarts = 0
+        self._wanted: Wanted | None = None
+        self._is: Wanted | None = None
+        self._is_over = False
+        self._news = asyncio.Event()
+        self._state = State.UNASSIGNED
+        self._stopping = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._supervising = asyncio.create_task(self._supervise(), name=f"supervisor of {name}")
+
+    @abstractmethod
+    def make(self, config: Mapping[str, str], attempt: Attempt) -> Running:
+        """What is to run, each time anew, in a thread of its own."""
+
+    @abstractmethod
+    def tell(self, state: State, trace: str = "") -> None:
+        """It is like this now."""
+
+    def want(self, config: Mapping[str, str] | None, target: Target = Target.STARTED) -> None:
+        """Bring it there; None: it is not known yet what is to be."""
+        self._set_wanted(None if config is None else Wanted(config, target, self._restarts))
+
+    def restart(self) -> None:
+        """Start it again, whatever it does."""
+        self._restarts += 1
+        self.tell(State.RESTARTING)
+        if self._wanted is not None:
+            self._set_wanted(self._wanted.replace(restarts=self._restarts))
+
+    def _set_wanted(self, wanted: Wanted | None) -> None:
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._news.set()
+
+    async def give_up(self, last: State | None = None) -> None:
+        """End it in good order, and say that it is so now (None: say nothing)."""
+        self._is_over = True
+        self._news.set()
+        await asyncio.wait([self._supervising])
+        if last is not None:
+            self.tell(last)
+
+    def fence(self) -> None:
+        """End it at once, for others may have it already."""
+        self.is_fenced = True
+        self._supervising.cancel()
+
+    async def fenced(self) -> None:
+        """Wait until what was fenced has ended, or is left behind."""
+        await asyncio.wait([self._supervising])
+        if self._life is not None:
+            self._stopping.set()
+            self._life.cancel()
+            await asyncio.wait([self._life], timeout=self._patience_s)
+
+    async def _supervise(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._goal != self._is:
+                await self._end()
+                self._is = self._goal  # it may have changed meanwhile
+                if self._is is not None:
+                    self._begin(self._is)
+            if self._is_over:
+                return
+
+    @property
+    def _goal(self) -> Wanted | None:
+        return None if self._is_over else self._wanted
+
+    def _begin(self, wanted: Wanted) -> None:
+        if wanted.target is not Target.STARTED:
+            self.tell(State.PAUSED if wanted.target is Target.PAUSED else State.STOPPED)
+            return
+        self._state, self._stopping = State.UNASSIGNED, asyncio.Event()
+        self._life = asyncio.create_task(self._live(wanted.config, self._stopping), name=self._name)
+
+    async def _end(self) -> None:
+        if self._life is None:
+            return
+        self.current = None
+        self._stopping.set()
+        done, _ = await asyncio.wait([self._life], timeout=self._patience_s)
+        if not done:
+            logger.warning("%s did not end in time, and is left behind", self._name)
+            self._life.cancel()
+        self._life = None
+
+    # One life, from a start to a stop
+
+    async def _live(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        failures, pause_s = 0, FIRST_RESTART_S
+        while not stopping.is_set():
+            began = loop.time()
+            try:
+                await self._run(config, stopping)
+                return
+            except Exception as error:
+                if loop.time() - began >= WELL_AGAIN_S:
+                    failures, pause_s = 0, FIRST_RESTART_S
+                failures += not isinstance(error, ConnectionFailedError)
+                is_over = failures > _most_restarts(config)
+                how = "it is not started again" if is_over else f"it is started again in {pause_s:g} s"
+                trace = "".join(traceback.format_exception(error))
+                self._say(stopping, State.FAILED, f"{type(error).__name__}: {error}; {how}\n{trace}")
+                if is_over:
+                    return
+            await pause(stopping, pause_s)
+            pause_s = min(2 * pause_s, LONGEST_RESTART_S)
+
+    async def _run(self, config: Mapping[str, str], stopping: asyncio.Event) -> None:
+        calls = Calls(self._name, partial(self._say_what_lasts, stopping))
+        attempt = Attempt(calls, stopping, lambda: self._say(stopping, State.RUNNING))
+        try:
+            made = await calls.call(self.make, config, attempt)
+            if not stopping.is_set():
+                self.current = made
+                await made.run()
+        finally:
+            calls.close()
+
+    def _say_what_lasts(self, stopping: asyncio.Event, method: str) -> None:
+        self._say(stopping, self._state, f"{method} has not returned for {LONG_S:g} s" if method else "")
+
+    def _say(self, stopping: asyncio.Event, state: State, trace: str = "") -> None:
+        """Tell it, unless the life that says it, known by what stops it, is over or left behind."""
+        if self._life is not None and stopping is self._stopping:
+            self._state = state
+            self.tell(state, trace)
+
+
+def _most_restarts(config: Mapping[str, str]) -> int:
+    try:
+        most: int = RESTARTS.parse(config.get(RESTARTS.name))
+        return most
+    except ValueError:
+        return 0
+
+
+async def pause(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait, but not when it is to stop."""
+    try:
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    except TimeoutError:
+        pass

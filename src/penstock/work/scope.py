@@ -1,0 +1,27 @@
+"""Work in the background that its owner can end: asyncio itself forgets tasks that nothing refers to."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+
+class Scope:
+    """Tasks of asyncio, each kept until it has ended."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[asyncio.Task[None]]:
+        return iter(tuple(self._tasks))
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
+        """Begin some work."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Cancel what has not ended, and wait for it."""
+        for task in self:
+            task.cancel()
+        await asyncio.gather(*self, return_exceptions=True)

@@ -1,0 +1,84 @@
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from penstock.work.connect.runtime import supervisor as module
+from penstock.work.connect.runtime.supervisor import Attempt, State, Supervisor
+
+
+class Slow:
+    """Something that runs, and ends when it is let go."""
+
+    def __init__(self, config: Mapping[str, str], attempt: Attempt) -> None:
+        self.config = config
+        self.attempt = attempt
+        self.let_go = asyncio.Event()
+
+    async def run(self) -> None:
+        self.attempt.begun()
+        await self.let_go.wait()
+        if self.config.get("fails"):
+            raise ValueError("it fails")
+
+
+class Supervised(Supervisor[Slow]):
+    def __init__(self, patience_s: float = 60.0) -> None:
+        super().__init__("one", patience_s)
+        self.made: list[Slow] = []
+        self.told: list[tuple[State, str]] = []
+        self.news = asyncio.Event()
+
+    def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
+        self.made.append(Slow(config, attempt))
+        return self.made[-1]
+
+    def tell(self, state: State, trace: str = "") -> None:
+        self.told.append((state, trace.partition("\n")[0]))
+        self.news.set()
+
+    async def until_told(self, count: int) -> None:
+        while len(self.told) < count:
+            self.news.clear()
+            await self.news.wait()
+
+
+async def test_what_is_not_wanted_any_more_when_the_last_one_has_ended_does_not_begin() -> None:
+    supervisor = Supervised()
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    supervisor.want({"a": "2"})
+    await supervisor.made[0].attempt.stopping.wait()
+    supervisor.want(None)
+    supervisor.made[0].let_go.set()
+    await supervisor.give_up()
+    assert len(supervisor.made) == 1
+
+
+async def test_what_fails_is_started_again_while_it_has_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_RESTART_S", 0)
+    supervisor = Supervised()
+    supervisor.want({"fails": "yes", "task.restarts.max": "1"})
+    for life in range(2):
+        await supervisor.until_told(2 * life + 1)
+        supervisor.made[life].let_go.set()
+    await supervisor.until_told(4)
+    await supervisor.give_up(State.UNASSIGNED)
+    assert supervisor.told == [
+        (State.RUNNING, ""),
+        (State.FAILED, "ValueError: it fails; it is started again in 0 s"),
+        (State.RUNNING, ""),
+        (State.FAILED, "ValueError: it fails; it is not started again"),
+        (State.UNASSIGNED, ""),
+    ]
+
+
+async def test_what_was_left_behind_says_nothing_any_more() -> None:
+    supervisor = Supervised(patience_s=0)
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    supervisor.want({"a": "2"})
+    await supervisor.until_told(2)
+    supervisor.made[0].attempt.begun()
+    await supervisor.give_up()
+    assert supervisor.told == [(State.RUNNING, ""), (State.RUNNING, "")]
